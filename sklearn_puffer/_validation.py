@@ -1,0 +1,67 @@
+"""Argument checks: every message names the argument, its value and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def check_positive(value: Any, name: str, remedy: str = "") -> float:
+    """Return ``value`` as a positive finite float.
+
+    >>> check_positive(2, "epsilon")
+    2.0
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a positive number, got {value!r}{_tail(remedy)}.")
+    number = float(value)
+    if not np.isfinite(number) or number <= 0.0:
+        raise ValueError(f"{name} must be positive and finite, got {value!r}{_tail(remedy)}.")
+    return number
+
+
+def check_choice(value: Any, name: str, choices: Iterable[Any]) -> Any:
+    """Return ``value`` if it is one of ``choices``.
+
+    >>> check_choice("exact", "strategy", ["exact", "relaxed"])
+    'exact'
+    """
+    known = list(choices)
+    if not any(isinstance(value, str) and value == choice for choice in known):
+        raise ValueError(f"{name} must be one of {known}, got {value!r}.")
+    return value
+
+
+def check_count(value: Any, name: str, minimum: int = 1) -> int:
+    """Return ``value`` as an integer of at least ``minimum``.
+
+    >>> check_count(5, "n_bins", minimum=2)
+    5
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer of at least {minimum}, got {value!r}.")
+    if int(value) < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {value!r}.")
+    return int(value)
+
+
+def listed(names: Sequence[Any], limit: int = 5) -> str:
+    """Join names for a message, shortened past ``limit``.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    """
+    shown = ", ".join(repr(plain(name)) for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def plain(value: Any) -> Any:
+    """Return a numpy scalar as the Python object that users wrote."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _tail(remedy: str) -> str:
+    return f"; {remedy}" if remedy else ""

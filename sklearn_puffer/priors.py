@@ -1,0 +1,270 @@
+"""What an adversary knows: the law of the public columns given a secret, and pairs of such laws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from math import lcm
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[Any]
+
+_SUM_TOLERANCE = 1e-9
+_LARGEST_DENOMINATOR = 2**53
+
+
+class Discrete:
+    r"""A prior with finitely many atoms, held as integer counts over a common total.
+
+    .. math:: P(X = x_k \mid S = s) = c_k / \sum_l c_l
+
+    Parameters
+    ----------
+    atoms : array-like of shape (n,) or (n, d)
+        Values of one public column, or rows of d columns, in any order; a repeated atom is merged.
+    probabilities : array-like of shape (n,)
+        Masses, non-negative, summing to one within 1e-9. Masses such as 0.3 are read as the
+        simplest fraction that rounds to them, so that equal priors have equal cumulative sums.
+
+    Attributes
+    ----------
+    atoms : ndarray of shape (n,) or (n, d)
+        Sorted, distinct, read-only.
+    counts : ndarray of shape (n,)
+        Non-negative integers (int64, or Python integers where those are too small).
+    total : int
+        Their sum.
+    probabilities : ndarray of shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, an atom is not finite, or the masses are not a distribution.
+
+    Notes
+    -----
+    Atoms of mass zero are kept: they belong to the alphabet, which ``sensitivity`` looks at.
+
+    Examples
+    --------
+    >>> prior = Discrete([0, 1], [0.25, 0.75])
+    >>> prior.counts.tolist(), prior.total
+    ([1, 3], 4)
+    """
+
+    __slots__ = ("atoms", "counts", "probabilities", "total")
+
+    atoms: FloatArray
+    counts: IntArray
+    probabilities: FloatArray
+    total: int
+
+    def __init__(self, atoms: ArrayLike, probabilities: ArrayLike) -> None:
+        masses = _check_masses(probabilities)
+        self._set(_check_atoms(atoms, masses.size), rational_counts(masses))
+
+    @classmethod
+    def from_counts(cls, atoms: ArrayLike, counts: ArrayLike) -> Discrete:
+        """Build the empirical prior of a table of counts, exactly.
+
+        Parameters
+        ----------
+        atoms : array-like of shape (n,) or (n, d)
+        counts : array-like of shape (n,)
+            Non-negative integers, at least one of them positive.
+
+        Examples
+        --------
+        >>> Discrete.from_counts([2, 0, 2], [1, 2, 1]).probabilities.tolist()
+        [0.5, 0.5]
+        """
+        integers = _check_counts(counts)
+        prior = cls.__new__(cls)
+        prior._set(_check_atoms(atoms, integers.size), integers)
+        return prior
+
+    @property
+    def n_axes(self) -> int:
+        """Number of public columns the prior describes."""
+        return 1 if self.atoms.ndim == 1 else self.atoms.shape[1]
+
+    @property
+    def rows(self) -> FloatArray:
+        """The atoms as rows, shape (n, d)."""
+        return self.atoms.reshape(len(self.atoms), self.n_axes)
+
+    def support(self) -> Discrete:
+        """Return the same prior without its atoms of mass zero."""
+        kept = self.counts > 0
+        return self if kept.all() else Discrete.from_counts(self.atoms[kept], self.counts[kept])
+
+    def marginal(self, axes: Sequence[int]) -> Discrete:
+        """Return the prior of some of the columns, in the order of ``axes``.
+
+        >>> both = Discrete([[0, 0], [0, 1], [1, 1]], [0.5, 0.25, 0.25])
+        >>> both.marginal([1]).probabilities.tolist()
+        [0.5, 0.5]
+        """
+        rows = self.rows[:, list(axes)]
+        return Discrete.from_counts(rows[:, 0] if len(axes) == 1 else rows, self.counts)
+
+    def moved(self, rows: FloatArray) -> Discrete:
+        """Return the law of other values, one for each atom; equal ones are merged."""
+        return Discrete.from_counts(rows.reshape(self.atoms.shape), self.counts)
+
+    def __repr__(self) -> str:
+        return f"Discrete({len(self.atoms)} atoms, {self.n_axes} column(s), total {self.total})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Discrete):
+            return NotImplemented
+        return (
+            self.atoms.shape == other.atoms.shape
+            and bool(np.all(self.atoms == other.atoms))
+            and _times(self.counts, other.total) == _times(other.counts, self.total)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (self.atoms, self.counts))
+
+    def _set(self, atoms: FloatArray, counts: IntArray) -> None:
+        self.atoms, self.counts = _sorted_and_merged(atoms, counts)
+        self.total = int(self.counts.sum())
+        self.probabilities = (self.counts / self.total).astype(float)
+        for array in (self.atoms, self.counts, self.probabilities):
+            array.setflags(write=False)
+
+
+class PriorPair(NamedTuple):
+    """Two priors to be told apart: P(X | s_i) and P(X | s_j), in that order."""
+
+    p: Discrete
+    q: Discrete
+
+
+def rational_counts(masses: FloatArray) -> IntArray:
+    """Return integers proportional to ``masses``, undoing decimal rounding where that is possible.
+
+    Each mass is read as the simplest fraction that rounds to it. Where one denominator up to
+    2^53 serves them all and the fractions add up to one, the integers are those numerators;
+    otherwise they are the floats' own binary values, over a common power of two.
+
+    >>> rational_counts(np.array([0.1, 0.2, 0.7])).tolist()
+    [1, 2, 7]
+    """
+    denominator = 1
+    while denominator <= _LARGEST_DENOMINATOR:
+        counts = np.rint(masses * denominator)
+        wrong = np.flatnonzero(counts / denominator != masses)
+        if not wrong.size:
+            whole = counts.astype(np.int64)
+            return whole if int(whole.sum()) == denominator else _binary_counts(masses)
+        denominator = lcm(denominator, _simplest_fraction(float(masses[wrong[0]])).denominator)
+    return _binary_counts(masses)
+
+
+def _simplest_fraction(value: float) -> Fraction:
+    """Return the fraction of the smallest denominator that rounds to ``value``."""
+    exact = Fraction(value)
+    low, high = 1, 1
+    while float(exact.limit_denominator(high)) != value:
+        low, high = high, high * 2
+    while low < high:
+        middle = (low + high) // 2
+        fits = float(exact.limit_denominator(middle)) == value
+        low, high = (low, middle) if fits else (middle + 1, high)
+    return exact.limit_denominator(high)
+
+
+def _binary_counts(masses: FloatArray) -> IntArray:
+    mantissas, exponents = np.frexp(masses)
+    shifts = exponents - exponents[masses > 0].min()
+    integers = (mantissas * 2.0**53).astype(np.int64).tolist()
+    counts = [m << int(s) if m else 0 for m, s in zip(integers, shifts, strict=True)]
+    return _as_integers(counts)
+
+
+def _as_integers(counts: Iterable[int]) -> IntArray:
+    values = list(counts)
+    small = sum(values) < 2**62
+    return np.array(values, dtype=np.int64 if small else object)
+
+
+def _check_masses(probabilities: ArrayLike) -> FloatArray:
+    masses = np.asarray(probabilities, dtype=float)
+    if masses.ndim != 1 or masses.size == 0:
+        raise ValueError(
+            f"probabilities must be a non-empty list of numbers, got shape {masses.shape}."
+        )
+    if not np.all(np.isfinite(masses)) or masses.min() < 0.0:
+        raise ValueError(
+            f"probabilities must be finite and not negative, got {_first_bad(masses)!r}; "
+            "use zero for an impossible atom."
+        )
+    if abs(float(masses.sum()) - 1.0) > _SUM_TOLERANCE:
+        raise ValueError(
+            f"probabilities must sum to 1, got {float(masses.sum())!r}; divide by the sum, "
+            "or pass counts to Discrete.from_counts."
+        )
+    return masses
+
+
+def _first_bad(masses: FloatArray) -> float:
+    return float(masses[~(np.isfinite(masses) & (masses >= 0.0))][0])
+
+
+def _check_counts(counts: ArrayLike) -> IntArray:
+    integers = np.asarray(counts)
+    if integers.ndim != 1 or integers.size == 0:
+        raise ValueError(
+            f"counts must be a non-empty list of integers, got shape {integers.shape}."
+        )
+    if integers.dtype != object:
+        if not np.all(np.isfinite(integers)) or np.any(integers != np.floor(integers)):
+            raise ValueError(
+                "counts must be whole numbers; pass probabilities to Discrete instead."
+            )
+        integers = integers.astype(np.int64) if _fits(integers) else integers.astype(object)
+    if integers.min() < 0 or integers.max() == 0:
+        raise ValueError("counts must not be negative, and at least one must be positive.")
+    return integers
+
+
+def _fits(integers: IntArray) -> bool:
+    return float(np.abs(integers.astype(float)).sum()) < 2.0**62
+
+
+def _check_atoms(atoms: ArrayLike, size: int) -> FloatArray:
+    values = np.asarray(atoms, dtype=float)
+    if values.ndim not in (1, 2) or len(values) != size or 0 in values.shape:
+        raise ValueError(
+            f"atoms must have shape ({size},) or ({size}, d), as the masses do, got {values.shape}."
+        )
+    if not np.all(np.isfinite(values)):
+        raise ValueError("atoms must be finite, got NaN or infinity; drop or encode those values.")
+    return values + 0.0  # a copy, in which -0.0 is 0.0
+
+
+def _sorted_and_merged(atoms: FloatArray, counts: IntArray) -> tuple[FloatArray, IntArray]:
+    keys = atoms[None, :] if atoms.ndim == 1 else atoms.T[::-1]
+    order = np.lexsort(keys)
+    atoms, counts = atoms[order], counts[order]
+    new = np.ones(len(atoms), dtype=bool)
+    rows = atoms[:, None] if atoms.ndim == 1 else atoms
+    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return atoms[new], np.add.reduceat(counts, np.flatnonzero(new))
+
+
+def _times(counts: IntArray, factor: int) -> list[int]:
+    """Return exact products, which 64 bits may not hold."""
+    return [int(count) * factor for count in counts]
+
+
+def _rebuild(atoms: FloatArray, counts: IntArray) -> Discrete:
+    return Discrete.from_counts(atoms, counts)
