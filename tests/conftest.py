@@ -1,0 +1,33 @@
+"""Fixtures for every test: the public tables, which are not part of the checkout.
+
+The tables lie in a folder beside the checkout. ``SKLEARN_PUFFER_TABLES`` names another folder, and
+``PUFFER_REQUIRE_TABLES=1`` makes a missing table a failure, so that CI cannot skip it unseen.
+"""
+
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+_BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def _folder():
+    return Path(os.environ.get("SKLEARN_PUFFER_TABLES", _BESIDE_THE_CHECKOUT))
+
+
+@pytest.fixture
+def table():
+    """Read a public table by the name of its file, without the ending."""
+
+    def read(name, **options):
+        path = _folder() / f"{name}.csv"
+        if path.is_file():
+            return pd.read_csv(path, **options)
+        reason = f"the public table {path.name} is not in {path.parent}"
+        if os.environ.get("PUFFER_REQUIRE_TABLES") == "1":
+            pytest.fail(f"{reason}, and PUFFER_REQUIRE_TABLES=1 asks for it")
+        pytest.skip(f"{reason}; set SKLEARN_PUFFER_TABLES to the folder that holds it")
+
+    return read
