@@ -1,0 +1,501 @@
+"""Couplings of two priors from integer counts, and what is read off them.
+
+A coupling says how to move the rows that follow P(X | s_i) so that they follow P(X | s_j). Every
+coupling gives a valid bound on the privacy loss, so a better one buys less noise and never costs
+privacy. What no coupling may do is miss a marginal: all masses here are integers over the least
+common multiple of the two totals, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import lcm
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
+
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.priors import Discrete, PriorPair
+
+Array = NDArray[Any]
+FloatArray = NDArray[np.float64]
+
+#: Largest number of cells (atoms of p times atoms of q) of a pair whose bottleneck is searched for.
+BOTTLENECK_CELLS = 2**22
+#: The same over all pairs together; beyond it pairs keep a north-west coupling.
+BOTTLENECK_WORK = 2**23
+
+_INT64 = 2**62  # sums below it leave room for one more addition
+_OVERHEAD = 2**14  # cells that take as long as the fixed part of a pair's search
+_FLOW = 2**30  # scipy's maximum flow counts in 32 bits
+
+
+@dataclass(frozen=True, eq=False)
+class Plans:
+    """One coupling for each pair of priors, as flat arrays of entries sorted by pair.
+
+    Attributes
+    ----------
+    pairs : sequence of PriorPair
+    sources, targets : ndarray of int of shape (n_entries,)
+        Position of the atom of ``p`` and of ``q`` among those of all pairs, one pair after another.
+    masses : ndarray of shape (n_entries,)
+        Positive integers; those of one pair add up to lcm(p.total, q.total).
+    shifts : ndarray of shape (n_entries, d)
+        x - x', what the entry moves by.
+    starts : ndarray of int of shape (n_pairs,)
+        First entry of each pair.
+    """
+
+    pairs: Sequence[PriorPair]
+    sources: Array
+    targets: Array
+    masses: Array
+    shifts: FloatArray
+    starts: Array
+
+    @cached_property
+    def in_line(self) -> bool:
+        """Whether moves are along one axis, and entries sorted by source and by target at once."""
+        return self.shifts.shape[1] == 1 and is_sorted(self.sources) and is_sorted(self.targets)
+
+    def of_pair(self, index: int) -> tuple[Array, Array, Array]:
+        """Return one pair's sources and targets, as positions in its own priors, and masses."""
+        stop = [*self.starts[index + 1 : index + 2], len(self.masses)][0]
+        here = slice(self.starts[index], stop)
+        p_first, q_first = (offsets[index] for offsets in self.offsets)
+        return self.sources[here] - p_first, self.targets[here] - q_first, self.masses[here]
+
+    @cached_property
+    def offsets(self) -> tuple[Array, Array]:
+        """Position of the first atom of ``p``, and of ``q``, of each pair."""
+        p_sizes, q_sizes = ([len(pair[side].atoms) for pair in self.pairs] for side in (0, 1))
+        return np.cumsum(p_sizes) - p_sizes, np.cumsum(q_sizes) - q_sizes
+
+
+def monotone(pairs: Sequence[PriorPair]) -> Plans:
+    r"""Couple the quantiles of p and q: the north-west corner rule along the sorted atoms.
+
+    .. math:: \pi = \operatorname{law}(F^{-1}(U), G^{-1}(U)), \quad U \text{ uniform}
+
+    Parameters
+    ----------
+    pairs : sequence of PriorPair
+        All over the same columns.
+
+    Returns
+    -------
+    Plans
+        At most m + n - 1 entries for a pair with m and n atoms.
+
+    Notes
+    -----
+    In one column it has the smallest maximal distance of all couplings, and the smallest mean
+    distance. In several columns atoms are sorted by the first column, then the second, and so on,
+    and it is a valid coupling without such a distinction. O((m + n) log(m + n)).
+
+    Examples
+    --------
+    >>> plans = monotone([PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]))])
+    >>> [column.tolist() for column in plans.of_pair(0)]
+    [[0, 0, 1], [0, 1, 1], [1, 1, 2]]
+    """
+    return _plans(pairs, _north_west)
+
+
+def w_infinity(p: Discrete, q: Discrete) -> float:
+    r"""Return W_inf of two priors over one column.
+
+    .. math:: W_\infty = \max_u |F^{-1}(u) - G^{-1}(u)|, \quad u \text{ over the merged breakpoints}
+
+    Notes
+    -----
+    This is 001, Lemma 3, which as printed holds on unit grids only. Where the two differ by
+    cumulative probabilities within rounding of each other, the integers still tell them apart.
+
+    Raises
+    ------
+    ValueError
+        If the priors are over several columns.
+
+    Examples
+    --------
+    >>> w_infinity(Discrete([0, 10], [0.5, 0.5]), Discrete([0, 1], [0.6, 0.4]))
+    10.0
+    """
+    if p.n_axes != 1 or q.n_axes != 1:
+        raise ValueError(
+            f"p and q must be over one column, got {p.n_axes} and {q.n_axes}; "
+            "use the wasserstein strategy for rows."
+        )
+    return float(np.abs(monotone([PriorPair(p, q)]).shifts).max())
+
+
+def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Plans]:
+    """Return couplings of all pairs that are worth trying, the best for the largest shift first.
+
+    Parameters
+    ----------
+    pairs : sequence of PriorPair
+    noise : Noise
+        Its scales say how far apart two rows are: by the max-divergence of their difference.
+
+    Returns
+    -------
+    list of Plans
+        One column, or a single atom on one side of every pair: the monotone coupling, which is the
+        best and in the second case the only one. Several columns: a bottleneck coupling, then
+        north-west couplings along several orders, and along each a coupling that first leaves in
+        place the mass that both priors have at the same row.
+    """
+    natural = monotone(pairs)
+    axes = pairs[0].p.n_axes
+    if axes == 1 or all(min(np.count_nonzero(side.counts) for side in pair) == 1 for pair in pairs):
+        return [natural]
+    found = [
+        natural if rank is None and rule is _north_west else _plans(pairs, rule, rank)
+        for rank in (None, *_sort_keys(pairs, noise))
+        for rule in (_north_west, _stay_then_north_west)
+    ]
+    return [bottleneck(pairs, noise, found), *found]
+
+
+def plan_size(pairs: Sequence[PriorPair]) -> tuple[int, int]:
+    """Return how many entries a coupling has at most: of the largest pair, and of all pairs.
+
+    A pair of priors with m and n atoms is coupled by at most m + n - 1 entries along an order;
+    `couplings` holds up to ten couplings at a time, and each entry takes about 40 bytes and 8 more
+    a column. Nothing is allocated to find out.
+
+    >>> pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1, 2], [0.25, 0.5, 0.25]))
+    >>> plan_size([pair, pair])
+    (4, 8)
+    """
+    sizes = [len(pair.p.atoms) + len(pair.q.atoms) - 1 for pair in pairs]
+    return max(sizes), sum(sizes)
+
+
+def is_sorted(places: Array) -> bool:
+    """Return whether ``places`` never decrease.
+
+    >>> is_sorted(np.array([0, 0, 2])), is_sorted(np.array([1, 0]))
+    (True, False)
+    """
+    return bool(np.all(places[1:] >= places[:-1]))
+
+
+class _Sides(NamedTuple):
+    """The atoms of p and of q of all pairs, one pair after another, over each pair's common total.
+
+    ``owners`` name the pair of each atom; along an order, both sides are sorted within each pair.
+    """
+
+    rows: tuple[FloatArray, FloatArray]
+    masses: tuple[Array, Array]
+    owners: tuple[Array, Array]
+
+
+class _Entries(NamedTuple):
+    sources: Array
+    targets: Array
+    masses: Array
+
+
+_Rule = Callable[[_Sides], _Entries]
+_Rank = Callable[[FloatArray], FloatArray]
+
+
+def _plans(pairs: Sequence[PriorPair], rule: _Rule, rank: _Rank | None = None) -> Plans:
+    """Couple all pairs at once by ``rule``, along the order of the atoms or along ``rank``."""
+    batches = _batches(pairs)
+    found = [_couple(_sides(pairs[a:b], exact), rule, rank) for a, b, exact in batches]
+    first = [
+        sum(len(pair[side].atoms) for pair in pairs[:a]) for a, _, _ in batches for side in (0, 1)
+    ]
+    if len(found) == 1:
+        entries = found[0]
+    else:
+        entries = _Entries(
+            np.concatenate([e.sources + first[2 * k] for k, e in enumerate(found)]),
+            np.concatenate([e.targets + first[2 * k + 1] for k, e in enumerate(found)]),
+            np.concatenate([e.masses for e in found]),
+        )
+    return _finish(pairs, entries)
+
+
+def _finish(pairs: Sequence[PriorPair], entries: _Entries) -> Plans:
+    rows = [np.concatenate([pair[side].rows for pair in pairs]) for side in (0, 1)]
+    shifts = rows[0][entries.sources] - rows[1][entries.targets]
+    ends = np.cumsum([len(pair.p.atoms) for pair in pairs])
+    owners = np.searchsorted(ends, entries.sources, side="right") if len(pairs) > 1 else None
+    starts = np.zeros(1, dtype=int) if owners is None else _starts(owners)
+    return Plans(pairs, *entries, shifts=shifts, starts=starts)
+
+
+def _starts(owners: Array) -> Array:
+    new = np.ones(len(owners), dtype=bool)
+    np.not_equal(owners[1:], owners[:-1], out=new[1:])
+    return np.flatnonzero(new)
+
+
+def _batches(pairs: Sequence[PriorPair]) -> list[tuple[int, int, bool]]:
+    """Cut the pairs into runs whose common totals add up within 64 bits, or that are Python's.
+
+    Returns (first, last + 1, whether 64 bits suffice) of each run.
+    """
+    runs: list[tuple[int, int, bool]] = []
+    used = 0
+    for k, pair in enumerate(pairs):
+        total = _common_total(pair)
+        small = total < _INT64
+        used += total
+        if runs and runs[-1][2] == small and (used < _INT64 or not small):
+            runs[-1] = (runs[-1][0], k + 1, small)
+        else:
+            runs.append((k, k + 1, small))
+            used = total
+    return runs
+
+
+def _common_total(pair: PriorPair) -> int:
+    return lcm(pair.p.total, pair.q.total)
+
+
+def _sides(pairs: Sequence[PriorPair], small: bool) -> _Sides:
+    rows, masses, owners = [], [], []
+    totals = [_common_total(pair) for pair in pairs]
+    for side in (0, 1):
+        priors = [pair[side] for pair in pairs]
+        sizes = [len(prior.atoms) for prior in priors]
+        kind: Any = np.int64 if small else object
+        scale = np.array(
+            [total // prior.total for total, prior in zip(totals, priors, strict=True)], dtype=kind
+        )
+        counts = np.concatenate([prior.counts for prior in priors]).astype(kind, copy=False)
+        owner = np.repeat(np.arange(len(pairs)), sizes)
+        masses.append(counts * (scale[0] if len(pairs) == 1 else scale[owner]))
+        rows.append(np.concatenate([prior.rows for prior in priors]))
+        owners.append(owner)
+    return _Sides((rows[0], rows[1]), (masses[0], masses[1]), (owners[0], owners[1]))
+
+
+def _couple(sides: _Sides, rule: _Rule, rank: _Rank | None) -> _Entries:
+    if rank is None:
+        return rule(sides)
+    orders = [
+        np.lexsort((rank(rows), owner))
+        for rows, owner in zip(sides.rows, sides.owners, strict=True)
+    ]
+    p, q = orders
+    found = rule(
+        _Sides(
+            (sides.rows[0][p], sides.rows[1][q]),
+            (sides.masses[0][p], sides.masses[1][q]),
+            (sides.owners[0][p], sides.owners[1][q]),
+        )
+    )
+    return _Entries(p[found.sources], q[found.targets], found.masses)
+
+
+def _north_west(sides: _Sides) -> _Entries:
+    """Cut the unit interval at all breakpoints of both cumulative sums, all pairs laid end to end.
+
+    Both sums run over all pairs and meet exactly at each pair's end, so no entry leaves its pair.
+    """
+    p_ends, q_ends = np.cumsum(sides.masses[0]), np.cumsum(sides.masses[1])
+    ends = np.concatenate([p_ends, q_ends])
+    order = np.argsort(ends, kind="stable")  # two sorted runs: one linear merge
+    ends = ends[order]
+    from_p = order < len(p_ends)
+    # the atom a piece belongs to is the number of breakpoints of its side before the piece's end
+    before_p: Array = np.cumsum(from_p) - from_p
+    masses = ends.copy()
+    masses[1:] -= ends[:-1]
+    real = np.flatnonzero(masses > 0)
+    return _Entries(before_p[real], (np.arange(len(ends)) - before_p)[real], masses[real])
+
+
+def _stay_then_north_west(sides: _Sides) -> _Entries:
+    """Leave in place what both priors have at the same row, and couple the rest north-west."""
+    p_common, q_common = _common_rows(sides)
+    stay = np.minimum(sides.masses[0][p_common], sides.masses[1][q_common])
+    rest = [masses.copy() for masses in sides.masses]
+    rest[0][p_common] -= stay
+    rest[1][q_common] -= stay
+    moved = _north_west(sides._replace(masses=(rest[0], rest[1])))
+    kept = stay > 0
+    sources = np.concatenate([p_common[kept], moved.sources])
+    order = np.argsort(sources, kind="stable")
+    return _Entries(
+        sources[order],
+        np.concatenate([q_common[kept], moved.targets])[order],
+        np.concatenate([stay[kept], moved.masses])[order],
+    )
+
+
+def _common_rows(sides: _Sides) -> tuple[Array, Array]:
+    """Return the positions of rows that p and q of one pair share, on either side."""
+    both = np.concatenate(
+        [
+            np.column_stack([owner, rows])
+            for owner, rows in zip(sides.owners, sides.rows, strict=True)
+        ]
+    )
+    order = np.lexsort(both.T[::-1])  # stable, and a row occurs once a side: p comes before q
+    same = np.flatnonzero((both[order][1:] == both[order][:-1]).all(axis=1))
+    return order[same], order[same + 1] - len(sides.owners[0])
+
+
+def _sort_keys(pairs: Sequence[PriorPair], noise: Noise) -> list[_Rank]:
+    """Return orders of the rows: along the axes that spread most, and along their weighted sum."""
+    rows = np.concatenate([side.rows for pair in pairs for side in pair])
+    scales = noise.axis_scales(rows.shape[1])
+    spread = np.ptp(rows, axis=0) / scales
+    leading = [axis for axis in np.argsort(-spread, kind="stable")[:3] if axis != 0]
+    ranks: list[_Rank] = [lambda rows, axis=axis: rows[:, axis] for axis in leading]  # type: ignore[misc]
+    return [*ranks, lambda rows: (rows / scales).sum(axis=1)]
+
+
+def bottleneck(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Plans]) -> Plans:
+    r"""Couple each pair so that the largest cost of a move is as small as possible.
+
+    .. math:: \min_\pi \max_{(x, x') \in \mathrm{supp}\,\pi} D_\infty(K \| K(\cdot - (x - x')))
+
+    Parameters
+    ----------
+    pairs : sequence of PriorPair
+    noise : Noise
+        Its max-divergence at the scales given is the cost.
+    known : sequence of Plans
+        Other couplings. The first serves pairs above ``BOTTLENECK_CELLS``, and those beyond
+        ``BOTTLENECK_WORK`` in the order of their smallest largest cost, costliest first.
+
+    Notes
+    -----
+    The smallest feasible threshold by bisection over the distinct costs; feasibility by maximum
+    flow in integers, whatever their size. Below the threshold, mass is moved as little as the
+    coarser thresholds tried on the way allow.
+    """
+    chosen = _affordable(pairs, noise, known)
+    parts = []
+    p_first, q_first = known[0].offsets
+    for k, pair in enumerate(pairs):
+        sources, targets, masses = _bottleneck(pair, noise) if k in chosen else known[0].of_pair(k)
+        parts.append((sources + p_first[k], targets + q_first[k], masses))
+    columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _finish(pairs, _Entries(*columns))
+
+
+def _affordable(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Plans]) -> set[int]:
+    """Return the pairs to search: the costliest, for they decide how much noise is needed."""
+    costs = [
+        np.maximum.reduceat(noise.max_divergence(plans.shifts), plans.starts) for plans in known
+    ]
+    cells = np.array([len(pair.p.atoms) * len(pair.q.atoms) for pair in pairs])
+    order = np.argsort(-np.min(costs, axis=0), kind="stable")
+    order = order[cells[order] <= BOTTLENECK_CELLS]
+    work = np.cumsum(cells[order] + _OVERHEAD)
+    return set(order[work <= BOTTLENECK_WORK].tolist())
+
+
+def _bottleneck(pair: PriorPair, noise: Noise) -> _Entries:
+    sides = _sides([pair], _common_total(pair) < _INT64)
+    alive = [np.flatnonzero(masses > 0) for masses in sides.masses]
+    rows = [side[kept] for side, kept in zip(sides.rows, alive, strict=True)]
+    costs = np.stack([noise.max_divergence(row - rows[1]) for row in rows[0]])
+    network = _Network(costs, *(m[kept] for m, kept in zip(sides.masses, alive, strict=True)))
+    flow = network.smallest_threshold()
+    i, j = np.nonzero(flow)
+    return _Entries(alive[0][i], alive[1][j], flow[i, j])
+
+
+class _Network:
+    """Supplies, demands and the cost of each edge between them; flows are exact integers."""
+
+    def __init__(self, costs: FloatArray, supply: Array, demand: Array) -> None:
+        self.costs, self.supply, self.demand = costs, supply, demand
+
+    def smallest_threshold(self) -> Array:
+        """Return a complete flow whose largest cost is the smallest possible, shape (m, n)."""
+        needed = max(self.costs.min(axis=1).max(), self.costs.min(axis=0).max())
+        levels = np.unique(self.costs[self.costs >= needed])
+        # most often some atom's nearest partner decides, so the first level is tried first
+        low, high, middle = 0, len(levels) - 1, 0
+        largest = self._nothing()
+        while low < high:
+            flow = self.flow(float(levels[middle]), largest)
+            if self._complete(flow):
+                high = middle
+            else:
+                low, largest = middle + 1, flow
+            middle = (low + high) // 2
+        return self._with_small_moves_first(float(levels[high]))
+
+    def _with_small_moves_first(self, threshold: float) -> Array:
+        """Fill up the flow from below, so that mass moves far only where it must."""
+        below = np.unique(self.costs[self.costs < threshold])
+        flow = self._nothing()
+        for level in (
+            (*below[[0, len(below) // 4, len(below) // 2]], threshold)
+            if len(below)
+            else (threshold,)
+        ):
+            flow = self.flow(float(level), flow)
+        return flow
+
+    def _nothing(self) -> Array:
+        return np.zeros(self.costs.shape, dtype=self.supply.dtype)
+
+    def _complete(self, flow: Array) -> bool:
+        return bool(flow.sum() == self.supply.sum())
+
+    def flow(self, threshold: float, flow: Array) -> Array:
+        """Enlarge ``flow`` to a maximum one over the edges of at most ``threshold``.
+
+        scipy counts in 32 bits, so amounts are taken in units: what remains is first sent in
+        large ones, and what their rounding left behind in ever smaller ones, down to single counts.
+        Some cut has less than one unit of room on each of its arcs once no further unit can be
+        sent; if more than that remains, no complete flow exists.
+        """
+        i, j = np.nonzero(self.costs <= threshold)
+        arcs = len(i) + sum(self.costs.shape)
+        remaining = int(self.supply.sum()) - int(flow.sum())
+        unit = 0
+        while remaining and unit != 1 and (unit == 0 or remaining <= arcs * unit):
+            unit = max(1, -(-remaining // _FLOW))
+            flow = flow + unit * self._augment(i, j, flow, unit)
+            remaining = int(self.supply.sum()) - int(flow.sum())
+        return flow
+
+    def _augment(self, i: Array, j: Array, flow: Array, unit: int) -> Array:
+        """Return the change, in units, that a maximum flow in the residual network makes."""
+        m, n = self.costs.shape
+        room = [
+            _units(self.supply - flow.sum(axis=1), unit),
+            _units(self.demand - flow.sum(axis=0), unit),
+            np.full(len(i), _FLOW),
+            _units(flow[i, j], unit),
+        ]
+        sources, targets = np.arange(m) + 2, np.arange(n) + m + 2
+        tails = np.concatenate([np.zeros(m, int), targets, i + 2, j + m + 2])
+        heads = np.concatenate([sources, np.ones(n, int), j + m + 2, i + 2])
+        amounts = np.concatenate(room)
+        used = amounts > 0
+        size = m + n + 2
+        graph = csr_array(
+            (amounts[used].astype(np.int32), (tails[used], heads[used])), shape=(size, size)
+        )
+        net = maximum_flow(graph, 0, 1).flow[i + 2, j + m + 2]
+        change = np.zeros((m, n), dtype=self.supply.dtype)
+        change[i, j] = np.asarray(net).ravel().astype(np.int64)
+        return change
+
+
+def _units(amounts: Array, unit: int) -> Array:
+    units: Array = np.minimum(amounts // unit, _FLOW).astype(np.int64)
+    return units

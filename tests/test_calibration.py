@@ -1,0 +1,220 @@
+"""The search for the smallest factor, whatever the shape of the bounds, and what it refuses."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sklearn_puffer import calibration
+from sklearn_puffer.bounds import Relaxed, tightest, wasserstein
+from sklearn_puffer.calibration import STRATEGIES, calibrate, smallest_factor
+from sklearn_puffer.noise import Laplace
+from sklearn_puffer.notions import Pufferfish
+from sklearn_puffer.priors import Discrete, PriorPair
+
+P = Discrete([0, 1, 3], [0.5, 0.25, 0.25])
+Q = Discrete([0, 1, 3], [0.25, 0.25, 0.5])
+
+
+@dataclass
+class Shape:
+    """A bound of any shape, which counts how often it is asked."""
+
+    curve: Any
+    reach: float = 1.0
+    asked: list = field(default_factory=list)
+
+    def losses(self, factor):
+        self.asked.append(factor)
+        return np.full((1, 2), self.curve(factor))
+
+
+def _step(at):
+    return lambda f: 0.5 if f >= at else 2.0
+
+
+def _plateau(f):
+    """Return a loss that is the budget itself over a decade."""
+    if f < 0.1:
+        return math.inf if f == 0.0 else 0.1 / f
+    return 1.0 if f < 1.0 else 1.0 / f
+
+
+def _log_cosh(f):
+    return np.logaddexp(1.0 / f, -1.0 / f) - math.log(2.0) if f else math.inf
+
+
+SHAPES = {
+    "inverse": (lambda f: 3.0 / f if f else math.inf, 3.0),
+    "inverse square": (lambda f: (1.0 / f) * (1.0 / f) if f else math.inf, 1.0),
+    "square root": (lambda f: f**-0.5 if f else math.inf, 1.0),
+    "a log of a cosine": (_log_cosh, 1.0 / math.acosh(math.e)),
+    "a step": (_step(0.125), 0.125),
+    "a plateau at the budget": (_plateau, 0.1),
+    "finite without noise": (lambda f: 1.5 * math.exp(-f), math.log(1.5)),
+    "infinite below its root": (lambda f: 0.9 if f >= 2.0 else math.inf, 2.0),
+    "nothing above its root": (lambda f: 0.0 if f >= 2.0 else 5.0, 2.0),
+}
+
+
+@pytest.mark.parametrize("reach", [1e-250, 1e-3, 1.0, 1e3, 1e250])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_smallest_factor_is_found_from_any_start_and_never_less(shape, reach):
+    curve, root = SHAPES[shape]
+    bound = Shape(curve, reach)
+    found = smallest_factor([bound], 1.0)
+    assert found in bound.asked
+    assert curve(found) <= 1.0
+    assert curve(found * (1.0 - 2e-12)) > 1.0
+    assert found == pytest.approx(root, rel=2e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-9, 1.0, 1e9, 1e200, 1e299])
+def test_factors_may_be_of_any_size(scale):
+    bound = Shape(lambda f: scale / f if f else math.inf, scale)
+    assert smallest_factor([bound], 1.0) == pytest.approx(scale, rel=3e-12)
+
+
+def test_few_evaluations_are_enough():
+    rng = np.random.default_rng(0)
+    x = np.cumsum(rng.exponential(size=50))
+    asked = []
+    for _ in range(20):
+        pair = PriorPair(*(Discrete.from_counts(x, rng.integers(1, 50, 50)) for _ in "pq"))
+        for strategy in STRATEGIES.values():
+            bound = strategy([pair], Laplace(), Pufferfish(0.5))
+            counted = Shape(lambda f, bound=bound: bound.losses(f).max(), bound.reach)
+            smallest_factor([counted], 0.5)
+            asked.append(len(counted.asked))
+    assert np.median(asked) <= 15
+    assert max(asked) <= 25
+
+
+def test_no_noise_is_needed_where_none_is_enough():
+    assert smallest_factor([Shape(lambda f: 0.7 * math.exp(-f))], 1.0) == 0.0
+    assert smallest_factor([], 1.0) == 0.0
+    assert calibrate([(P, P)], Pufferfish(0.1)).scale == 0.0
+    assert calibrate([(P, Q)], Pufferfish(math.log(2) * (1 + 1e-9))).scale == 0.0
+
+
+def test_a_jump_at_no_noise_leaves_the_smallest_factor_that_was_tried():
+    found = smallest_factor([Shape(lambda f: 0.5 if f else math.inf)], 1.0)
+    assert 0.0 < found <= 1e-299
+
+
+def test_a_budget_that_no_noise_can_keep_is_an_error():
+    with pytest.raises(ValueError, match="no noise scale up to 1e"):
+        smallest_factor([Shape(lambda f: 2.0)], 1.0)
+    with pytest.raises(ValueError, match=r"budget must be positive, got -1\.0"):
+        smallest_factor([Shape(lambda f: 2.0)], -1.0)
+
+
+@dataclass
+class Fixed:
+    """Losses of several pairs that differ by direction, inversely proportional to the factor."""
+
+    at_one: Any
+
+    @property
+    def reach(self):
+        return float(np.max(self.at_one))
+
+    def losses(self, factor):
+        return (
+            np.asarray(self.at_one) / factor if factor else np.full(np.shape(self.at_one), np.inf)
+        )
+
+
+def test_losses_add_up_over_groups_before_directions_and_pairs_are_compared():
+    one, two = Fixed([[1.0, 4.0], [2.0, 2.0]]), Fixed([[4.0, 1.0], [2.0, 2.5]])
+    # by direction 5 and 5, 4 and 4.5; the largest of each alone would add up to 8
+    assert smallest_factor([one, two], 1.0) == pytest.approx(5.0, rel=2e-12)
+
+
+@given(st.lists(st.integers(1, 50), min_size=4, max_size=4), st.floats(0.01, 5.0))
+def test_more_budget_never_needs_more_noise(counts, epsilon):
+    pair = (P, Discrete.from_counts([0, 1, 3, 8], counts))
+    for strategy in STRATEGIES:
+        scales = [
+            calibrate([pair], Pufferfish(e), strategy=strategy).scale
+            for e in (epsilon, 1.1 * epsilon)
+        ]
+        assert scales[1] <= scales[0] * (1 + 2e-12)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_scale_goes_with_the_unit_of_the_column(strategy):
+    stretched = [Discrete.from_counts(1000.0 * prior.atoms, prior.counts) for prior in (P, Q)]
+    scales = [
+        calibrate([pair], Pufferfish(0.3), strategy=strategy).scale for pair in ((P, Q), stretched)
+    ]
+    assert scales[1] == pytest.approx(1000.0 * scales[0], rel=1e-11)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_template_multiplies_the_scales_of_each_axis(strategy):
+    rows = [np.column_stack([prior.atoms, 10.0 * prior.atoms]) for prior in (P, Q)]
+    pair = [Discrete.from_counts(r, prior.counts) for r, prior in zip(rows, (P, Q), strict=True)]
+    even = [
+        Discrete.from_counts(r / [1.0, 10.0], prior.counts)
+        for r, prior in zip(rows, (P, Q), strict=True)
+    ]
+    weighted = calibrate([pair], Pufferfish(0.3), noise=Laplace((1.0, 10.0)), strategy=strategy)
+    plain = calibrate([even], Pufferfish(0.3), strategy=strategy)
+    assert weighted.scale == pytest.approx(plain.scale, rel=1e-11)
+
+
+def test_the_worst_pair_and_its_bound_are_reported():
+    far = Discrete([0, 50], [0.5, 0.5])
+    found = calibrate([(P, P), (P, Q), (P, far), (Q, P)], Pufferfish(1.0), strategy="wasserstein")
+    assert found.worst_pair == 2
+    assert found.scale == pytest.approx(49.0, rel=2e-12)
+    assert 1.0 - 1e-11 < found.bound <= 1.0
+
+
+def test_exact_beyond_its_limit_warns_and_takes_the_tightest_bound(monkeypatch):
+    rng = np.random.default_rng(1)
+    pair = tuple(Discrete.from_counts(rng.normal(size=(9, 3)), rng.integers(1, 9, 9)) for _ in "pq")
+    monkeypatch.setattr(calibration, "is_computable", lambda priors: False)
+    with pytest.warns(UserWarning, match=r"grid of 5,832 cells and its limit is [\d,]+"):
+        found = calibrate([pair], Pufferfish(1.0))
+    assert found == calibrate([pair], Pufferfish(1.0), strategy=tightest)
+
+
+def test_the_tightest_bound_is_relaxed_over_all_couplings_and_within_wasserstein():
+    rng = np.random.default_rng(2)
+    pair = tuple(Discrete.from_counts(rng.normal(size=(9, 3)), rng.integers(1, 9, 9)) for _ in "pq")
+    scales = [
+        calibrate([pair], Pufferfish(1.0), strategy=s).scale
+        for s in ("exact", tightest, wasserstein)
+    ]
+    assert scales[0] < scales[1] <= scales[2]
+
+
+def test_strategies_may_be_objects_and_noise_a_name_or_an_object():
+    named = calibrate([(P, Q)], Pufferfish(0.2), strategy="relaxed", noise="laplace")
+    assert named == calibrate([(P, Q)], Pufferfish(0.2), strategy=Relaxed(), noise=Laplace(1.0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"pairs": []}, ValueError, "pairs must hold at least one pair"),
+        ({"pairs": [(P, 3)]}, TypeError, "pairs must hold two priors"),
+        ({"pairs": [(P, Q, P)]}, TypeError, "pairs must hold two priors"),
+        ({"pairs": [(P, Discrete([[0, 1]], [1.0]))]}, ValueError, r"over \[1, 2\] columns"),
+        ({"strategy": "best"}, ValueError, "strategy must be one of .*'exact'.*got 'best'"),
+        ({"strategy": 3}, TypeError, "strategy must be one of .*got 3"),
+        ({"noise": "uniform"}, ValueError, "noise must be one of .*'laplace'.*got 'uniform'"),
+        ({"noise": 2.0}, TypeError, "noise must be one of .*got 2.0"),
+        ({"noise": Laplace((1.0, 2.0))}, ValueError, "2 entries and the prior 1 columns"),
+    ],
+)
+def test_bad_arguments_are_refused_with_the_way_out(arguments, error, message):
+    pairs = arguments.pop("pairs", [(P, Q)])
+    with pytest.raises(error, match=message):
+        calibrate(pairs, Pufferfish(1.0), **arguments)
