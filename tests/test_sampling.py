@@ -1,0 +1,503 @@
+import copy
+import math
+import multiprocessing
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+from sampling_oracle import (
+    CHUNKS,
+    MOST,
+    Script,
+    cells_of_chunks,
+    geometry,
+    weight,
+    word,
+    words_for,
+)
+from scipy import stats
+
+from sklearn_puffer import sampling
+from sklearn_puffer.noise import Laplace
+from sklearn_puffer.sampling import (
+    MAX_STEPS,
+    RELATIVE_ERROR,
+    coarse_enough,
+    grid_step,
+    laplace,
+    release,
+    sampler,
+    seeded_entropy,
+    system_entropy,
+    to_steps,
+)
+
+SCALES = [1.0, 1.3, 0.7, 1.9999999999999998, 1e-12, 1e12, 3e-300, 1e300]
+scales = st.floats(1e-12, 1e12) | st.sampled_from(SCALES)
+UNIT = 2.0**-53
+
+
+def fine_sampler(scale=1.3, entropy=None):
+    return sampler(Laplace(scale), grid_step(scale), entropy)
+
+
+def draw(source, size):
+    out = np.empty(size, dtype=np.int64)
+    source.fill(out)
+    return out
+
+
+def true_log_ratio(source, scale, magnitude):
+    """Return log of P(M) / P(0) of the law wanted, to 50 digits."""
+    return -mpf(source.step) / mpf(scale) * magnitude
+
+
+# ------------------------------------------------------------------------------------------ the law
+
+
+def atoms(source):
+    """Return magnitudes in the body and up to 11 scales out: edges of cells and inner points."""
+    low_bits, parts, cell_steps = geometry(source)
+    cells = [0, 1, 63, 64, 300, 500, 702, 703]
+    offsets = [0, 1, (1 << low_bits) - 1, 1 << low_bits, cell_steps // 3, cell_steps - 1]
+    offsets.append((parts - 1) << low_bits)
+    return [cell * cell_steps + offset for cell in cells for offset in offsets]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_atom_of_the_body_has_its_exact_probability(scale):
+    source = fine_sampler(scale)
+    at_zero = weight(source, 0)
+    for magnitude in atoms(source):
+        wanted = at_zero * mp.exp(true_log_ratio(source, scale, magnitude))
+        assert abs(weight(source, magnitude) / wanted - 1) <= 400 * UNIT
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_what_passes_all_cells_has_exactly_the_mass_beyond_them(scale):
+    source = fine_sampler(scale)
+    _, _, cell_steps = geometry(source)
+    beyond = sampling._LAST * cell_steps
+    within = -mp.expm1(true_log_ratio(source, scale, cell_steps))
+    for offset in (0, 12345, cell_steps // 2, cell_steps - 1):
+        # summed over the cell this is the mass e^(-t H L) / (1 - e^-t) of all cells from H on
+        shape = mp.exp(true_log_ratio(source, scale, beyond + offset)) / within
+        assert abs(weight(source, beyond + offset) / (weight(source, 0) * shape) - 1) <= 400 * UNIT
+
+
+def test_a_pass_adds_all_cells_and_starts_again_so_that_there_is_no_last_atom():
+    _, _, cell_steps = geometry(fine_sampler())
+    for j in (5, -6):
+        for passes in (1, 2, 40):
+            far = passes * sampling._LAST * cell_steps
+            target = j + far if j >= 0 else j - far
+            entropy = Script(words_for(fine_sampler(), target))
+            assert draw(fine_sampler(entropy=entropy), 1).tolist() == [target]
+            assert entropy.left == []
+
+
+def test_the_chunks_of_each_cell_are_as_many_as_the_tables_say():
+    proposal = sampling._proposal()
+    cells, tested = cells_of_chunks()
+    size = sampling._LAST + 1
+    assert np.bincount(cells, minlength=size).tolist() == proposal.chunks.tolist()
+    assert np.bincount(cells[tested], minlength=size).tolist() == proposal.tested.tolist()
+    assert proposal.chunks.sum() == CHUNKS
+    assert proposal.chunks.min() >= 1
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_no_draw_that_needs_a_test_escapes_it(scale):
+    proposal, layout = sampling._proposal(), fine_sampler(scale)._layout
+    cell = np.arange(sampling._LAST + 1)
+    last_offset = (cell + 1) * layout.cell_steps - 1
+    least = layout.acceptance(cell, last_offset) * layout.fairness.min()
+    assert np.all(1.0 - least <= proposal.tested / proposal.chunks)
+
+
+def test_few_draws_are_tested_and_fewer_rejected():
+    proposal, size = sampling._proposal(), 2**17
+    assert proposal.tested.sum() / CHUNKS < 0.04
+    source = fine_sampler(entropy=seeded_entropy(9))
+    rejected = source._propose(np.empty(size, dtype=np.int64))
+    assert 0 < rejected.size < 0.02 * size
+
+
+@given(st.integers(0, 703), st.integers(0, CHUNKS - 1), st.integers(0, 2**32 - 1), scales)
+def test_bits_become_cell_part_low_bits_and_sign(cell, v, second, scale):
+    source = fine_sampler(scale)
+    low_bits, parts, _ = geometry(source)
+    chunk = int(np.flatnonzero(cells_of_chunks()[0] == cell)[-1])
+    pair = [word(chunk << 16 | v, bits) for bits in (second, second ^ 0xFFFFFFFF)]
+    source._entropy = Script([pair[0], MOST])
+    j = draw(source, 1)[0]
+    magnitude = max(j, -1 - j)
+    assert magnitude >> low_bits == cell * parts + (v * parts >> 16)
+    assert (j < 0) == (second >= 2**31)
+    source._entropy = Script([pair[1], MOST])
+    assert draw(source, 1)[0] == -1 - j
+
+
+@given(st.integers(0, CHUNKS - 1), scales)
+def test_the_low_bits_run_through_every_position_once(v, scale):
+    low_bits, _, _ = geometry(fine_sampler(scale))
+    surplus = 31 - low_bits
+    seconds = [(low << surplus) for low in range(0, 1 << low_bits, 1 << (low_bits - 8))]
+    chunk = int(np.flatnonzero(~cells_of_chunks()[1])[0])
+    entropy = Script([word(chunk << 16 | v, second) for second in seconds])
+    source = fine_sampler(scale, entropy)
+    drawn = np.array([draw(source, 1)[0] for _ in seconds])
+    low = np.array(seconds) >> surplus
+    assert np.unique(drawn ^ low).size == 1
+
+
+# ------------------------------------------------------------------------------------------ privacy
+
+
+@given(st.integers(-(2**47), 2**47), st.integers(1, 2**44), st.sampled_from(SCALES))
+def test_whatever_is_released_can_come_from_every_neighbour(output, shift, scale):
+    for x in (0, shift, -shift):
+        entropy = Script(words_for(fine_sampler(scale), output - x))
+        assert x + draw(fine_sampler(scale, entropy), 1)[0] == output
+
+
+def test_the_low_bits_tell_neighbours_apart_for_textbook_noise_and_never_for_ours():
+    textbook = 1.0 * np.random.default_rng(7).laplace(size=300)
+    assert all(_textbook_can_draw(y, 0.0) for y in textbook)
+    # Of outputs over an input of 0, this share shows by itself that the input was not 1.
+    assert np.mean([not _textbook_can_draw(y, 1.0) for y in textbook]) > 0.15
+    assert np.mean([not _ours_can_draw(y, 2**40) for y in draw(fine_sampler(1.0), 300)]) == 0.0
+
+
+def _textbook_can_draw(y, x):
+    """Whether numpy's formula gives y for an input x and some uniform of 53 bits near F(y - x)."""
+    z = y - x
+    middle = round(2**53 * (0.5 * math.exp(z) if z < 0 else 1.0 - 0.5 * math.exp(-z)))
+    uniforms = [k / 2**53 for k in range(max(middle - 40, 1), min(middle + 41, 2**53))]
+    return any(
+        y == (x - math.log(2.0 - u - u) if u >= 0.5 else x + math.log(u + u)) for u in uniforms
+    )
+
+
+def _ours_can_draw(y, x):
+    entropy = Script(words_for(fine_sampler(1.0), int(y) - x))
+    return x + draw(fine_sampler(1.0, entropy), 1)[0] == y
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.3, 1e12])
+@pytest.mark.parametrize("shift", [1, 2**20 + 1, 2**38])
+def test_the_loss_of_a_shift_stays_below_shift_over_scale(scale, shift):
+    source = fine_sampler(scale)
+    allowed = shift * mpf(source.step) / mpf(scale)
+    spare = mp.log((1 + mpf(RELATIVE_ERROR)) / (1 - mpf(RELATIVE_ERROR)))
+    beyond = sampling._LAST * geometry(source)[2]
+    for magnitude in atoms(source):
+        if magnitude + shift >= beyond:
+            continue
+        loss = mp.log(weight(source, magnitude) / weight(source, magnitude + shift))
+        assert abs(loss) <= allowed + spare
+
+
+def test_the_stated_error_covers_a_thousand_scales():
+    source = fine_sampler()
+    passes = 1000 / (sampling._LAST / sampling._CELLS_A_SCALE)
+    assert (400 + 80 * passes) * UNIT <= source.relative_error == RELATIVE_ERROR <= 1e-11
+
+
+@pytest.mark.parametrize(
+    "make", [system_entropy, lambda: seeded_entropy(0), lambda: fine_sampler()]
+)
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_nothing_that_draws_can_be_pickled_or_copied(make, duplicate):
+    with pytest.raises(TypeError, match="cannot be pickled or copied"):
+        duplicate(make())
+
+
+def test_two_samplers_and_two_calls_share_no_noise():
+    source = fine_sampler()
+    drawn = [draw(source, 100), draw(source, 100), draw(fine_sampler(), 100)]
+    assert np.unique(np.concatenate(drawn)).size == 300
+
+
+def _send_noise(source, pipe):
+    pipe.send(draw(source, 100))
+
+
+def test_a_forked_process_shares_no_noise_with_its_parent():
+    source = fine_sampler()
+    draw(source, 10)
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    children = [context.Process(target=_send_noise, args=(source, there)) for _ in range(2)]
+    for child in children:
+        child.start()
+    drawn = [here.recv() for _ in children] + [draw(source, 100)]
+    for child in children:
+        child.join()
+    assert np.unique(np.concatenate(drawn)).size == 300
+
+
+def test_seeds_and_keys_give_reproducible_and_different_streams():
+    keys = [(0,), (0, 0), (0, 1), (0, 1, 0), (1,), (1, 0), (2**70,)]
+    drawn = [draw(fine_sampler(entropy=seeded_entropy(*key)), 50) for key in keys]
+    again = [draw(fine_sampler(entropy=seeded_entropy(*key)), 50) for key in keys]
+    assert np.array_equal(drawn, again)
+    assert np.unique(drawn).size == 50 * len(keys)
+
+
+# --------------------------------------------------------------------------------------- statistics
+
+FALSE_ALARM = 1e-6
+SIZE = 400_000
+
+
+def _test_of_fit(values, scale):
+    """Return the p-value of chi-square over 1,000 equally likely cells of a Laplace law."""
+    cells = np.floor(1000 * stats.laplace.cdf(values, scale=scale)).astype(int)
+    return stats.chisquare(np.bincount(np.minimum(cells, 999), minlength=1000)).pvalue
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.3, 1e-12, 1e12])
+def test_the_drawn_values_follow_the_law(scale):
+    values = laplace(SIZE, scale, entropy=seeded_entropy(1))
+    assert _test_of_fit(values, scale) > FALSE_ALARM
+    assert stats.kstest(values, stats.laplace(scale=scale).cdf).pvalue > FALSE_ALARM
+
+
+def test_the_tests_of_the_law_notice_a_scale_that_is_wrong_by_three_per_cent():
+    values = laplace(SIZE, 1.03, entropy=seeded_entropy(1))
+    assert _test_of_fit(values, 1.0) < FALSE_ALARM
+    assert stats.kstest(values, stats.laplace(scale=1.0).cdf).pvalue < FALSE_ALARM
+
+
+def test_the_low_bits_are_uniform_and_those_of_noise_in_single_precision_are_not():
+    ours = draw(fine_sampler(1.0, seeded_entropy(2)), SIZE) & 0xFF
+    assert stats.chisquare(np.bincount(ours, minlength=256)).pvalue > FALSE_ALARM
+    textbook = np.random.default_rng(0).laplace(size=SIZE).astype(np.float32)
+    theirs = np.floor(textbook.astype(float) * 2.0**40).astype(np.int64) & 0xFF
+    assert stats.chisquare(np.bincount(theirs, minlength=256)).pvalue < FALSE_ALARM
+
+
+def test_neighbouring_draws_are_independent():
+    values = laplace(SIZE, 1.0, entropy=seeded_entropy(3))
+    for lag in (1, 2, 32, 2**15):
+        signs = np.sign(values[lag:] * values[:-lag])
+        assert abs(signs.mean()) * math.sqrt(signs.size) < 5.0
+        sizes = np.minimum(abs(values), 8.0)
+        assert abs(np.corrcoef(sizes[lag:], sizes[:-lag])[0, 1]) * math.sqrt(signs.size) < 5.0
+
+
+# ------------------------------------------------------------------------------------ whole numbers
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.4, 1.0, 7.3])
+def test_whole_noise_has_the_mass_of_the_nearest_integer(scale):
+    drawn = draw(sampler(Laplace(scale), 1.0, seeded_entropy(4), nearest=True), SIZE)
+    edges = np.arange(-30, 30) + 0.5
+    mass = np.diff(stats.laplace.cdf(edges, scale=scale), prepend=0.0, append=1.0)
+    counts = np.bincount(np.searchsorted(edges, drawn), minlength=mass.size)
+    often = mass * SIZE > 5.0
+    table = np.append(counts[often], counts[~often].sum() + 1.0)
+    wanted = np.append(mass[often], mass[~often].sum() + 1.0 / SIZE) * SIZE
+    assert stats.chisquare(table, wanted * table.sum() / wanted.sum()).pvalue > FALSE_ALARM
+
+
+@given(st.integers(-(2**45), 2**45), st.sampled_from([1e-12, 1e-6, 0.3, 1.0, 1e6, 1e12]))
+def test_whole_noise_is_the_nearest_integer_and_symmetric(j, scale):
+    entropy = Script([])
+    source = sampler(Laplace(scale), 1.0, entropy, nearest=True)
+    fine = Fraction(1, 2**source._shift)
+    assert fine <= Fraction(1, 2)
+    for value, sign in ((j, 1), (-1 - j, -1)):
+        entropy.left = words_for(source, value)
+        nearest = math.floor(j * fine + Fraction(1, 2))
+        assert draw(source, 1)[0] == sign * nearest
+
+
+def test_whole_noise_of_the_smallest_scale_is_nought_and_of_the_largest_is_not():
+    assert not draw(sampler(Laplace(1e-12), 1.0, nearest=True), 10_000).any()
+    assert np.abs(draw(sampler(Laplace(1e12), 1.0, nearest=True), 10_000)).min() > 1e6
+
+
+def test_coarser_steps_are_exact_floors_of_finer_noise():
+    fine = draw(fine_sampler(1.0, seeded_entropy(5)), 1000)
+    for shift in (1, 17, 40, 70):
+        coarse = draw(sampler(Laplace(1.0), 2.0 ** (shift - 40), seeded_entropy(5)), 1000)
+        assert coarse.tolist() == (fine >> min(shift, 62)).tolist()
+
+
+# ---------------------------------------------------------------------------------------- the grid
+
+
+@given(st.floats(1e-300, 1e300))
+def test_the_step_is_the_smallest_power_of_two_at_or_above_its_share_of_the_scale(scale):
+    step = grid_step(scale)
+    assert math.frexp(step)[0] == 0.5
+    assert Fraction(step) / 2 < Fraction(scale) / 2**40 <= Fraction(step)
+    assert grid_step(scale, integer=True) == max(step, 1.0)
+
+
+def test_a_scale_whose_step_is_no_float_is_refused():
+    with pytest.raises(ValueError, match="scale must be at least"):
+        grid_step(1e-320)
+    with pytest.raises(ValueError, match="scale must be positive"):
+        grid_step(math.nan)
+
+
+STEPS = [1.0, 2.0**-40, 2.0**20, 2.0**-1000]
+values = st.floats(-(2.0**60), 2.0**60) | st.sampled_from(
+    [0.49999999999999994, -0.49999999999999994, 0.5, -0.5, 1.5, 2.5, 2.0**52 + 1, 2.0**52 - 0.5]
+)
+
+
+@given(values, st.sampled_from(STEPS))
+def test_steps_are_the_exact_floor_of_half_a_step_more(value, step):
+    x = value * step
+    exact = math.floor(Fraction(x) / Fraction(step) + Fraction(1, 2))
+    assert to_steps(np.array([x]), step).tolist() == [exact]
+
+
+@given(st.integers(-(2**62), 2**62), st.sampled_from([1.0, 2.0**7, 2.0**61, 2.0**80]))
+def test_integers_become_steps_without_passing_through_floats(x, step):
+    exact = math.floor(Fraction(x) / Fraction(step) + Fraction(1, 2))
+    assert to_steps(np.array([x]), step).tolist() == [exact]
+
+
+def test_integers_and_booleans_of_any_width_become_steps():
+    assert to_steps(np.array([True, False]), 0.25).tolist() == [4, 0]
+    assert to_steps(np.array([200], dtype=np.uint8), 2.0**-50).tolist() == [200 * 2**50]
+    assert to_steps(np.array([2**62], dtype=np.uint64), 4.0).tolist() == [2**60]
+    assert to_steps(np.array([], dtype=np.int32), 1.0).tolist() == []
+    assert to_steps(np.array([0]), 2.0**-1000).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "x", [math.nan, math.inf, -math.inf, 2.0**62 * 1.0001, 2**62 + 1, np.uint64(2**63)]
+)
+def test_values_too_far_for_64_bits_are_refused(x):
+    with pytest.raises(ValueError, match=r"x must be finite and within 2\*\*62 steps"):
+        to_steps(np.array([x]), 1.0)
+
+
+@pytest.mark.parametrize("step", [0.0, -1.0, 3.0, math.nan, math.inf])
+def test_a_step_that_is_no_power_of_two_is_refused(step):
+    for call in (
+        lambda: to_steps([1.0], step),
+        lambda: sampler(Laplace(1.0), step),
+        lambda: coarse_enough(step, 1.0, 1.0),
+    ):
+        with pytest.raises(ValueError, match="step must be a positive power of two"):
+            call()
+
+
+@given(st.floats(0.0, 1e15), st.floats(1e-3, 1e6))
+def test_a_step_is_coarsened_as_little_as_the_range_needs_or_refused(reach, scale):
+    step = grid_step(scale)
+    most = Fraction(2**61)
+    if Fraction(reach) > most * Fraction(scale) / 2**10:
+        with pytest.raises(ValueError, match="is too small for values of up to"):
+            coarse_enough(step, scale, reach)
+        return
+    try:
+        chosen = coarse_enough(step, scale, reach)
+    except ValueError:
+        # no power of two lies between what the range needs and what the scale allows
+        assert Fraction(reach) > most * Fraction(scale) / 2**11
+    else:
+        assert Fraction(reach) <= most * Fraction(chosen)
+        assert chosen == step or Fraction(reach) > most * Fraction(chosen) / 2
+        assert chosen <= scale / 2**10
+
+
+@pytest.mark.parametrize("reach", [-1.0, math.nan, math.inf])
+def test_a_reach_that_bounds_nothing_is_refused(reach):
+    with pytest.raises(ValueError, match="reach must be finite"):
+        coarse_enough(1.0, 1.0, reach)
+
+
+# -------------------------------------------------------------------------------------- the release
+
+
+class Fixed:
+    """A sampler whose noise is given."""
+
+    def __init__(self, step, noise):
+        self.step, self.noise = step, np.asarray(noise, dtype=np.int64)
+
+    def draw(self, size):
+        taken, self.noise = self.noise[:size], self.noise[size:]
+        return taken.copy()
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-MAX_STEPS, MAX_STEPS), st.integers(-(2**61), 2**61)), max_size=5
+    ),
+    st.integers(0, MAX_STEPS),
+)
+def test_the_sum_saturates_and_never_overflows(pairs, bound):
+    steps, noise = (np.array([p[k] for p in pairs], dtype=np.int64) for k in (0, 1))
+    out = np.empty(len(pairs))
+    release(steps, Fixed(0.5, noise), out, bound=bound)
+    assert out.tolist() == [float(max(min(x + n, bound), -bound)) / 2 for x, n in pairs]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("step", [1.0, 4.0, 2.0**40])
+def test_integers_saturate_at_the_range_of_their_type(dtype, step):
+    noise = [0, 1, -1, 100, -100, 2**60, -(2**60)]
+    out = np.empty(len(noise), dtype=dtype)
+    release(np.full(len(noise), 3), Fixed(step, noise), out)
+    info, whole = np.iinfo(dtype), int(step)
+    low, high = -(-info.min // whole) * whole, info.max // whole * whole
+    assert out.tolist() == [max(min((3 + n) * whole, high), low) for n in noise]
+
+
+def test_a_release_is_value_plus_noise_over_many_blocks_and_into_strided_columns():
+    size = 100_000
+    steps = np.arange(size)
+    table = np.empty((size, 3), dtype=np.float32)
+    release(steps, sampler(Laplace(8.0), 1.0, seeded_entropy(6)), table[:, 1])
+    noise = draw(sampler(Laplace(8.0), 1.0, seeded_entropy(6)), size)
+    assert np.array_equal(table[:, 1], (steps + noise).astype(np.float32))
+
+
+def test_a_release_that_cannot_be_is_refused_before_any_noise_is_drawn():
+    steps, source = np.zeros(2, dtype=np.int64), Fixed(0.5, [])
+    with pytest.raises(ValueError, match="step must be at least 1 for int64"):
+        release(steps, source, np.empty(2, dtype=np.int64))
+    with pytest.raises(TypeError, match="out must hold floats or integers"):
+        release(steps, source, np.empty(2, dtype=object))
+    for bound in (-1, 2**62 + 1):
+        with pytest.raises(ValueError, match="bound must lie between"):
+            release(steps, source, np.empty(2), bound=bound)
+
+
+def test_noise_in_floats_is_the_noise_in_steps():
+    values = laplace(70_000, 1.3, entropy=seeded_entropy(8))
+    steps = draw(fine_sampler(1.3, seeded_entropy(8)), 70_000)
+    assert np.array_equal(values, steps * grid_step(1.3))
+    assert laplace(0, 1.3).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("noise", "step", "error", "message"),
+    [
+        (object(), 1.0, TypeError, "noise must be one of the families Laplace"),
+        (Laplace((1.0, 2.0)), 1.0, TypeError, "noise must have a single scale"),
+        (Laplace(1.0), 2.0**-41, ValueError, "step must be at least grid_step"),
+    ],
+)
+def test_noise_that_cannot_be_drawn_is_refused(noise, step, error, message):
+    with pytest.raises(error, match=message):
+        sampler(noise, step)
+
+
+@pytest.mark.parametrize("key", [(-1,), (0, -1), (0, 2**32), (0.5,), (0, True)])
+def test_seeds_and_keys_that_are_no_counts_are_refused(key):
+    with pytest.raises((TypeError, ValueError), match=r"seed|key"):
+        seeded_entropy(*key)
