@@ -1,0 +1,267 @@
+"""The certificate: what is promised, for which pairs of secrets, and what was checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any, Literal
+
+from sklearn_puffer._validation import plain
+from sklearn_puffer.frame import Name, records_frame
+
+Source = Literal["recomputed", "theorem"]
+
+SCHEMA = "sklearn_puffer.certificate/1"
+_SHOWN_PAIRS = 5
+
+
+class UncertifiedError(ValueError):
+    """Raised where a release would carry a certificate that does not hold."""
+
+
+@dataclass(frozen=True)
+class PairLoss:
+    """The privacy loss of one secret against another, in nats, in this direction.
+
+    Attributes
+    ----------
+    sensitive : str or int
+        The sensitive column.
+    secret, against
+        The two secrets: the loss is the supremum of log p(y | secret) / p(y | against).
+    adversary : int
+        0 for the fitted prior, k for the k-th further prior.
+    bound : float
+        What the strategy promised at the chosen scale.
+    lower, upper : float
+        Ends of the interval that holds the exact loss.
+    source : {"recomputed", "theorem"}
+        Whether ``upper`` was recomputed without the strategy, or is the strategy's theorem.
+    """
+
+    sensitive: Name
+    secret: Any
+    against: Any
+    adversary: int
+    bound: float
+    lower: float
+    upper: float
+    source: Source
+
+
+@dataclass(frozen=True)
+class ColumnNoise:
+    """The noise of one public column.
+
+    Attributes
+    ----------
+    name : str or int
+    theta : float
+        Scale in the column's own units (in codes for a categorical column); 0 for none.
+    spread : float
+        Standard deviation of the column, same units (of the values before binning).
+    whole : bool
+        Whether noise is rounded to whole numbers.
+    grid : float
+        Distance between neighbouring released values; 0 where nothing is added.
+    """
+
+    name: Name
+    theta: float
+    spread: float
+    whole: bool
+    grid: float
+
+    @property
+    def relative(self) -> float:
+        """The expected absolute error theta, in standard deviations of the column."""
+        return self.theta / self.spread if self.spread > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a fitted noiser promises, and the evidence.
+
+    Attributes
+    ----------
+    epsilon : float
+        Budget in nats.
+    loss : float
+        Proven upper end of the loss of the worst pair; infinite where nothing is proven.
+    pairs : tuple of PairLoss
+        Both directions of every secret pair.
+    columns : tuple of ColumnNoise
+    assumptions : tuple of str
+        Under which conditions the promise holds, in sentences.
+    strategy, noise, dependence : str
+        How the scale was chosen.
+    n_rows : int
+        Rows the prior was learnt from.
+
+    Notes
+    -----
+    *Formal guarantees.* Where ``holds`` is True, then under ``assumptions`` nobody who sees a
+    released row can move their odds between the two secrets of any listed pair by more than a
+    factor e^epsilon.
+
+    Examples
+    --------
+    >>> pair = PairLoss("sex", "f", "m", 0, 0.9, 0.89, 0.9, "recomputed")
+    >>> noise = ColumnNoise("age", 2.0, 4.0, True, 1.0)
+    >>> certificate = Certificate(1.0, 0.9, (pair,), (noise,), (), "exact", "laplace", "joint", 99)
+    >>> certificate.holds
+    True
+    """
+
+    epsilon: float
+    loss: float
+    pairs: tuple[PairLoss, ...]
+    columns: tuple[ColumnNoise, ...]
+    assumptions: tuple[str, ...]
+    strategy: str
+    noise: str
+    dependence: str
+    n_rows: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether the proven loss is within the budget."""
+        return self.loss <= self.epsilon
+
+    @property
+    def table(self) -> Any:
+        """The pairs as a DataFrame, a row for each ordered pair of secrets."""
+        names = list(PairLoss.__dataclass_fields__)
+        return records_frame([asdict(pair) for pair in self.pairs], names)
+
+    def promise(self) -> str:
+        """Return the promise in one sentence."""
+        sensitive = sorted({str(pair.sensitive) for pair in self.pairs})
+        odds = f"a factor of e^{self.epsilon:g} = {_odds(self.epsilon)}"
+        if not self.holds:
+            return (
+                f"NOTHING IS PROMISED: the proven loss {_number(self.loss)} is above the budget "
+                f"epsilon = {self.epsilon:g}."
+            )
+        return (
+            "Whoever sees a released row, and knows the prior, can shift their odds between two "
+            f"secrets of {' or of '.join(sensitive)} by at most {odds}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the certificate as plain Python values, for JSON."""
+        return {
+            "schema": SCHEMA,
+            "promise": self.promise(),
+            "holds": self.holds,
+            "epsilon": self.epsilon,
+            "loss": _jsonable(self.loss),
+            "strategy": self.strategy,
+            "noise": self.noise,
+            "dependence": self.dependence,
+            "n_rows": self.n_rows,
+            "columns": [_plain_record(asdict(column)) for column in self.columns],
+            "pairs": [_plain_record(asdict(pair)) for pair in self.pairs],
+            "assumptions": list(self.assumptions),
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Return the certificate as JSON; an infinite loss is the string "infinity"."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        lines = [
+            f"Certificate ({verdict}): epsilon = {self.epsilon:g}, proven loss {_number(self.loss)}",
+            self.promise(),
+            f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}, "
+            f"{self.n_rows} rows.",
+            "",
+            "Noise by column (theta, in the column's units, and in its standard deviations):",
+            *(f"  {line}" for line in _aligned(_column_cells(self.columns))),
+            "",
+            f"Worst pairs of secrets (of {len(self.pairs)}; loss in nats, lower and upper end):",
+            *(f"  {line}" for line in _aligned(_pair_cells(self._worst()))),
+            "",
+            "Assumptions:",
+            *(f"  - {sentence}" for sentence in self.assumptions),
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.assumptions)
+        verdict = "holds" if self.holds else "does not hold"
+        return (
+            f"<h4>Certificate ({verdict}): epsilon = {self.epsilon:g}, "
+            f"proven loss {_number(self.loss)}</h4><p>{escape(self.promise())}</p>"
+            f"{columns_html(self.columns)}{_html_table(_pair_cells(self._worst()))}"
+            f"<ul>{sentences}</ul>"
+        )
+
+    def _worst(self) -> list[PairLoss]:
+        return sorted(self.pairs, key=lambda pair: -pair.upper)[:_SHOWN_PAIRS]
+
+
+def columns_html(columns: Sequence[ColumnNoise]) -> str:
+    """Return the noise of every column as an HTML table."""
+    return _html_table(_column_cells(columns))
+
+
+def _column_cells(columns: Sequence[ColumnNoise]) -> list[list[str]]:
+    head = ["column", "theta", "std", "theta/std", "grid"]
+    return [head] + [
+        [str(c.name), f"{c.theta:.6g}", f"{c.spread:.6g}", f"{c.relative:.3f}", f"{c.grid:.3g}"]
+        for c in columns
+    ]
+
+
+def _pair_cells(pairs: Sequence[PairLoss]) -> list[list[str]]:
+    head = ["sensitive", "secret", "against", "lower", "upper", "source"]
+    return [head] + [
+        [
+            str(pair.sensitive),
+            str(pair.secret),
+            str(pair.against),
+            _number(pair.lower),
+            _number(pair.upper),
+            pair.source,
+        ]
+        for pair in pairs
+    ]
+
+
+def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
+    return [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells
+    ]
+
+
+def _html_table(cells: Sequence[Sequence[str]]) -> str:
+    def row(tag: str, values: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(v)}</{tag}>" for v in values) + "</tr>"
+
+    body = "".join(row("td", values) for values in cells[1:])
+    return f"<table><thead>{row('th', cells[0])}</thead><tbody>{body}</tbody></table>"
+
+
+def _number(value: float) -> str:
+    return "infinite" if math.isinf(value) else f"{value:.6g}"
+
+
+def _odds(epsilon: float) -> str:
+    return f"{math.exp(epsilon):.4g}" if epsilon < 700 else "a number beyond all bounds"
+
+
+def _plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _jsonable(value) for key, value in record.items()}
+
+
+def _jsonable(value: Any) -> Any:
+    value = plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "infinity"
+    return value if isinstance(value, bool | int | float | str | None) else str(value)

@@ -1,0 +1,671 @@
+"""What `PufferfishNoiser.fit` does: from a table to priors, scales and a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer import sentences as say
+from sklearn_puffer._validation import check_choice, check_count, check_positive, listed, plain
+from sklearn_puffer.accounting import MAX_CELLS
+from sklearn_puffer.bounds import Strategy
+from sklearn_puffer.calibration import STRATEGIES, exact
+from sklearn_puffer.certificate import Certificate, ColumnNoise, PairLoss, Source
+from sklearn_puffer.columns import (
+    Column,
+    Missing,
+    Reader,
+    hardly_repeats,
+    learn_column,
+    standard_deviation,
+    without_unused,
+)
+from sklearn_puffer.frame import Name, Table, Values
+from sklearn_puffer.learning import (
+    Adversary,
+    Group,
+    SecretPair,
+    empirical_adversary,
+    given_adversary,
+    make_groups,
+)
+from sklearn_puffer.noise import FAMILIES, Noise
+from sklearn_puffer.notions import Pufferfish
+from sklearn_puffer.planning import Plan, make_plan
+from sklearn_puffer.priors import Discrete
+from sklearn_puffer.release import ColumnRelease, Output, Patterns
+from sklearn_puffer.selection import (
+    Pair,
+    Secret,
+    column_groups,
+    learn_secret,
+    public_columns,
+    resolve,
+    secret_pairs_of,
+)
+
+Array = NDArray[Any]
+FloatArray = NDArray[np.float64]
+
+MOST_JOINT_POINTS = 1 << 23
+"""Largest number of joint rows, over all secret pairs, that a coupling is built for."""
+
+_LEAST_EPSILON = 1e-8
+_MOST_ROWS = 2.0**53  # up to here floats count exactly
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The estimator's parameters, checked as far as that needs no data."""
+
+    notion: Pufferfish
+    strategy: Strategy
+    strategy_name: str
+    noise: Noise
+    noise_name: str
+    sensitive: Any
+    public: Any
+    secret_pairs: Any
+    prior: Any
+    adversaries: Sequence[Any]
+    dependence: Any
+    categories: Mapping[Any, Sequence[Any]]
+    n_bins: Any
+    missing: Missing
+    output: Output
+    remainder: Literal["drop", "passthrough"]
+    seed: int | None
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Settings:
+        """Check the parameters of the estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the parameter, its value and the way out.
+        """
+        check_choice(params["unknown"], "unknown", ["error", "nearest"])
+        check_choice(params["on_uncertified"], "on_uncertified", ["raise", "warn"])
+        _check_epsilon(params["epsilon"])
+        strategy, strategy_name = _named(params["strategy"], "strategy", STRATEGIES)
+        noise, noise_name = _named(params["noise"], "noise", FAMILIES)
+        return cls(
+            notion=Pufferfish(params["epsilon"]),
+            strategy=strategy,
+            strategy_name=strategy_name,
+            noise=noise() if isinstance(noise, type) else noise,
+            noise_name=noise_name,
+            sensitive=params["sensitive"],
+            public=params["public"],
+            secret_pairs=params["secret_pairs"],
+            prior=_checked_prior(params["prior"]),
+            adversaries=_checked_adversaries(params["adversaries"]),
+            dependence=params["dependence"],
+            categories=_checked_mapping(params["categories"], "categories"),
+            n_bins=_checked_bins(params["n_bins"]),
+            missing=check_choice(params["missing"], "missing", ["error", "category", "propagate"]),
+            output=check_choice(params["output"], "output", ["native", "noisy"]),
+            remainder=check_choice(params["remainder"], "remainder", ["drop", "passthrough"]),
+            seed=check_seed(params["random_state"]),
+            n_jobs=_checked_jobs(params["n_jobs"]),
+        )
+
+    def bins_of(self, name: Name) -> int | None:
+        """Return the number of bins of a column, or None."""
+        found = self.n_bins.get(name) if isinstance(self.n_bins, Mapping) else self.n_bins
+        return None if found is None else int(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """Everything that was found out, and what follows from it."""
+
+    settings: Settings
+    sensitive: list[Name]
+    passed: list[Name]
+    columns: list[Column]
+    groups: list[list[int]]
+    pairs: dict[Name, list[Pair]]
+    adversaries: list[Adversary]
+    asked: list[SecretPair]
+    plan: Plan
+    spreads: FloatArray
+    propagated: list[Name]
+    n_rows: int
+    fewest_rows: int
+    remarks: list[str]
+
+    def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Discrete]]]:
+        """Return the fitted adversary's laws under the names of the columns."""
+        return {
+            sensitive: {
+                secret: {tuple(self.columns[k].name for k in m): law for m, law in laws.items()}
+                for secret, laws in of_secret.items()
+            }
+            for sensitive, of_secret in self.adversaries[0].items()
+        }
+
+    def patterns(self) -> Patterns:
+        """Return which columns of each group occurred together, where others may be missing."""
+        if not self.propagated:
+            return {}
+        laws = [of for of_secret in self.adversaries[0].values() for of in of_secret.values()]
+        known = {members for of in laws for members in of}
+        return {
+            tuple(self.columns[k].name for k in group): {
+                tuple(self.columns[k].name for k in members)
+                for members in known
+                if set(members) <= set(group)
+            }
+            for group in self.groups
+        }
+
+    def releases(self) -> list[ColumnRelease]:
+        """Return how every public column is released."""
+        return [
+            ColumnRelease(
+                column,
+                self.settings.noise.with_scale(float(theta)) if theta > 0.0 else None,
+                float(grid),
+                self.settings.output,
+            )
+            for column, theta, grid in zip(
+                self.columns, self.plan.theta, self.plan.grids, strict=True
+            )
+        ]
+
+    def certificate(self) -> Certificate:
+        """Return the certificate, with both directions of every pair."""
+        dependence = self.settings.dependence
+        return Certificate(
+            epsilon=self.settings.notion.epsilon,
+            loss=float(self.plan.upper.max()),
+            pairs=tuple(row for k in range(len(self.asked)) for row in self._both_ways(k)),
+            columns=self._column_noise(),
+            assumptions=say.assumptions_of(self._facts()),
+            strategy=self.settings.strategy_name,
+            noise=self.settings.noise_name,
+            dependence=dependence if isinstance(dependence, str) else "groups",
+            n_rows=self.n_rows,
+        )
+
+    def warnings(self) -> list[str]:
+        """Return what the user should be warned of."""
+        facts = self._facts()
+        unchanged = [say.unchanged_sentence(facts)] if facts.unchanged else []
+        return [*self.remarks, *self._wide_remarks(), *unchanged]
+
+    def _both_ways(self, k: int) -> list[PairLoss]:
+        pair, plan = self.asked[k], self.plan
+        source: Source = "recomputed" if plan.recomputed[k] else "theorem"
+        return [
+            PairLoss(
+                pair.sensitive,
+                secret,
+                against,
+                pair.adversary,
+                float(plan.bound[k, way]),
+                float(plan.lower[k, way]),
+                float(plan.upper[k, way]),
+                source,
+            )
+            for way, (secret, against) in enumerate(
+                [(pair.secret, pair.against), (pair.against, pair.secret)]
+            )
+        ]
+
+    def _column_noise(self) -> tuple[ColumnNoise, ...]:
+        return tuple(
+            ColumnNoise(
+                release.column.name,
+                float(theta),
+                float(spread),
+                release.whole,
+                release.grid,
+            )
+            for release, theta, spread in zip(
+                self.releases(), self.plan.theta, self.spreads, strict=True
+            )
+        )
+
+    def _facts(self) -> say.Facts:
+        columns = self._column_noise()
+        return say.Facts(
+            sensitive=self.sensitive,
+            groups=[[self.columns[k].name for k in group] for group in self.groups],
+            columns=columns,
+            unchanged=[c.name for c in columns if c.theta == 0.0 and c.spread > 0.0],
+            binned=[c.name for c in self.columns if c.edges is not None],
+            passed=self.passed,
+            propagated=self.propagated,
+            n_rows=self.n_rows,
+            fewest_rows=self.fewest_rows,
+            given_prior=not isinstance(self.settings.prior, str),
+            n_adversaries=len(self.adversaries),
+            theorem=not self.plan.recomputed.all(),
+            seed=self.settings.seed,
+        )
+
+    def _wide_remarks(self) -> list[str]:
+        """Return a warning for each group too wide for the exact loss that was asked for."""
+        if self.settings.strategy is not exact or self.plan.recomputed.all():
+            return []
+        columns = self._column_noise()
+        remarks = []
+        for group in self.groups:
+            cells = _cells([self.columns[k] for k in group])
+            if len(group) > 1 and cells > MAX_CELLS:
+                worst = max((columns[k] for k in group), key=lambda column: column.relative)
+                names = [self.columns[k].name for k in group]
+                bins = int(MAX_CELLS ** (1.0 / len(group)))
+                remarks.append(say.wide_sentence(names, cells, MAX_CELLS, bins, worst))
+        return remarks
+
+
+def learn(
+    settings: Settings,
+    table: Table,
+    given_secrets: Mapping[Name, Values] | None,
+    sample_weight: Any,
+) -> Learnt:
+    """Learn the priors of a table, calibrate the noise and prove the result.
+
+    Parameters
+    ----------
+    settings : Settings
+    table : Table
+    given_secrets : mapping of Values, or None
+        The sensitive columns, where they are not columns of the table.
+    sample_weight : array-like of shape (n_rows,) or None
+    """
+    rows = _Rows(table, _checked_weights(sample_weight, table.n_rows))
+    sensitive = [] if settings.sensitive is None else _sensitive(settings, table)
+    public = public_columns(settings.public, table.names, sensitive)
+    groups = column_groups(settings.dependence, public, table.names)
+    _check_named(settings, public)
+    values = given_secrets
+    if values is None:
+        values = {name: table.values(name) for name in sensitive}
+    secrets = [
+        learn_secret(name, rows.kept(column), settings.missing) for name, column in values.items()
+    ]
+    pairs = secret_pairs_of(settings.secret_pairs, secrets)
+    columns, readers = _learn_columns(settings, rows, public)
+    _check_size(columns, groups, secrets, pairs)
+    adversaries, spreads = _adversaries(settings, rows, secrets, columns, readers, groups)
+    asked, parts = make_groups(adversaries, pairs, groups)
+    plan = _plan(settings, columns, spreads, parts, len(asked))
+    used = {*sensitive, *public}
+    return Learnt(
+        settings=settings,
+        sensitive=[secret.name for secret in secrets],
+        passed=[n for n in table.names if n not in used and settings.remainder == "passthrough"],
+        columns=columns,
+        groups=groups,
+        pairs=pairs,
+        adversaries=adversaries,
+        asked=asked,
+        plan=plan,
+        spreads=spreads,
+        propagated=public if settings.missing == "propagate" else [],
+        n_rows=rows.total,
+        fewest_rows=min(int(rows.tally(secret.codes).min()) for secret in secrets),
+        remarks=_remarks(settings, columns, secrets, rows),
+    )
+
+
+class _Rows:
+    """The rows that count, and how often."""
+
+    def __init__(self, table: Table, weights: Array | None) -> None:
+        self.table = table
+        some = weights is not None and not weights.all()
+        self.mask = weights > 0 if weights is not None and some else None
+        self.weights = weights[self.mask] if weights is not None and some else weights
+        self.n_rows = table.n_rows if self.mask is None else int(self.mask.sum())
+        self.total = self.n_rows if self.weights is None else int(self.weights.sum())
+
+    def kept(self, values: Values) -> Values:
+        """Return the values of the rows that count."""
+        if self.mask is None:
+            return values
+        missing = None if values.missing is None else values.missing[self.mask]
+        some = missing is not None and missing.any()
+        kept = replace(values, data=values.data[self.mask], missing=missing if some else None)
+        return without_unused(kept)
+
+    def values(self, name: Name) -> Values:
+        """Return a column's values of the rows that count."""
+        return self.kept(self.table.values(name))
+
+    def tally(self, codes: Array) -> Array:
+        """Return how many rows have each code."""
+        return np.bincount(codes, self.weights)
+
+
+def _sensitive(settings: Settings, table: Table) -> list[Name]:
+    return resolve(settings.sensitive, table.names, "sensitive")
+
+
+def _learn_columns(
+    settings: Settings, rows: _Rows, public: Sequence[Name]
+) -> tuple[list[Column], list[Reader]]:
+    columns, readers = [], []
+    for position, name in enumerate(public):
+        values = rows.values(name)
+        column = learn_column(
+            name,
+            values,
+            n_bins=settings.bins_of(name),
+            categories=settings.categories.get(name),
+            missing=settings.missing,
+            weights=rows.weights,
+        )
+        if (
+            isinstance(settings.n_bins, Mapping)
+            and name in settings.n_bins
+            and column.edges is None
+        ):
+            raise ValueError(
+                f"n_bins names column {name!r}, which is not numeric ({column.kind}); "
+                "remove it from n_bins."
+            )
+        column = _with_given_atoms(column, settings.prior, position)
+        if settings.public is None and _looks_like_identifier(column, values, rows.total):
+            raise ValueError(say.identifier_sentence(name, len(column.atoms), rows.total))
+        columns.append(column)
+        readers.append(column.reader(values, missing=settings.missing))
+    return columns, readers
+
+
+def _looks_like_identifier(column: Column, values: Values, n_rows: int) -> bool:
+    free = column.kind == "category" and not values.declared
+    return free and hardly_repeats(len(column.atoms), n_rows)
+
+
+def _with_given_atoms(column: Column, prior: Any, position: int) -> Column:
+    """Return the column over the alphabet of a given prior, which must hold every value of it."""
+    if isinstance(prior, str):
+        return column
+    axes = [p.rows[:, position] for p in _given_priors(prior) if position < p.n_axes]
+    if not axes:
+        return column
+    atoms = np.unique(np.concatenate(axes))
+    strange = np.setdiff1d(column.atoms[column.known], atoms)
+    if strange.size:
+        shown = repr(float(strange[0]))
+        if column.levels is not None:
+            shown = f"{column.levels[int(strange[0])]!r} (code {int(strange[0])})"
+        raise ValueError(
+            f"column {column.name!r} contains {shown}, to which no prior in prior= gives an "
+            "atom; add it to the atoms, with probability zero if it is impossible."
+        )
+    if column.levels is not None or column.edges is not None or column.missing_code is not None:
+        return column  # its atoms are codes or representatives, whatever the prior
+    return replace(column, atoms=atoms, known=np.ones(len(atoms), dtype=bool))
+
+
+def _given_priors(prior: Mapping[Any, Any]) -> list[Discrete]:
+    values = list(prior.values())
+    nested = [v for value in values if isinstance(value, Mapping) for v in value.values()]
+    return [p for p in [*values, *nested] if isinstance(p, Discrete)]
+
+
+def _adversaries(
+    settings: Settings,
+    rows: _Rows,
+    secrets: Sequence[Secret],
+    columns: Sequence[Column],
+    readers: Sequence[Reader],
+    groups: Sequence[Sequence[int]],
+) -> tuple[list[Adversary], FloatArray]:
+    """Return the fitted or given adversary, the further ones, and the spread of each column."""
+    empirical = isinstance(settings.prior, str)
+    given = {f"adversaries[{k}]": prior for k, prior in enumerate(settings.adversaries)}
+    given = given if empirical else {"prior": settings.prior, **given}
+    adversaries: list[Adversary] = []
+    for name, prior in given.items():
+        _check_complete(readers, groups, name)
+        adversaries.append(given_adversary(prior, name, secrets, groups, len(columns)))
+    # the spread of a column is that of its rows, whatever the prior
+    counted_groups = groups if empirical else [[k] for k in range(len(columns))]
+    counted = empirical_adversary(
+        secrets, columns, readers, counted_groups, rows.n_rows, rows.weights
+    )
+    laws = counted[secrets[0].name]
+    spreads = np.array([_spread(column, k, laws) for k, column in enumerate(columns)])
+    return [counted, *adversaries] if empirical else adversaries, spreads
+
+
+def _check_complete(
+    readers: Sequence[Reader], groups: Sequence[Sequence[int]], argument: str
+) -> None:
+    """Refuse a given prior where a row may be incomplete: it says nothing about such rows."""
+    for group in groups:
+        gone = [readers[k].column.name for k in group if readers[k].propagates]
+        if gone and len(group) > 1:
+            raise ValueError(
+                f"{argument} gives no law for rows in which {gone[0]!r} is missing; fill its "
+                "missing values, or name it as a group of its own in dependence=."
+            )
+
+
+def _spread(column: Column, position: int, laws_of: Mapping[Any, Any]) -> float:
+    """Return the standard deviation of a column over all rows, whatever their order."""
+    if column.spread is not None:
+        return column.spread
+    laws = [
+        law.marginal([members.index(position)])
+        for laws in laws_of.values()
+        for members, law in laws.items()
+        if position in members
+    ]
+    atoms = np.concatenate([law.atoms for law in laws])
+    return standard_deviation(atoms, np.concatenate([law.counts for law in laws]))
+
+
+def _plan(
+    settings: Settings,
+    columns: Sequence[Column],
+    spreads: FloatArray,
+    parts: Sequence[Group],
+    n_pairs: int,
+) -> Plan:
+    ranges = np.array([column.atoms[-1] - column.atoms[0] for column in columns])
+    # a column that never varies under the fitted prior may vary under a further one
+    weights = np.where(spreads > 0.0, spreads, np.where(ranges > 0.0, ranges, 1.0))
+    whole = np.array([column.whole and settings.output == "native" for column in columns])
+    return make_plan(
+        parts,
+        n_pairs,
+        weights,
+        whole,
+        notion=settings.notion,
+        strategy=settings.strategy,
+        noise=settings.noise,
+        n_jobs=settings.n_jobs,
+    )
+
+
+def _check_size(
+    columns: Sequence[Column],
+    groups: Sequence[Sequence[int]],
+    secrets: Sequence[Secret],
+    pairs: Mapping[Name, Sequence[Pair]],
+) -> None:
+    """Refuse a joint group whose coupling could not be held, before anything is allocated."""
+    for group in groups:
+        members = [columns[k] for k in group]
+        cells = _cells(members)
+        if len(group) == 1 or cells <= MAX_CELLS:
+            continue
+        points = 0
+        for secret in secrets:
+            sizes = np.minimum(np.bincount(secret.codes), min(cells, 2**62))
+            points += sum(
+                int(sizes[secret.find(label)]) for pair in pairs[secret.name] for label in pair
+            )
+        if points > MOST_JOINT_POINTS:
+            names = [column.name for column in members]
+            raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS))
+
+
+def _cells(columns: Sequence[Column]) -> int:
+    cells = 1
+    for column in columns:
+        cells *= len(column.atoms)
+    return cells
+
+
+def _remarks(
+    settings: Settings, columns: Sequence[Column], secrets: Sequence[Secret], rows: _Rows
+) -> list[str]:
+    fine = [
+        say.too_fine_sentence(column.name, len(column.atoms), rows.total)
+        for column in columns
+        if isinstance(settings.prior, str)
+        and column.kind in ("float", "integer")
+        and column.edges is None
+        and hardly_repeats(len(column.atoms), rows.total)
+    ]
+    many = [
+        say.many_secrets_sentence(secret.name, len(secret.labels), rows.total)
+        for secret in secrets
+        if hardly_repeats(len(secret.labels), rows.total)
+    ]
+    return fine + many
+
+
+def _check_named(settings: Settings, public: Sequence[Name]) -> None:
+    mappings = {"categories": settings.categories}
+    if isinstance(settings.n_bins, Mapping):
+        mappings["n_bins"] = settings.n_bins
+    for argument, mapping in mappings.items():
+        strange = [name for name in mapping if name not in public]
+        if strange:
+            raise ValueError(
+                f"{argument} names column {strange[0]!r}, which is not public; "
+                f"the public columns are {listed(list(public), 10)}."
+            )
+
+
+def _named(value: Any, argument: str, known: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return the object that an argument names, or the object itself, and what to call it."""
+    if isinstance(value, str):
+        return known[check_choice(value, argument, known)], value
+    if isinstance(value, tuple(t for t in known.values() if isinstance(t, type)) or ()):
+        return value, type(value).__name__.lower()
+    if argument == "strategy" and callable(value) and not isinstance(value, type):
+        return value, getattr(value, "__name__", repr(value))
+    raise TypeError(
+        f"{argument} must be one of {list(known)} or a {argument} object, got {value!r}."
+    )
+
+
+def _check_epsilon(epsilon: Any) -> None:
+    way_out = "choose a budget in nats, such as 1.0"
+    if check_positive(epsilon, "epsilon", way_out) < _LEAST_EPSILON:
+        raise ValueError(
+            f"epsilon must be at least {_LEAST_EPSILON:g}, got {epsilon!r}: less is lost in the "
+            f"rounding of the noise; {way_out}."
+        )
+
+
+def _checked_prior(prior: Any) -> Any:
+    if isinstance(prior, str):
+        return check_choice(prior, "prior", ["empirical"])
+    if not isinstance(prior, Mapping):
+        raise TypeError(
+            f'prior must be "empirical" or a mapping {{secret: prior object}}, got {prior!r}.'
+        )
+    return prior
+
+
+def _checked_adversaries(adversaries: Any) -> list[Any]:
+    if adversaries is None:
+        return []
+    if not isinstance(adversaries, Sequence) or isinstance(adversaries, str):
+        raise TypeError(
+            "adversaries must be None or a list of mappings {secret: prior object}, "
+            f"got {adversaries!r}."
+        )
+    return list(adversaries)
+
+
+def _checked_mapping(mapping: Any, argument: str) -> Mapping[Any, Any]:
+    if mapping is None:
+        return {}
+    if not isinstance(mapping, Mapping):
+        raise TypeError(f"{argument} must map columns to lists of values, got {mapping!r}.")
+    return mapping
+
+
+def _checked_bins(n_bins: Any) -> Any:
+    if n_bins is None:
+        return None
+    counts = n_bins.values() if isinstance(n_bins, Mapping) else [n_bins]
+    for count in counts:
+        check_count(count, "n_bins", minimum=2)
+    return n_bins
+
+
+def _checked_jobs(n_jobs: Any) -> int | None:
+    if n_jobs is None:
+        return None
+    if isinstance(n_jobs, bool | np.bool_) or not isinstance(n_jobs, Integral):
+        raise TypeError(f"n_jobs must be None or an integer, got {n_jobs!r}.")
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0; give a number of threads, or -1 for all cores.")
+    return int(n_jobs)
+
+
+def check_seed(random_state: Any) -> int | None:
+    """Return the seed, or None; refuse a generator, whose state would replay its noise."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, bool | np.bool_) or not isinstance(random_state, Integral):
+        raise TypeError(
+            f"random_state must be None or an integer, got {random_state!r}; a generator would "
+            "store its state and could replay its noise."
+        )
+    return check_count(random_state, "random_state", minimum=0)
+
+
+def _checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, weights)
+    if weights.ndim != 1:
+        raise ValueError(f"sample_weight must be 1D array or scalar, got shape {weights.shape}.")
+    if len(weights) != n_rows:
+        raise ValueError(
+            f"sample_weight has {len(weights)} entries and X {n_rows} rows; give one a row."
+        )
+    try:
+        numbers = weights.astype(float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"sample_weight must hold whole numbers, got {weights.dtype} values: {error}."
+        ) from error
+    if not np.isfinite(numbers).all() or (numbers < 0).any() or (numbers % 1 != 0).any():
+        raise ValueError(
+            "sample_weight must hold non-negative whole numbers, as it counts rows; got "
+            f"{plain(weights[~(np.isfinite(numbers) & (numbers >= 0) & (numbers % 1 == 0))][0])!r}."
+        )
+    if not numbers.any():
+        raise ValueError("sample_weight is zero for every row; give some row a positive count.")
+    if numbers.sum() > _MOST_ROWS:
+        raise ValueError(
+            f"sample_weight counts {numbers.sum():.4g} rows, more than {_MOST_ROWS:.4g}; divide "
+            "the counts by a common factor."
+        )
+    return numbers.astype(np.int64)

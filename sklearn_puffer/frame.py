@@ -1,0 +1,592 @@
+"""The only module that knows DataFrames: columns in as numpy arrays, numpy arrays out as columns.
+
+A `Table` hides whether the caller holds a pandas DataFrame, a frame that narwhals knows (polars,
+pyarrow) or an array. A column comes out as `Values`: numbers, or codes into a list of levels,
+with a mask of what is missing. Nothing here depends on the order of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Kind = Literal["float", "integer", "boolean", "category"]
+Name = int | str
+
+_NUMBER_KINDS: dict[str, Kind] = {"b": "boolean", "i": "integer", "u": "integer", "f": "float"}
+_INFERRED_KINDS: dict[str, Kind] = {
+    "string": "category",
+    "empty": "category",
+    "boolean": "boolean",
+    "integer": "integer",
+    "floating": "float",
+    "mixed-integer-float": "float",
+    "integer-na": "integer",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """One column as numpy sees it.
+
+    Attributes
+    ----------
+    kind : {"float", "integer", "boolean", "category"}
+    data : ndarray of shape (n,)
+        Numbers, or codes into ``levels`` for a categorical column; arbitrary where missing.
+    missing : ndarray of bool of shape (n,), or None
+        Where the column is missing; None where nothing is. Floats carry their NaN in ``data``.
+    levels : tuple or None
+        The values of a categorical column, in its declared order, or sorted.
+    declared : bool
+        Whether the column's own type declares the levels (values outside the data included).
+    """
+
+    kind: Kind
+    data: Array
+    missing: Array | None = None
+    levels: tuple[Any, ...] | None = None
+    declared: bool = False
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+class Table(Protocol):
+    """A table of named or numbered columns, and the way back to its own type."""
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """Column names, or positions for an array."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    def values(self, name: Name) -> Values:
+        """Return one column."""
+
+    def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
+        """Return uninitialised columns of the output, to be filled in place."""
+
+    def build(self, columns: Mapping[Name, Finished]) -> Any:
+        """Return a table of the caller's own type, with those columns."""
+
+    def original(self, name: Name) -> Any:
+        """Return a column untouched, as `build` takes it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A column of the output: filled data, or the caller's own column passed through.
+
+    ``levels`` turns codes into labels; ``native`` asks for the type of the input column.
+    """
+
+    data: Any
+    missing: Array | None = None
+    levels: tuple[Any, ...] | None = None
+    native: bool = True
+    passed: bool = False
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a DataFrame that the package reads.
+
+    >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([[1]])
+    (True, False)
+    """
+    return (
+        isinstance(X, pd.DataFrame)
+        or nw.dependencies.is_into_dataframe(X)
+        or nw.dependencies.is_polars_lazyframe(X)
+    )
+
+
+def frame_table(X: Any) -> Table:
+    """Return the table of a DataFrame, after a check of its column labels."""
+    if isinstance(X, pd.DataFrame):
+        return _PandasTable(_with_checked_labels(X))
+    if nw.dependencies.is_polars_lazyframe(X):
+        raise TypeError("X is a LazyFrame, which has no rows yet; pass X.collect().")
+    return _NarwhalsTable(nw.from_native(X, eager_only=True))
+
+
+def array_table(X: Array, names: Sequence[Name] | None = None) -> Table:
+    """Return the table of a two-dimensional array; its columns are named by position."""
+    return _ArrayTable(X, tuple(range(X.shape[1])) if names is None else tuple(names))
+
+
+def secret_columns(sensitive_features: Any, n_rows: int, X: Any) -> dict[Name, Values]:
+    """Return the columns of ``sensitive_features``, aligned with X by position.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, or both are pandas objects whose indexes differ.
+    """
+    _check_same_index(sensitive_features, X)
+    frame = _as_frame(sensitive_features)
+    table = frame_table(frame)
+    if not table.names:
+        raise ValueError("sensitive_features has no column; give at least one secret.")
+    if table.n_rows != n_rows:
+        raise ValueError(
+            f"sensitive_features has {table.n_rows} rows and X has {n_rows}; give one for each row."
+        )
+    return {name: table.values(name) for name in table.names}
+
+
+def as_pandas(X: Any) -> Any:
+    """Return a DataFrame of any kind as a pandas one; arrays as they are.
+
+    scikit-learn would build it from a single array, in which every column is an object.
+    """
+    if isinstance(X, pd.DataFrame) or not is_frame(X):
+        return X
+    frame = nw.from_native(X, eager_only=True)
+    return pd.DataFrame({name: _as_pandas_column(frame[name]) for name in frame.columns})
+
+
+def _as_pandas_column(column: nw.Series[Any]) -> Any:
+    if column.dtype in (nw.Categorical, nw.Enum):
+        levels = _narwhals_categories(column).levels
+        return pd.Categorical(column.to_list(), levels, ordered=column.dtype == nw.Enum)
+    if column.is_null().any() or not column.dtype.is_numeric():
+        return pd.Series(column.to_list())
+    return column.to_numpy()
+
+
+def series(data: Mapping[Name, float], name: str) -> pd.Series[float]:
+    """Return a float Series indexed by column name or position."""
+    return pd.Series(list(data.values()), index=pd.Index(list(data)), name=name, dtype=float)
+
+
+def records_frame(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    """Return the DataFrame of a certificate's rows."""
+    return pd.DataFrame.from_records(list(records), columns=list(columns))
+
+
+@dataclass(frozen=True, eq=False)
+class _PandasTable:
+    frame: pd.DataFrame
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        return tuple(self.frame.columns)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.frame)
+
+    def values(self, name: Name) -> Values:
+        return _pandas_values(self.frame[name], name)
+
+    def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
+        return {name: np.empty(self.n_rows, dtype=dtype) for name, dtype in dtypes.items()}
+
+    def original(self, name: Name) -> Any:
+        return self.frame[name]
+
+    def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
+        built = {
+            name: done.data.copy() if done.passed else self._column(name, done)
+            for name, done in columns.items()
+        }
+        # copy=False keeps the filled columns as they are instead of gathering them once more
+        result = pd.DataFrame(
+            built, index=self.frame.index, columns=pd.Index(list(columns)), copy=False
+        )
+        result.columns.names = self.frame.columns.names
+        return result
+
+    def _column(self, name: Name, done: Finished) -> Any:
+        dtype = self.frame[name].dtype
+        if done.levels is not None:
+            return self._labels(dtype, done)
+        if not done.native:
+            return _with_nan(done)
+        if isinstance(dtype, np.dtype):
+            return _numpy_column(dtype, done)
+        array: Any = pd.array(done.data, dtype=dtype if _holds(dtype, done.data) else None)
+        array[_mask(done)] = pd.NA
+        return pd.Series(array, index=self.frame.index, copy=False)
+
+    def _labels(self, dtype: Any, done: Finished) -> Any:
+        assert done.levels is not None
+        codes = np.where(_mask(done), -1, done.data)
+        if isinstance(dtype, pd.CategoricalDtype):
+            positions = dtype.categories.get_indexer(pd.Index(list(done.levels), dtype=object))
+            codes = np.where(codes >= 0, positions[codes], -1)
+            return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=self.frame.index)
+        labels = _take_levels(done.levels, codes)
+        return pd.Series(labels, index=self.frame.index, dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class _NarwhalsTable:
+    frame: nw.DataFrame[Any]
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        return tuple(self.frame.columns)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.frame)
+
+    def values(self, name: Name) -> Values:
+        return _narwhals_values(self.frame[str(name)], name)
+
+    def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
+        return {name: np.empty(self.n_rows, dtype=dtype) for name, dtype in dtypes.items()}
+
+    def original(self, name: Name) -> Any:
+        return self.frame[str(name)]
+
+    def build(self, columns: Mapping[Name, Finished]) -> Any:
+        built = {
+            str(name): done.data if done.passed else self._column(name, done)
+            for name, done in columns.items()
+        }
+        return nw.from_dict(built, backend=self.frame.implementation).to_native()
+
+    def _column(self, name: Name, done: Finished) -> nw.Series[Any]:
+        own = self.frame[str(name)]
+        backend = self.frame.implementation
+        data = done.data if done.levels is None else _take_levels(done.levels, done.data)
+        if done.missing is None and done.levels is None:
+            made = nw.new_series(str(name), data, backend=backend)
+        else:
+            listed = [
+                None if gone else x for x, gone in zip(data.tolist(), _mask(done), strict=True)
+            ]
+            made = nw.new_series(str(name), listed, backend=backend)
+        castable = done.native and (
+            done.levels is not None or _narwhals_holds(own.dtype, done.data)
+        )
+        return made.cast(own.dtype) if castable else made
+
+
+@dataclass(frozen=True, eq=False)
+class _ArrayTable:
+    array: Array
+    names: tuple[Name, ...]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.array)
+
+    def values(self, name: Name) -> Values:
+        column = self.original(name)
+        if column.dtype.kind in "OUS":
+            return _object_values(pd.Series(column, dtype=object), name)
+        return _number_values(column, name)
+
+    def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
+        # one block in the caller's own memory order, so that filling its columns is the last copy
+        whole = np.empty((self.n_rows, len(dtypes)), dtype=np.result_type(*dtypes.values()))
+        return {name: whole[:, position] for position, name in enumerate(dtypes)}
+
+    def original(self, name: Name) -> Any:
+        return self.array[:, self.names.index(name)]
+
+    def build(self, columns: Mapping[Name, Finished]) -> Array:
+        arrays = [done.data if done.passed else self._column(done) for done in columns.values()]
+        whole = _common_block(arrays)
+        if whole is not None:
+            return whole
+        result = np.empty((self.n_rows, len(arrays)), dtype=self._result_type(arrays))
+        for position, array in enumerate(arrays):
+            result[:, position] = array
+        return result
+
+    def _column(self, done: Finished) -> Array:
+        if done.levels is None:
+            return _with_nan(done)
+        labels = _take_levels(done.levels, np.where(_mask(done), -1, done.data))
+        if self.array.dtype.kind in "OUS":
+            return labels
+        gone = any(level is None for level in done.levels) or done.missing is not None
+        return labels.astype(np.result_type(self.array.dtype, np.float32 if gone else np.bool_))
+
+    def _result_type(self, arrays: Sequence[Array]) -> np.dtype[Any]:
+        if self.array.dtype.kind in "OUS":
+            return np.dtype(object)
+        return np.result_type(*arrays)
+
+
+def _common_block(arrays: Sequence[Array]) -> Array | None:
+    """Return the block whose columns, in order, ``arrays`` are: the output filled in place."""
+    block = arrays[0].base
+    if block is None or block.ndim != 2 or block.shape[1] != len(arrays):
+        return None
+    own = all(array.base is block for array in arrays)
+    starts = [array.__array_interface__["data"][0] for array in arrays]
+    return block if own and starts == sorted(starts) else None
+
+
+def _numpy_column(dtype: np.dtype[Any], done: Finished) -> Any:
+    if done.missing is not None and dtype.kind != "f":
+        return pd.Series(_take_object(done), dtype=dtype).array
+    filled = _with_nan(done)
+    if dtype.kind == "O":
+        return filled.astype(object)
+    return filled.astype(dtype, copy=False) if _holds(dtype, filled) else filled
+
+
+def _holds(dtype: Any, data: Array) -> bool:
+    """Return whether a column of ``dtype`` can hold the released data without a change of kind."""
+    if pd.api.types.is_bool_dtype(dtype):
+        return data.dtype.kind == "b"
+    if pd.api.types.is_integer_dtype(dtype):
+        return data.dtype.kind in "iu"
+    return bool(pd.api.types.is_float_dtype(dtype))
+
+
+def _narwhals_holds(dtype: Any, data: Array) -> bool:
+    if dtype == nw.Boolean:
+        return data.dtype.kind == "b"
+    if dtype.is_integer():
+        return data.dtype.kind in "iu"
+    return bool(dtype.is_float())
+
+
+def _mask(done: Finished) -> Array:
+    return np.zeros(len(done.data), dtype=bool) if done.missing is None else done.missing
+
+
+def _with_nan(done: Finished) -> Array:
+    if done.missing is None:
+        return np.asarray(done.data)
+    return np.where(done.missing, np.nan, np.asarray(done.data, dtype=float))
+
+
+def _take_object(done: Finished) -> Array:
+    values = np.asarray(done.data).astype(object)
+    values[_mask(done)] = None
+    return values
+
+
+def _take_levels(levels: Sequence[Any], codes: Array) -> Array:
+    """Return the labels of codes as objects; -1 is missing."""
+    table = np.empty(len(levels) + 1, dtype=object)
+    table[:-1] = list(levels)
+    table[-1] = None
+    return table[codes]
+
+
+def _with_checked_labels(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame, with a plain RangeIndex of columns read as positions."""
+    columns = frame.columns
+    if isinstance(columns, pd.MultiIndex):
+        raise TypeError(
+            "X has MultiIndex columns; flatten them to strings, "
+            'for example X.columns = ["_".join(map(str, c)) for c in X.columns].'
+        )
+    plain_range = isinstance(columns, pd.RangeIndex) and columns.equals(pd.RangeIndex(len(columns)))
+    odd = [label for label in columns if not isinstance(label, str)]
+    if odd and not plain_range:
+        raise TypeError(
+            f"column label {odd[0]!r} is not a string; rename the columns, "
+            "for example X.columns = X.columns.astype(str)."
+        )
+    if not columns.is_unique:
+        doubled = columns[columns.duplicated()][0]
+        raise ValueError(f"column {doubled!r} occurs more than once in X; rename or drop one.")
+    return frame
+
+
+def _check_same_index(features: Any, X: Any) -> None:
+    indexed = isinstance(features, pd.Series | pd.DataFrame) and isinstance(X, pd.DataFrame)
+    if indexed and len(features) == len(X) and not features.index.equals(X.index):
+        raise ValueError(
+            "sensitive_features has an index that differs from X's; rows are aligned by position, "
+            "so reindex it to X.index, or pass sensitive_features.to_numpy()."
+        )
+
+
+def _as_frame(features: Any) -> Any:
+    if isinstance(features, pd.Series):
+        name = features.name if isinstance(features.name, str) else "sensitive_feature"
+        return features.to_frame(name)
+    if isinstance(features, pd.DataFrame) or nw.dependencies.is_into_dataframe(features):
+        return features
+    if nw.dependencies.is_into_series(features):
+        named = nw.from_native(features, series_only=True)
+        return named.alias(named.name or "sensitive_feature").to_frame().to_native()
+    return _array_frame(features)
+
+
+def _array_frame(features: Any) -> pd.DataFrame:
+    try:
+        array = np.asarray(features)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(
+            f"sensitive_features must be a column or a table of columns: {error}"
+        ) from error
+    if array.ndim == 0 or array.ndim > 2:
+        raise ValueError(
+            f"sensitive_features must be a column or a table of columns, got shape {array.shape}."
+        )
+    columns = array[:, None] if array.ndim == 1 else array
+    one = columns.shape[1] == 1
+    names = [
+        "sensitive_feature" if one else f"sensitive_feature_{k}" for k in range(columns.shape[1])
+    ]
+    return pd.DataFrame(dict(zip(names, columns.T, strict=True)))
+
+
+def _pandas_values(column: pd.Series[Any], name: Name) -> Values:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes = column.cat.codes.to_numpy()
+        if not dtype.ordered:
+            _check_one_kind(dtype.categories, name)
+        return Values("category", codes, _some(codes < 0), tuple(dtype.categories), declared=True)
+    _refuse_times(dtype, name)
+    if isinstance(dtype, pd.SparseDtype):
+        raise TypeError(
+            f"column {name!r} is sparse ({dtype}); make it dense, X[{name!r}].sparse.to_dense()."
+        )
+    if pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype):
+        return _object_values(column, name)
+    if isinstance(dtype, np.dtype):
+        return _number_values(column.to_numpy(), name)
+    return _masked_values(column, name)
+
+
+def _masked_values(column: pd.Series[Any], name: Name) -> Values:
+    """Read a nullable column of numbers or booleans."""
+    kind = _numeric_kind(column.dtype, name)
+    own = np.dtype(getattr(column.dtype, "numpy_dtype", np.float64))
+    missing = column.isna().to_numpy()
+    data = column.to_numpy(dtype=own, na_value=own.type(0))
+    if kind == "float":
+        data = np.where(missing, np.nan, data)
+    return Values(kind, data, _some(missing))
+
+
+def _numeric_kind(dtype: Any, name: Name) -> Kind:
+    if pd.api.types.is_bool_dtype(dtype):
+        return "boolean"
+    if pd.api.types.is_integer_dtype(dtype):
+        return "integer"
+    if pd.api.types.is_float_dtype(dtype):
+        return "float"
+    raise TypeError(f"column {name!r} has type {dtype}; convert it to numbers or strings.")
+
+
+def _refuse_times(dtype: Any, name: Name) -> None:
+    kind = getattr(dtype, "kind", "")
+    if kind in "mM" or isinstance(dtype, pd.PeriodDtype):
+        raise TypeError(
+            f"column {name!r} holds dates or durations ({dtype}); convert it to a number, such as "
+            "days or years, or to a category."
+        )
+    if kind == "c":
+        raise TypeError(
+            f"column {name!r} holds complex numbers; Complex data not supported, "
+            "give the real and imaginary parts as two columns."
+        )
+
+
+def _number_values(data: Array, name: Name) -> Values:
+    _refuse_times(data.dtype, name)
+    kind = _NUMBER_KINDS.get(data.dtype.kind)
+    if kind is None:
+        raise TypeError(f"column {name!r} has type {data.dtype}; convert it to numbers or strings.")
+    if kind != "float":
+        return Values(kind, data)
+    return Values(kind, data, _missing_floats(data))
+
+
+def _missing_floats(data: Array, block: int = 1 << 16) -> Array | None:
+    """Return the mask of NaN, or None, without a mask the size of a column that has none."""
+    for start in range(0, len(data), block):
+        part = data[start : start + block]
+        if np.isnan(part.min()):
+            return np.isnan(data)
+    return None
+
+
+def _object_values(column: pd.Series[Any], name: Name) -> Values:
+    """Read a column of Python objects: strings, booleans or numbers, but one kind only."""
+    inferred = pd.api.types.infer_dtype(column, skipna=True)
+    kind = _INFERRED_KINDS.get(inferred)
+    if kind is None:
+        raise TypeError(_mixed_message(column, name, inferred))
+    missing = column.isna().to_numpy()
+    if kind == "category":
+        codes, levels = pd.factorize(column, sort=True)
+        return Values("category", codes, _some(missing), tuple(levels))
+    if kind == "boolean":
+        return Values("boolean", np.where(missing, False, column).astype(bool), _some(missing))
+    if kind == "integer":
+        return Values("integer", _whole_numbers(column, missing, name), _some(missing))
+    return Values("float", column.to_numpy(dtype=float, na_value=np.nan), _some(missing))
+
+
+def _whole_numbers(column: pd.Series[Any], missing: Array, name: Name) -> Array:
+    try:
+        return np.where(missing, 0, column).astype(np.int64)
+    except OverflowError as error:
+        raise ValueError(
+            f"column {name!r} holds integers beyond 64 bits; subtract an offset, or convert it "
+            "with astype(float)."
+        ) from error
+
+
+def _check_one_kind(levels: pd.Index[Any], name: Name) -> None:
+    """Refuse categories that cannot be ordered: pandas leaves them as they appear in the rows."""
+    inferred = pd.api.types.infer_dtype(levels)
+    if inferred.startswith("mixed"):
+        raise TypeError(_mixed_message(pd.Series(levels), name, inferred))
+
+
+def _mixed_message(column: pd.Series[Any], name: Name, inferred: str) -> str:
+    kinds = sorted({type(value).__name__ for value in column.dropna()})
+    return (
+        f"column {name!r} holds {inferred} values ({', '.join(kinds)}); every argument must be "
+        "a string or a number, and a column only one of them: convert it with astype(str)."
+    )
+
+
+def _narwhals_values(column: nw.Series[Any], name: Name) -> Values:
+    dtype = column.dtype
+    if dtype in (nw.String, nw.Object):
+        return _object_values(pd.Series(column.to_list(), dtype=object), name)
+    if dtype in (nw.Categorical, nw.Enum):
+        return _narwhals_categories(column)
+    wide = dtype in (nw.Int128, nw.UInt128)
+    if not (dtype.is_numeric() or dtype == nw.Boolean) or dtype.is_decimal() or wide:
+        raise TypeError(
+            f"column {name!r} has type {dtype}; convert dates, durations and other types to "
+            "numbers of at most 64 bits, or to strings."
+        )
+    missing = column.is_null().to_numpy()
+    if not missing.any():
+        return _number_values(column.to_numpy(), name)
+    if dtype.is_float():
+        return _number_values(column.cast(nw.Float64).to_numpy().astype(float), name)
+    filled = column.fill_null(False if dtype == nw.Boolean else 0).to_numpy()
+    return Values("boolean" if dtype == nw.Boolean else "integer", filled, missing)
+
+
+def _narwhals_categories(column: nw.Series[Any]) -> Values:
+    # the levels of a Categorical come in order of appearance, which codes must not depend on
+    enum = column.dtype == nw.Enum
+    levels = list(column.cat.get_categories()) if enum else sorted(column.drop_nulls().unique())
+    codes = pd.Index(levels, dtype=object).get_indexer(pd.Index(column.to_list(), dtype=object))
+    return Values("category", codes, _some(codes < 0), tuple(levels), declared=enum)
+
+
+def _some(mask: Array) -> Array | None:
+    return mask if mask.any() else None

@@ -1,0 +1,410 @@
+"""`PufferfishNoiser`: the transformer that learns a prior, calibrates the noise and releases."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sklearn_puffer import sentences as say
+from sklearn_puffer._validation import check_choice
+from sklearn_puffer.certificate import UncertifiedError, columns_html
+from sklearn_puffer.columns import check_whole
+from sklearn_puffer.fitting import Learnt, Settings, check_seed, learn
+from sklearn_puffer.frame import (
+    Table,
+    array_table,
+    as_pandas,
+    frame_table,
+    is_frame,
+    secret_columns,
+    series,
+)
+from sklearn_puffer.release import release_table
+from sklearn_puffer.sampling import Entropy, seeded_entropy, system_entropy
+
+# how often each seeded noiser has transformed: beside the estimator, so that it is never saved
+_calls: WeakKeyDictionary[PufferfishNoiser, Iterator[int]] = WeakKeyDictionary()
+
+
+class PufferfishNoiser(TransformerMixin, BaseEstimator):
+    r"""Release public columns so that they tell little about sensitive ones.
+
+    `fit` counts how the public columns depend on every secret and finds the smallest noise scale
+    theta for which, whatever row y is released,
+
+    .. math:: \left|\log \frac{P(Y = y \mid S = s_i)}{P(Y = y \mid S = s_j)}\right| \le \varepsilon
+
+    for every protected pair (s_i, s_j); `transform` adds that noise.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Budget in nats: odds between two secrets move by at most a factor e^epsilon.
+    sensitive : str, int or list of these, default=None
+        The sensitive columns of X; an int is a position, a str a name. They are never released.
+        Without them, pass ``sensitive_features`` to `fit`.
+    public : str, int or list of these, default=None
+        The columns to release; None for every column that is not sensitive.
+    secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
+        The pairs (s_i, s_j) to protect, always in both directions.
+    prior : "empirical" or mapping, default="empirical"
+        What the adversary knows: the laws counted from the rows, or {secret: prior object}
+        ({column: {secret: prior object}} for several sensitive columns), over all public columns
+        in X's order.
+    strategy : name or strategy object, default="exact"
+        How the scale is found. "exact" needs the least noise; "relaxed", "wasserstein" and
+        "sensitivity" are the published mechanisms.
+    noise : "laplace" or noise family, default="laplace"
+    dependence : "joint", "independent" or list of column groups, default="joint"
+        "joint" protects the row as a whole. "independent" trusts that the columns are independent
+        given the secret; a list of groups trusts that of the groups.
+    adversaries : list of mappings, default=None
+        Further priors, each as in ``prior``; the promise then holds against every one of them.
+    categories : {column: list}, default=None
+        The values of a column in the order of their codes 0..n-1; its noise is in codes.
+    n_bins : int or {column: int}, default=None
+        Quantile bins for numeric columns. The released value is then the bin's representative,
+        its median (the lower one for integers), plus noise; any later value falls into a bin.
+    missing : {"error", "category", "propagate"}, default="error"
+        Missing values are refused, a value of their own, or left missing; the pattern of missing
+        values is not protected then.
+    unknown : {"error", "nearest"}, default="error"
+        What `transform` does with numbers not seen in `fit`: refuse them, or move them to the
+        nearest number seen, with a warning.
+    output : {"native", "noisy"}, default="native"
+        Columns in their own type (whole numbers stay whole), or raw value plus noise as float64.
+    remainder : {"drop", "passthrough"}, default="drop"
+        What becomes of columns neither sensitive nor public. Passed columns are not protected.
+    on_uncertified : {"raise", "warn"}, default="raise"
+        What `transform` does where the certificate does not hold.
+    random_state : int or None, default=None
+        None draws from the operating system's generator. An integer is for tests: it warns.
+    n_jobs : int or None, default=None
+        Threads for couplings and columns.
+
+    Attributes
+    ----------
+    theta_ : pandas.Series of shape (n_public,)
+        Noise scale of each public column in its own units; 0 where no noise is needed.
+    certificate_ : Certificate
+        What is promised and what was checked.
+    priors_ : dict
+        ``priors_[sensitive][secret][columns]``: the law of the columns given the secret.
+    secret_pairs_ : dict
+        The protected pairs of each sensitive column.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where X has string column names.
+
+    Notes
+    -----
+    *Formal guarantees.* One call of `transform` on rows drawn independently from a prior named in
+    ``certificate_.assumptions`` is epsilon-Pufferfish private for all pairs of ``secret_pairs_``
+    (000, Definition 2.1), the error of the sampler included. The proof is recomputed by
+    `accounting` without the strategy. Noise is drawn on a grid from cryptographic bits, and none
+    of its state is kept.
+
+    ``Pipeline(memory=...)`` caches a fitted release: it hands back the same noise for the same
+    input, which reveals nothing more, but is not a fresh release.
+
+    Raises
+    ------
+    TypeError, ValueError
+        In `fit` and `transform`, naming the argument or column, its value and the way out.
+    UncertifiedError
+        In `transform`, where the certificate does not hold.
+
+    References
+    ----------
+    000: Noise reduction for Pufferfish privacy (Prop. 3.2, 3.3; Eq. 11, 12, 26).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 50, "children": [0, 1, 2, 3, 1] * 20})
+    >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan", output="noisy")
+    >>> released = noiser.fit(table).transform(table.drop(columns="loan"))
+    >>> list(released.columns), noiser.certificate_.holds
+    (['children'], True)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        sensitive: Any = None,
+        public: Any = None,
+        secret_pairs: Any = "all",
+        prior: Any = "empirical",
+        strategy: Any = "exact",
+        noise: Any = "laplace",
+        dependence: Any = "joint",
+        adversaries: Any = None,
+        categories: Any = None,
+        n_bins: Any = None,
+        missing: str = "error",
+        unknown: str = "error",
+        output: str = "native",
+        remainder: str = "drop",
+        on_uncertified: str = "raise",
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.sensitive = sensitive
+        self.public = public
+        self.secret_pairs = secret_pairs
+        self.prior = prior
+        self.strategy = strategy
+        self.noise = noise
+        self.dependence = dependence
+        self.adversaries = adversaries
+        self.categories = categories
+        self.n_bins = n_bins
+        self.missing = missing
+        self.unknown = unknown
+        self.output = output
+        self.remainder = remainder
+        self.on_uncertified = on_uncertified
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Learn the priors and calibrate the noise.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_features)
+        y : ignored
+            Never taken for a secret.
+        sensitive_features : Series, DataFrame or array-like of n_rows, default=None
+            The secrets, where they are not columns of X; aligned by position.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Non-negative whole numbers: how often each row counts.
+
+        Returns
+        -------
+        self
+        """
+        before = dict(self.__dict__)
+        try:
+            self._fit(X, sensitive_features, sample_weight)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Release the public columns of X.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_features)
+            The columns of `fit` in their order; a DataFrame may lack the sensitive ones.
+
+        Returns
+        -------
+        table of the type of X, of shape (n_rows, n_public)
+            With the index, names and types of X; the sensitive columns are gone.
+        """
+        check_is_fitted(self)
+        self._check_certified()
+        table = self._read_again(X)
+        released, moved = release_table(
+            table,
+            self._releases,
+            self._passed,
+            self._order,
+            unknown=check_choice(self.unknown, "unknown", ["error", "nearest"]),
+            missing=self._missing,
+            patterns=self._patterns,
+            entropy=self._entropy(),
+            n_jobs=self.n_jobs,
+        )
+        if moved:
+            warnings.warn(say.moved_sentence(moved), UserWarning, stacklevel=3)
+        container = getattr(self, "_container", None) or get_config()["transform_output"]
+        return as_pandas(released) if container == "pandas" else released
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose the kind of table that `transform` returns.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None
+            "default" is the kind of X; None leaves the choice as it is.
+
+        Returns
+        -------
+        self
+        """
+        super().set_output(transform=transform)
+        if transform is not None:
+            self._container = transform
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        clone: Self = super().__sklearn_clone__()
+        if hasattr(self, "_container"):
+            clone._container = self._container
+        return clone
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the released columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the columns of X, where it was an array.
+
+        Returns
+        -------
+        ndarray of str objects
+        """
+        check_is_fitted(self)
+        own = getattr(self, "feature_names_in_", None)
+        names = [f"x{k}" for k in range(self.n_features_in_)] if own is None else list(own)
+        if input_features is not None:
+            asked = list(input_features)
+            if own is not None and asked != names:
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(asked) != len(names):
+                raise ValueError(
+                    f"input_features should have length equal to number of features "
+                    f"({len(names)}), got {len(asked)}"
+                )
+            names = asked
+        return np.array([names[self._names.index(name)] for name in self._order], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.input_tags.allow_nan = self.missing in ("category", "propagate")
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._scales_html()
+        return bundle
+
+    @property
+    def _repr_html_(self) -> Any:
+        drawn = super()._repr_html_
+        return lambda: drawn() + self._scales_html()
+
+    def _scales_html(self) -> str:
+        certificate = getattr(self, "certificate_", None)
+        return "" if certificate is None else columns_html(certificate.columns)
+
+    def _fit(self, X: Any, sensitive_features: Any, sample_weight: Any) -> None:
+        settings = Settings.of(self.get_params(deep=False))
+        if self.sensitive is None and sensitive_features is None:
+            raise ValueError(say.no_secret_message(get_config()["enable_metadata_routing"]))
+        if self.sensitive is not None and sensitive_features is not None:
+            raise ValueError(
+                f"sensitive={self.sensitive!r} and sensitive_features are both given; "
+                "name the secrets in one of the two ways."
+            )
+        table = self._read(X)
+        given = None
+        if sensitive_features is not None:
+            given = secret_columns(sensitive_features, table.n_rows, X)
+        self._take(learn(settings, table, given, sample_weight), table)
+
+    def _take(self, learnt: Learnt, table: Table) -> None:
+        public = [column.name for column in learnt.columns]
+        self._names = table.names
+        self._sensitive_names = [] if self.sensitive is None else learnt.sensitive
+        self._passed = learnt.passed
+        self._order = [n for n in table.names if n in public or n in learnt.passed]
+        self._releases = learnt.releases()
+        self._missing = learnt.settings.missing
+        self._patterns = learnt.patterns()
+        self.theta_ = series(dict(zip(public, learnt.plan.theta.tolist(), strict=True)), "theta")
+        self.secret_pairs_ = learnt.pairs
+        self.priors_ = learnt.named_priors()
+        self.certificate_ = learnt.certificate()
+        _calls[self] = itertools.count()
+        for sentence in learnt.warnings():
+            warnings.warn(sentence, UserWarning, stacklevel=4)
+
+    def _read(self, X: Any) -> Table:
+        least = 1 if self.sensitive is None else 2
+        if not is_frame(X):
+            array = validate_data(
+                self,
+                X,
+                dtype=None,
+                ensure_all_finite=False,
+                ensure_min_samples=2,
+                ensure_min_features=least,
+            )
+            return array_table(array)
+        table = frame_table(X)
+        validate_data(self, X, skip_check_array=True)
+        for count, minimum, what in ((table.n_rows, 2, "row"), (len(table.names), least, "column")):
+            if count < minimum:
+                raise ValueError(
+                    f"X has {count} {what}(s) and a minimum of {minimum} is required; "
+                    f"give more {what}s."
+                )
+        return table
+
+    def _read_again(self, X: Any) -> Table:
+        if is_frame(X):
+            table = frame_table(X)
+            names = set(table.names)
+            expected = [n for n in self._names if n in names or n not in self._sensitive_names]
+            if list(table.names) == expected:
+                if not table.n_rows:
+                    raise ValueError("X has 0 row(s) and a minimum of 1 is required to release.")
+                return table
+        array = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
+        table = array_table(array, self._names)
+        if self._missing == "error":  # an array is refused whole, as scikit-learn does
+            for name in self._sensitive_names:
+                check_whole(table.values(name), name)
+        return table
+
+    def _check_certified(self) -> None:
+        way = check_choice(self.on_uncertified, "on_uncertified", ["raise", "warn"])
+        if self.certificate_.holds:
+            return
+        loss, epsilon = self.certificate_.loss, self.certificate_.epsilon
+        message = (
+            f"the certificate does not hold: the proven loss {loss:.6g} exceeds epsilon = "
+            f'{epsilon:g}; use strategy="exact", or pass on_uncertified="warn" to release all the '
+            "same, without a guarantee."
+        )
+        if way == "raise":
+            raise UncertifiedError(message)
+        warnings.warn(message, UserWarning, stacklevel=4)
+
+    def _entropy(self) -> Callable[[int], Entropy]:
+        seed = check_seed(self.random_state)
+        if seed is None:
+            return lambda column: system_entropy()
+        warnings.warn(say.seed_sentence(seed), UserWarning, stacklevel=4)
+        call = next(_calls.setdefault(self, itertools.count()))
+        return lambda column: seeded_entropy(seed, column, call)

@@ -1,0 +1,217 @@
+"""Releasing a table: every value becomes its atom, plus noise on the column's grid.
+
+All columns of a block of rows are done before the next block, so that scratch stays in cache and
+an array output is written once. The output is built beside the input and handed over when whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from sklearn_puffer._validation import listed
+from sklearn_puffer.columns import BLOCK_ROWS, Column, Missing, Reader, Unknown
+from sklearn_puffer.frame import Finished, Name, Table, Values
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.sampling import Entropy, sampler, to_steps
+
+Array = NDArray[Any]
+Output = Literal["native", "noisy"]
+Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnRelease:
+    """How one public column is released.
+
+    Attributes
+    ----------
+    column : Column
+    noise : Noise or None
+        Noise of one axis, or None for a column that is released unchanged.
+    grid : float
+        Step of the grid that atoms and noise lie on; 0 without noise.
+    output : {"native", "noisy"}
+        Whether whole numbers stay whole, in their own type.
+    """
+
+    column: Column
+    noise: Noise | None
+    grid: float
+    output: Output
+
+    @property
+    def whole(self) -> bool:
+        """Whether the released values are whole numbers."""
+        return self.column.whole and self.output == "native"
+
+    def dtype(self, values: Values) -> np.dtype[Any]:
+        """Return the type that is filled: that of the input wherever it can hold the release."""
+        if self.output == "noisy":
+            return np.dtype(np.float64)
+        kind = self.column.kind
+        if kind in ("boolean", "category"):
+            return np.dtype(np.intp)
+        if kind == "integer" and values.kind == "integer":
+            return values.data.dtype
+        small = kind == "float" and values.data.dtype == np.float32
+        return np.dtype(np.float32 if small else np.float64)
+
+    def limits(self, dtype: np.dtype[Any]) -> tuple[int, int] | None:
+        """Return the range of whole numbers that the type holds; never that of the data."""
+        if self.output == "noisy" or dtype.kind == "f":
+            return None
+        if self.column.kind == "boolean":
+            return 0, 1 if self.column.missing_code is None else 2
+        if self.column.levels is not None:
+            return 0, len(self.column.levels) - 1
+        info, wide = np.iinfo(dtype), np.iinfo(np.int64)
+        return max(int(info.min), int(wide.min)), min(int(info.max), int(wide.max))
+
+
+def release_table(
+    table: Table,
+    releases: Sequence[ColumnRelease],
+    passed: Sequence[Name],
+    order: Sequence[Name],
+    *,
+    unknown: Unknown,
+    missing: Missing,
+    patterns: Patterns,
+    entropy: Callable[[int], Entropy],
+    n_jobs: int | None,
+) -> tuple[Any, dict[Name, int]]:
+    """Return the released table in the caller's own type, and how many values were moved.
+
+    Parameters
+    ----------
+    table : Table
+    releases : sequence of ColumnRelease
+    passed, order : sequence of names
+        Columns handed through untouched, and the order of all columns of the output.
+    unknown, missing : str
+        As in `PufferfishNoiser`.
+    patterns : mapping
+        For each group of columns which of them may be present together while others are missing.
+    entropy : callable
+        Gives the random bits of the k-th column; asked once a column.
+    n_jobs : int or None
+    """
+    readers = [r.column.reader(table.values(r.column.name), unknown, missing) for r in releases]
+    _check_patterns({reader.column.name: reader for reader in readers}, patterns)
+    dtypes = {
+        reader.column.name: release.dtype(reader.values)
+        for release, reader in zip(releases, readers, strict=True)
+    }
+    outputs = table.empty_columns({name: dtypes[name] for name in order if name in dtypes})
+    workers = [
+        _Worker(release, reader, outputs[release.column.name], entropy(k))
+        for k, (release, reader) in enumerate(zip(releases, readers, strict=True))
+    ]
+    _run(workers, table.n_rows, n_jobs)
+    finished: dict[Name, Finished] = {w.release.column.name: w.finished() for w in workers}
+    finished |= {name: Finished(table.original(name), passed=True) for name in passed}
+    moved = {r.column.name: r.moved for r in readers if r.moved}
+    return table.build({name: finished[name] for name in order}), moved
+
+
+def _check_patterns(readers: Mapping[Name, Reader], patterns: Patterns) -> None:
+    """Refuse rows that lack other values than the rows of fit did: their law is unknown."""
+    for group, known in patterns.items():
+        gone = [name for name in group if readers[name].propagates]
+        masks = np.array([readers[name].values.missing for name in gone], dtype=bool)
+        for mask in np.unique(masks, axis=1).T if gone else [()]:
+            absent = [name for name, is_gone in zip(gone, mask, strict=True) if is_gone]
+            present = tuple(name for name in group if name not in absent)
+            if present and present not in known:
+                lacking = f"that lack {listed(absent)}" if absent else "that lack none"
+                raise ValueError(
+                    f"no row of fit had the same values missing as rows {lacking} of columns "
+                    f"{listed(group)}, so nothing is promised for them; fill the missing values, "
+                    "or fit on data that has such rows."
+                )
+
+
+def _run(workers: Sequence[_Worker], n_rows: int, n_jobs: int | None) -> None:
+    if n_jobs in (None, 1):
+        _run_blocks(workers, n_rows)
+    else:
+        Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(_run_blocks)([worker], n_rows) for worker in workers
+        )
+
+
+def _run_blocks(workers: Sequence[_Worker], n_rows: int) -> None:
+    for start in range(0, n_rows, BLOCK_ROWS):
+        rows = slice(start, min(start + BLOCK_ROWS, n_rows))
+        for worker in workers:
+            worker.run(rows)
+
+
+class _Worker:
+    """One column on its way from values to released values, with its own scratch."""
+
+    def __init__(
+        self, release: ColumnRelease, reader: Reader, output: Array, entropy: Entropy
+    ) -> None:
+        self.release = release
+        self.reader = reader
+        self.output = output
+        self.limits = self._limits_in_steps(release.limits(release.dtype(reader.values)))
+        self.slots = np.empty(BLOCK_ROWS, dtype=np.intp)
+        atoms = release.column.atoms
+        if release.noise is None:
+            self.sampler = None
+            self.table = reader.spread(atoms)
+            return
+        self.sampler = sampler(release.noise, release.grid, entropy, nearest=release.whole)
+        self.table = reader.spread(to_steps(atoms, release.grid))
+        self.sums = np.empty(BLOCK_ROWS, dtype=np.int64)
+        self.noise = np.empty(BLOCK_ROWS, dtype=np.int64)
+
+    def run(self, rows: slice) -> None:
+        """Release the values of a block of rows."""
+        n = rows.stop - rows.start
+        slots = self.slots[:n]
+        self.reader.positions(rows, slots)
+        if self.sampler is None:
+            self.output[rows] = self._limited(self.table[slots])
+            return
+        sums, noise = self.sums[:n], self.noise[:n]
+        np.take(self.table, slots, out=sums, mode="clip")
+        self.sampler.fill(noise)
+        sums += noise
+        self._limited(sums)
+        if self.release.grid == 1.0:
+            self.output[rows] = sums
+        elif self.limits is not None:
+            np.multiply(sums, int(self.release.grid), out=self.output[rows], casting="unsafe")
+        else:
+            with np.errstate(over="ignore"):  # beyond the range of float32 is infinity
+                np.multiply(sums, self.release.grid, out=self.output[rows], casting="unsafe")
+
+    def _limits_in_steps(self, limits: tuple[int, int] | None) -> tuple[int, int] | None:
+        if limits is None or self.release.noise is None:
+            return limits
+        step = int(self.release.grid)
+        return -(-limits[0] // step), limits[1] // step
+
+    def _limited(self, values: Array) -> Array:
+        return values if self.limits is None else np.clip(values, *self.limits, out=values)
+
+    def finished(self) -> Finished:
+        """Return the filled column."""
+        column, native = self.release.column, self.release.output == "native"
+        gone = self.reader.values.missing if self.reader.propagates else None
+        if not native or column.kind in ("float", "integer"):
+            return Finished(self.output, gone, native=native)
+        if column.kind == "category":
+            return Finished(self.output, gone, levels=column.levels)
+        if column.missing_code is not None:
+            gone = self.output == 2
+        return Finished(self.output == 1, gone)

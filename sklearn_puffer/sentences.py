@@ -1,0 +1,196 @@
+"""What the certificate and the warnings of `fit` say, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn_puffer._validation import listed
+from sklearn_puffer.certificate import ColumnNoise
+from sklearn_puffer.frame import Name
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the sentences depend on."""
+
+    sensitive: Sequence[Name]
+    groups: Sequence[Sequence[Name]]
+    columns: Sequence[ColumnNoise]
+    unchanged: Sequence[Name]
+    binned: Sequence[Name]
+    passed: Sequence[Name]
+    propagated: Sequence[Name]
+    n_rows: int
+    fewest_rows: int
+    given_prior: bool
+    n_adversaries: int
+    theorem: bool
+    seed: int | None
+
+
+def assumptions_of(facts: Facts) -> tuple[str, ...]:
+    """Return under which conditions the promise holds, and what it does not cover."""
+    said = [
+        _about_prior(facts),
+        "Rows are independent of each other: what one person's row tells about another person is "
+        "not covered.",
+        "theta, this table and the priors are functions of the same rows as the release; nothing "
+        "is promised about what these numbers themselves reveal.",
+        _about_columns(facts),
+        "Each protected secret is one value of one sensitive column "
+        f"({listed(facts.sensitive)}); combinations of several sensitive columns are not secrets.",
+        _about_releases(facts),
+        f"Only {_all([c.name for c in facts.columns])} are protected, and only as released by this "
+        "noiser; the number of rows, their order and their index are handed through.",
+    ]
+    if facts.unchanged:
+        said.append(unchanged_sentence(facts))
+    if facts.binned:
+        said.append(
+            f"{listed(facts.binned)} are released as the representative of their bin, plus noise; "
+            "the promise is about that representative."
+        )
+    if facts.passed:
+        said.append(
+            f"{_all(facts.passed)} are passed through and NOT protected: whatever they tell about "
+            "a secret is told."
+        )
+    if facts.propagated:
+        said.append(
+            f"Which values of {_all(facts.propagated)} are missing is released as it is and NOT "
+            "protected; the promise is about what the values add to that pattern."
+        )
+    if facts.theorem:
+        said.append(
+            "The joint grid is too large to recompute the loss: the upper ends marked theorem are "
+            "a proven bound under a valid coupling, not the exact loss."
+        )
+    if facts.seed is not None:
+        said.append(
+            f"random_state={facts.seed} makes the noise reproducible, so whoever knows the seed "
+            "can remove it: NOTHING is promised outside tests."
+        )
+    return tuple(said)
+
+
+def unchanged_sentence(facts: Facts) -> str:
+    """Return the warning about columns that are released without noise."""
+    return (
+        f"Column(s) {_all(facts.unchanged)} need no noise under this prior and are released "
+        f"unchanged (theta is 0); that trust rests on {facts.n_rows} rows, of which the rarest "
+        f"secret has {facts.fewest_rows}."
+    )
+
+
+def too_fine_sentence(name: Name, n_atoms: int, n_rows: int) -> str:
+    """Return the warning about a numeric column whose values hardly repeat."""
+    return (
+        f"column {name!r} has {n_atoms} distinct values in {n_rows} rows: an empirical prior is "
+        "too fine for it and asks for much noise; pass n_bins, for example "
+        f"n_bins={{{name!r}: 5}}."
+    )
+
+
+def identifier_sentence(name: Name, n_atoms: int, n_rows: int) -> str:
+    """Return the error about a string column that looks like an identifier."""
+    return (
+        f"column {name!r} has {n_atoms} distinct strings in {n_rows} rows and looks like an "
+        "identifier; drop it from X, or list it in public= if it is to be released."
+    )
+
+
+def many_secrets_sentence(name: Name, n_values: int, n_rows: int) -> str:
+    """Return the warning about a sensitive column whose values hardly repeat."""
+    return (
+        f"sensitive column {name!r} has {n_values} values in {n_rows} rows: with so few rows a "
+        "value, the priors are little more than single rows; group its values first."
+    )
+
+
+def wide_sentence(
+    names: Sequence[Name], cells: int, limit: int, bins: int, worst: ColumnNoise
+) -> str:
+    """Return the warning about a group of columns too wide for the exact loss."""
+    return (
+        f"columns {listed(names)} span {cells} cells jointly, more than the {limit} up to which "
+        "the loss is exact; the tightest proven bound is used instead, with noise of "
+        f"{worst.relative:.2f} standard deviations in column {worst.name!r}. "
+        f"n_bins={bins} would be exact; so may column groups or independence (dependence=)."
+    )
+
+
+def too_large_sentence(names: Sequence[Name], points: int, limit: int) -> str:
+    """Return the error about a group of columns too wide for any joint coupling."""
+    return (
+        f"columns {listed(names)} have up to {points} distinct joint rows to couple, more than "
+        f"the {limit} that fit in memory; use fewer bins (n_bins), column groups "
+        '(dependence=[[...], [...]]) or dependence="independent".'
+    )
+
+
+def no_secret_message(routing: bool) -> str:
+    """Return the error of `fit` without anything sensitive."""
+    if routing:
+        return (
+            "nothing is sensitive: name the columns of X in sensitive=, or pass "
+            "sensitive_features to fit after set_fit_request(sensitive_features=True)."
+        )
+    return (
+        'nothing is sensitive: name columns of X, PufferfishNoiser(sensitive="race"), or pass '
+        "them to fit, noiser.fit(X, sensitive_features=race); in a Pipeline without metadata "
+        "routing that is pipeline.fit(X, y, noiser__sensitive_features=race), with the name of "
+        "the step in front."
+    )
+
+
+def seed_sentence(seed: Any) -> str:
+    """Return the warning of `transform` under an integer seed."""
+    return (
+        f"random_state={seed} is for tests only: whoever knows it can remove the noise; use "
+        "random_state=None for a release."
+    )
+
+
+def moved_sentence(moved: dict[Name, int]) -> str:
+    """Return the warning about values moved to the nearest known one."""
+    listing = ", ".join(f"{count} in {name!r}" for name, count in moved.items())
+    return (
+        f'unknown="nearest" moved values that were not seen in fit to the nearest ones: {listing}.'
+    )
+
+
+def _all(names: Sequence[Name]) -> str:
+    """Join names for a sentence that must leave none out."""
+    return listed(names, len(names))
+
+
+def _about_prior(facts: Facts) -> str:
+    others = facts.n_adversaries - 1
+    further = f", and the {others} further prior(s) of adversaries=" if others else ""
+    if facts.given_prior:
+        return f"The adversary's prior is the one given in prior={further}."
+    return (
+        "The adversary's prior, the law of the released columns given each secret, is the one "
+        f"counted from these {facts.n_rows} rows{further}; the rarest secret has "
+        f"{facts.fewest_rows} rows, and an adversary who knows another law may learn more."
+    )
+
+
+def _about_columns(facts: Facts) -> str:
+    if len(facts.groups) == 1:
+        return "The released row as a whole is protected, all its columns together."
+    groups = "; ".join(f"({listed(group)})" for group in facts.groups)
+    return (
+        "The adversary takes these groups of columns as independent of each other given the "
+        f"secret: {groups}. If they are not, the row as a whole may reveal more than epsilon."
+    )
+
+
+def _about_releases(facts: Facts) -> str:
+    return (
+        "The promise is for one release. Noisy releases of the same rows add up: their precisions "
+        "1/theta are summed, column by column, and the budget is spent when the sum exceeds "
+        "1/theta of this certificate; k releases need k times the noise."
+    )
