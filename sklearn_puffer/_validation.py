@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+
+_BOOLEANS = (bool, np.bool_)  # a tuple: a union would be built anew at every check
 
 
 def check_positive(value: Any, name: str, remedy: str = "") -> float:
@@ -15,10 +18,10 @@ def check_positive(value: Any, name: str, remedy: str = "") -> float:
     >>> check_positive(2, "epsilon")
     2.0
     """
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+    if isinstance(value, _BOOLEANS) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a positive number, got {value!r}{_tail(remedy)}.")
     number = float(value)
-    if not np.isfinite(number) or number <= 0.0:
+    if not 0.0 < number < inf:
         raise ValueError(f"{name} must be positive and finite, got {value!r}{_tail(remedy)}.")
     return number
 
@@ -41,7 +44,7 @@ def check_count(value: Any, name: str, minimum: int = 1) -> int:
     >>> check_count(5, "n_bins", minimum=2)
     5
     """
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+    if isinstance(value, _BOOLEANS) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer of at least {minimum}, got {value!r}.")
     if int(value) < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {value!r}.")

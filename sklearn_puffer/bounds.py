@@ -226,7 +226,7 @@ class _Shifts:
         return _both_ways(worst)
 
     def _rounding(self) -> float:
-        return (self.shifts.shape[1] + 8) * _ULP
+        return float(self.shifts.shape[1] + 8) * _ULP
 
 
 def _largest_shifts(plans: Plans, noise: Noise) -> _Shifts:

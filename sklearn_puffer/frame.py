@@ -223,6 +223,8 @@ class _PandasTable:
         assert done.levels is not None
         codes = np.where(_mask(done), -1, done.data)
         if isinstance(dtype, pd.CategoricalDtype):
+            wide = _with_levels(dtype.categories, done.levels)
+            dtype = dtype if wide is None else pd.CategoricalDtype(wide, dtype.ordered)
             positions = dtype.categories.get_indexer(pd.Index(list(done.levels), dtype=object))
             codes = np.where(codes >= 0, positions[codes], -1)
             return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=self.frame.index)
@@ -272,6 +274,9 @@ class _NarwhalsTable:
         castable = done.native and (
             done.levels is not None or _narwhals_holds(own.dtype, done.data)
         )
+        if own.dtype == nw.Enum and done.levels is not None:
+            wide = _with_levels(own.cat.get_categories(), done.levels)
+            return made.cast(own.dtype if wide is None else nw.Enum(wide))
         return made.cast(own.dtype) if castable else made
 
 
@@ -291,8 +296,10 @@ class _ArrayTable:
         return _number_values(column, name)
 
     def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
+        if len(set(dtypes.values())) > 1:
+            return {name: np.empty(self.n_rows, dtype=dtype) for name, dtype in dtypes.items()}
         # one block in the caller's own memory order, so that filling its columns is the last copy
-        whole = np.empty((self.n_rows, len(dtypes)), dtype=np.result_type(*dtypes.values()))
+        whole = np.empty((self.n_rows, len(dtypes)), dtype=next(iter(dtypes.values())))
         return {name: whole[:, position] for position, name in enumerate(dtypes)}
 
     def original(self, name: Name) -> Any:
@@ -373,6 +380,13 @@ def _take_object(done: Finished) -> Array:
     values = np.asarray(done.data).astype(object)
     values[_mask(done)] = None
     return values
+
+
+def _with_levels(own: Any, levels: Sequence[Any] | None) -> list[Any] | None:
+    """Return a type's own levels and those of fit that it lacks, or None where it lacks none."""
+    known = list(own)
+    lacking = [level for level in levels or () if level is not None and level not in known]
+    return [*known, *lacking] if lacking else None
 
 
 def _take_levels(levels: Sequence[Any], codes: Array) -> Array:

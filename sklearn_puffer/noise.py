@@ -12,6 +12,8 @@ from sklearn_puffer._validation import check_positive
 
 FloatArray = NDArray[np.float64]
 
+_SEQUENCES = (tuple, list, np.ndarray)
+
 
 class Noise(Protocol):
     """Independent noise on each axis of a row, with one scale an axis (or one for all)."""
@@ -103,7 +105,7 @@ FAMILIES: dict[str, type[Laplace]] = {"laplace": Laplace}
 
 
 def _check_scale(scale: Any) -> float | tuple[float, ...]:
-    if isinstance(scale, tuple | list | np.ndarray) and np.ndim(scale) == 1:
+    if isinstance(scale, _SEQUENCES) and np.ndim(scale) == 1:
         if len(scale) == 0:
             raise ValueError("scale must hold at least one number, got an empty sequence.")
         return tuple(check_positive(float(theta), "scale") for theta in scale)

@@ -18,7 +18,7 @@ from sklearn_puffer import sentences as say
 from sklearn_puffer._validation import check_choice
 from sklearn_puffer.certificate import UncertifiedError, columns_html
 from sklearn_puffer.columns import check_whole
-from sklearn_puffer.fitting import Learnt, Settings, check_seed, learn
+from sklearn_puffer.fitting import Learnt, learn
 from sklearn_puffer.frame import (
     Table,
     array_table,
@@ -30,6 +30,7 @@ from sklearn_puffer.frame import (
 )
 from sklearn_puffer.release import release_table
 from sklearn_puffer.sampling import Entropy, seeded_entropy, system_entropy
+from sklearn_puffer.settings import Settings, check_seed
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
 _calls: WeakKeyDictionary[PufferfishNoiser, Iterator[int]] = WeakKeyDictionary()
@@ -75,8 +76,9 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         Quantile bins for numeric columns. The released value is then the bin's representative,
         its median (the lower one for integers), plus noise; any later value falls into a bin.
     missing : {"error", "category", "propagate"}, default="error"
-        Missing values are refused, a value of their own, or left missing; the pattern of missing
-        values is not protected then.
+        Missing values are refused, a value of their own (in boolean and categorical columns), or
+        left missing. Left missing, which values are missing is not protected, and rows are refused
+        that lack other values of a joint group of columns than any row of `fit` did.
     unknown : {"error", "nearest"}, default="error"
         What `transform` does with numbers not seen in `fit`: refuse them, or move them to the
         nearest number seen, with a warning.
@@ -130,11 +132,11 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import pandas as pd
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 50, "children": [0, 1, 2, 3, 1] * 20})
+    >>> table = pd.DataFrame({"loan": ["no", "no", "yes"] * 20, "cars": [0, 1, 2, 1, 0, 3] * 10})
     >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan", output="noisy")
     >>> released = noiser.fit(table).transform(table.drop(columns="loan"))
     >>> list(released.columns), noiser.certificate_.holds
-    (['children'], True)
+    (['cars'], True)
     """
 
     def __init__(

@@ -165,7 +165,10 @@ def rational_counts(masses: FloatArray) -> IntArray:
         if not wrong.size:
             whole = counts.astype(np.int64)
             return whole if int(whole.sum()) == denominator else _binary_counts(masses)
-        denominator = lcm(denominator, _simplest_fraction(float(masses[wrong[0]])).denominator)
+        larger = lcm(denominator, _simplest_fraction(float(masses[wrong[0]])).denominator)
+        if larger == denominator:  # its fraction is there, and floats still miss it by a rounding
+            break
+        denominator = larger
     return _binary_counts(masses)
 
 

@@ -19,6 +19,7 @@ from sklearn_puffer.columns import BLOCK_ROWS, Column, Missing, Reader, Unknown
 from sklearn_puffer.frame import Finished, Name, Table, Values
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.sampling import Entropy, sampler, to_steps
+from sklearn_puffer.sampling import release as add_noise
 
 Array = NDArray[Any]
 Output = Literal["native", "noisy"]
@@ -62,16 +63,14 @@ class ColumnRelease:
         small = kind == "float" and values.data.dtype == np.float32
         return np.dtype(np.float32 if small else np.float64)
 
-    def limits(self, dtype: np.dtype[Any]) -> tuple[int, int] | None:
-        """Return the range of whole numbers that the type holds; never that of the data."""
-        if self.output == "noisy" or dtype.kind == "f":
+    @property
+    def last_code(self) -> int | None:
+        """The largest code of a boolean or categorical column; codes are clipped to it."""
+        if self.output == "noisy" or self.column.kind in ("float", "integer"):
             return None
-        if self.column.kind == "boolean":
-            return 0, 1 if self.column.missing_code is None else 2
         if self.column.levels is not None:
-            return 0, len(self.column.levels) - 1
-        info, wide = np.iinfo(dtype), np.iinfo(np.int64)
-        return max(int(info.min), int(wide.min)), min(int(info.max), int(wide.max))
+            return len(self.column.levels) - 1
+        return 1 if self.column.missing_code is None else 2
 
 
 def release_table(
@@ -125,7 +124,7 @@ def _check_patterns(readers: Mapping[Name, Reader], patterns: Patterns) -> None:
     for group, known in patterns.items():
         gone = [name for name in group if readers[name].propagates]
         masks = np.array([readers[name].values.missing for name in gone], dtype=bool)
-        for mask in np.unique(masks, axis=1).T if gone else [()]:
+        for mask in _distinct_columns(masks) if gone else [()]:
             absent = [name for name, is_gone in zip(gone, mask, strict=True) if is_gone]
             present = tuple(name for name in group if name not in absent)
             if present and present not in known:
@@ -135,6 +134,14 @@ def _check_patterns(readers: Mapping[Name, Reader], patterns: Patterns) -> None:
                     f"{listed(group)}, so nothing is promised for them; fill the missing values, "
                     "or fit on data that has such rows."
                 )
+
+
+def _distinct_columns(masks: Array) -> Array:
+    """Return the distinct columns of a boolean array, as rows; quickly up to eight rows."""
+    packed = np.packbits(masks, axis=0)
+    keys, axis = (packed[0], None) if len(packed) == 1 else (packed, 1)
+    firsts = np.unique(keys, return_index=True, axis=axis)[1]
+    return np.asarray(masks[:, firsts].T)
 
 
 def _run(workers: Sequence[_Worker], n_rows: int, n_jobs: int | None) -> None:
@@ -162,47 +169,30 @@ class _Worker:
         self.release = release
         self.reader = reader
         self.output = output
-        self.limits = self._limits_in_steps(release.limits(release.dtype(reader.values)))
-        self.slots = np.empty(BLOCK_ROWS, dtype=np.intp)
+        self.codes = np.empty(BLOCK_ROWS, dtype=np.intp)
         atoms = release.column.atoms
         if release.noise is None:
             self.sampler = None
-            self.table = reader.spread(atoms)
+            self.table = reader.spread(_within(atoms, output.dtype))
             return
         self.sampler = sampler(release.noise, release.grid, entropy, nearest=release.whole)
         self.table = reader.spread(to_steps(atoms, release.grid))
-        self.sums = np.empty(BLOCK_ROWS, dtype=np.int64)
-        self.noise = np.empty(BLOCK_ROWS, dtype=np.int64)
+        self.steps = np.empty(BLOCK_ROWS, dtype=np.int64)
 
     def run(self, rows: slice) -> None:
         """Release the values of a block of rows."""
         n = rows.stop - rows.start
-        slots = self.slots[:n]
-        self.reader.positions(rows, slots)
+        codes, out = self.codes[:n], self.output[rows]
+        self.reader.positions(rows, codes)
         if self.sampler is None:
-            self.output[rows] = self._limited(self.table[slots])
+            out[:] = self.table[codes]
             return
-        sums, noise = self.sums[:n], self.noise[:n]
-        np.take(self.table, slots, out=sums, mode="clip")
-        self.sampler.fill(noise)
-        sums += noise
-        self._limited(sums)
-        if self.release.grid == 1.0:
-            self.output[rows] = sums
-        elif self.limits is not None:
-            np.multiply(sums, int(self.release.grid), out=self.output[rows], casting="unsafe")
-        else:
-            with np.errstate(over="ignore"):  # beyond the range of float32 is infinity
-                np.multiply(sums, self.release.grid, out=self.output[rows], casting="unsafe")
-
-    def _limits_in_steps(self, limits: tuple[int, int] | None) -> tuple[int, int] | None:
-        if limits is None or self.release.noise is None:
-            return limits
-        step = int(self.release.grid)
-        return -(-limits[0] // step), limits[1] // step
-
-    def _limited(self, values: Array) -> Array:
-        return values if self.limits is None else np.clip(values, *self.limits, out=values)
+        steps = self.steps[:n]
+        np.take(self.table, codes, out=steps, mode="clip")
+        with np.errstate(over="ignore"):  # beyond the range of float32 is infinity
+            add_noise(steps, self.sampler, out)
+        if self.release.last_code is not None:
+            np.clip(out, 0, self.release.last_code, out=out)
 
     def finished(self) -> Finished:
         """Return the filled column."""
@@ -215,3 +205,11 @@ class _Worker:
         if column.missing_code is not None:
             gone = self.output == 2
         return Finished(self.output == 1, gone)
+
+
+def _within(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Return values in a type, those beyond the range of integers cut to it."""
+    if dtype.kind == "f":
+        return values.astype(dtype)
+    info = np.iinfo(dtype)
+    return np.clip(values, float(info.min), float(info.max)).astype(dtype)

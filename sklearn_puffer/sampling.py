@@ -335,7 +335,7 @@ def _blocks(size: int) -> Iterator[slice]:
 
 
 _CELLS_A_SCALE = 64  # 1/q: coarse cells in one scale of the noise
-_LAST = 704  # H, the cell that stands for all further ones: 11 scales out
+_LAST = 768  # H, the cell that stands for all further ones: 12 scales out
 _CHUNKS = 2**16  # the coarse cell is read off 16 bits
 # 0-d arrays: in operations on a few values numpy takes them in half the time of a Python integer
 _TESTED = np.array(2**31, dtype=np.uint32)
@@ -440,16 +440,16 @@ class LaplaceSampler(Sampler):
     of chunks of cell h that are tested, so testing those is enough: within them a draw is rejected
     with probability (1 - A) / share.
 
-    *Tail.* The last cell, h = H = 704, stands for all :math:`M \ge H L`: it is accepted with the
+    *Tail.* The last cell, h = H = 768, stands for all :math:`M \ge H L`: it is accepted with the
     mass :math:`C e^{-t H L}/(1 - e^{-t})`, and then H L is added to a fresh draw of M, which is
     exact because the law is memoryless. So there are no holes and there is no end.
 
     *Formal guarantees.* With u = 2^-53, exp exact to 8 u (arrays) and exp, expm1 to 2 u (single
     numbers): w_h is off by at most 7 u, or 14 u in the last cell; the exponent, below 0.2 in size
     with d rounded once from integers, by u; A by 19 u, or 26 u; and the comparison with a uniform
-    of 64 bits shifts A by 5 u, relative to A >= 1/64, or 1/3 in the last cell. The constant of
+    of 64 bits shifts A by 5 u, relative to A >= 1/180, or 1/3 in the last cell. The constant of
     normalisation is off by 25 u. So after k passes through the last cell the relative error of the
-    probability of M is at most (400 + 80 k) u, where k <= t M / 11. This is below
+    probability of M is at most (1000 + 80 k) u, where k <= t M / 12. This is below
     `RELATIVE_ERROR` for every atom within 1,100 scales of 0, and what lies further out has a mass
     below 10^-477. The bits are taken to be fair and independent.
     """
@@ -462,8 +462,8 @@ class LaplaceSampler(Sampler):
         self._scratch = np.empty(0, dtype=np.int64)
 
     def _draw(self, size: int) -> IntArray:
-        # one proposal in 80 is rejected: spare ones, drawn along, replace them
-        proposals = size + size // 32
+        # up to one proposal in 50 is rejected: spare ones, drawn along, replace them
+        proposals = size + size // 40
         if self._scratch.size < proposals:
             self._scratch = np.empty(proposals, dtype=np.int64)
         return self._settle(self._scratch[:proposals], size)
@@ -495,7 +495,7 @@ class LaplaceSampler(Sampler):
         tested = (word >= _TESTED).nonzero()[0]
         if tested.size:
             word &= _UNTESTED
-            cell = (word[tested] >> _SIXTEEN).astype(np.int64)
+            cell = (word.take(tested) >> _SIXTEEN).astype(np.int64)
         out[...] = word
         # out R / 2^16 is h R + r. Its fraction falls onto the low bits, where s fair bits are added
         # modulo 2 and leave fair bits; the copies of a fair sign above them turn M into -1 - M.
@@ -506,10 +506,10 @@ class LaplaceSampler(Sampler):
 
     def _test(self, out: IntArray, tested: IntArray, cell: IntArray) -> IntArray:
         """Return the tested places that are rejected, and let those pass on that are beyond H."""
-        drawn = out[tested]
+        drawn = out.take(tested)
         drawn ^= drawn >> _SIGN
         threshold = self._layout.acceptance(cell, drawn)
-        threshold += self._entropy.words(cell.size) * _proposal().share[cell]
+        threshold += self._entropy.words(cell.size) * _proposal().share.take(cell)
         rejected = threshold < _ONE
         beyond = (cell == _BEYOND).nonzero()[0]
         if beyond.size:
@@ -558,8 +558,8 @@ class _Layout:
         exponent = offset * self.rate
         exponent -= cell * self.excess
         acceptance: FloatArray = np.exp(exponent, exponent)
-        acceptance *= self.fairness[offset >> self.low_bits]
-        acceptance *= self.weight[cell]
+        acceptance *= self.fairness.take(offset >> self.low_bits)
+        acceptance *= self.weight.take(cell)
         return acceptance
 
 
@@ -636,11 +636,17 @@ def sampler(
         raise TypeError(
             f"noise must have a single scale, got {noise!r}; take one sampler a column."
         )
-    exponent, finest = _exponent_of(step), _grid_exponent(scale)
+    return family(scale, _grid_of(scale, step, nearest), entropy or _SystemEntropy())
+
+
+def _grid_of(scale: float, step: float | None, nearest: bool) -> _Grid:
+    """Return the grid of a step, by default the finest one of the scale."""
+    finest = _grid_exponent(scale)
+    exponent = finest if step is None else _exponent_of(step)
     if exponent < finest:
         raise ValueError(f"step must be at least grid_step({scale!r}), got {step!r}.")
     fine = min(finest, exponent - nearest)
-    return family(scale, _Grid(fine, exponent - fine, nearest), entropy or system_entropy())
+    return _Grid(fine, exponent - fine, nearest)
 
 
 # ------------------------------------------------------------------------------------- the release
@@ -684,7 +690,8 @@ def laplace(
     True
     """
     check_count(size, "size", minimum=0)
-    source = sampler(Laplace(scale), grid_step(scale) if step is None else step, entropy)
+    grid = _grid_of(check_positive(scale, "scale"), step, nearest=False)
+    source = LaplaceSampler(float(scale), grid, entropy or _SystemEntropy())
     out = np.empty(size)
     for block in _blocks(size):
         np.multiply(source.draw(block.stop - block.start), source.step, out=out[block])

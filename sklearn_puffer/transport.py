@@ -229,8 +229,9 @@ def _plans(pairs: Sequence[PriorPair], rule: _Rule, rank: _Rank | None = None) -
 
 
 def _finish(pairs: Sequence[PriorPair], entries: _Entries) -> Plans:
-    rows = [np.concatenate([pair[side].rows for pair in pairs]) for side in (0, 1)]
-    shifts = rows[0][entries.sources] - rows[1][entries.targets]
+    rows = [_joined([pair[side].rows for pair in pairs]) for side in (0, 1)]
+    shifts = rows[0][entries.sources]
+    shifts -= rows[1][entries.targets]
     ends = np.cumsum([len(pair.p.atoms) for pair in pairs])
     owners = np.searchsorted(ends, entries.sources, side="right") if len(pairs) > 1 else None
     starts = np.zeros(1, dtype=int) if owners is None else _starts(owners)
@@ -276,12 +277,16 @@ def _sides(pairs: Sequence[PriorPair], small: bool) -> _Sides:
         scale = np.array(
             [total // prior.total for total, prior in zip(totals, priors, strict=True)], dtype=kind
         )
-        counts = np.concatenate([prior.counts for prior in priors]).astype(kind, copy=False)
-        owner = np.repeat(np.arange(len(pairs)), sizes)
+        counts = _joined([prior.counts for prior in priors]).astype(kind, copy=False)
+        owner = np.repeat(np.arange(len(pairs), dtype=np.int32), sizes)
         masses.append(counts * (scale[0] if len(pairs) == 1 else scale[owner]))
-        rows.append(np.concatenate([prior.rows for prior in priors]))
+        rows.append(_joined([prior.rows for prior in priors]))
         owners.append(owner)
     return _Sides((rows[0], rows[1]), (masses[0], masses[1]), (owners[0], owners[1]))
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _couple(sides: _Sides, rule: _Rule, rank: _Rank | None) -> _Entries:
@@ -307,17 +312,25 @@ def _north_west(sides: _Sides) -> _Entries:
 
     Both sums run over all pairs and meet exactly at each pair's end, so no entry leaves its pair.
     """
-    p_ends, q_ends = np.cumsum(sides.masses[0]), np.cumsum(sides.masses[1])
-    ends = np.concatenate([p_ends, q_ends])
+    # fresh memory costs more than the arithmetic: sums go into place, and positions are short
+    p, q = sides.masses
+    ends = np.empty(len(p) + len(q), dtype=p.dtype)
+    np.cumsum(p, out=ends[: len(p)])
+    np.cumsum(q, out=ends[len(p) :])
     order = np.argsort(ends, kind="stable")  # two sorted runs: one linear merge
     ends = ends[order]
-    from_p = order < len(p_ends)
-    # the atom a piece belongs to is the number of breakpoints of its side before the piece's end
-    before_p: Array = np.cumsum(from_p) - from_p
     masses = ends.copy()
     masses[1:] -= ends[:-1]
-    real = np.flatnonzero(masses > 0)
-    return _Entries(before_p[real], (np.arange(len(ends)) - before_p)[real], masses[real])
+    # the atom a piece belongs to is the number of breakpoints of its side before the piece's end
+    from_p = order < len(p)
+    place = np.int32 if len(ends) < 2**31 else np.int64
+    before_p: Array = np.cumsum(from_p, dtype=place)
+    np.subtract(before_p, from_p, out=before_p)
+    before_q: Array = np.arange(len(ends), dtype=place)
+    np.subtract(before_q, before_p, out=before_q)
+    # both sides end together, and mostly nowhere else: then only the last piece is empty
+    real = slice(-1) if masses[:-1].all() else masses > 0
+    return _Entries(before_p[real], before_q[real], masses[real])
 
 
 def _stay_then_north_west(sides: _Sides) -> _Entries:

@@ -60,9 +60,9 @@ def true_log_ratio(source, scale, magnitude):
 
 
 def atoms(source):
-    """Return magnitudes in the body and up to 11 scales out: edges of cells and inner points."""
+    """Return magnitudes in the body and up to 12 scales out: edges of cells and inner points."""
     low_bits, parts, cell_steps = geometry(source)
-    cells = [0, 1, 63, 64, 300, 500, 702, 703]
+    cells = [0, 1, 63, 64, 300, 500, 766, 767]
     offsets = [0, 1, (1 << low_bits) - 1, 1 << low_bits, cell_steps // 3, cell_steps - 1]
     offsets.append((parts - 1) << low_bits)
     return [cell * cell_steps + offset for cell in cells for offset in offsets]
@@ -74,7 +74,7 @@ def test_every_atom_of_the_body_has_its_exact_probability(scale):
     at_zero = weight(source, 0)
     for magnitude in atoms(source):
         wanted = at_zero * mp.exp(true_log_ratio(source, scale, magnitude))
-        assert abs(weight(source, magnitude) / wanted - 1) <= 400 * UNIT
+        assert abs(weight(source, magnitude) / wanted - 1) <= 1000 * UNIT
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -86,7 +86,7 @@ def test_what_passes_all_cells_has_exactly_the_mass_beyond_them(scale):
     for offset in (0, 12345, cell_steps // 2, cell_steps - 1):
         # summed over the cell this is the mass e^(-t H L) / (1 - e^-t) of all cells from H on
         shape = mp.exp(true_log_ratio(source, scale, beyond + offset)) / within
-        assert abs(weight(source, beyond + offset) / (weight(source, 0) * shape) - 1) <= 400 * UNIT
+        assert abs(weight(source, beyond + offset) / (weight(source, 0) * shape) - 1) <= 1000 * UNIT
 
 
 def test_a_pass_adds_all_cells_and_starts_again_so_that_there_is_no_last_atom():
@@ -117,6 +117,12 @@ def test_no_draw_that_needs_a_test_escapes_it(scale):
     last_offset = (cell + 1) * layout.cell_steps - 1
     least = layout.acceptance(cell, last_offset) * layout.fairness.min()
     assert np.all(1.0 - least <= proposal.tested / proposal.chunks)
+
+
+def test_a_tested_draw_is_accepted_often_enough_for_the_stated_error():
+    proposal = sampling._proposal()
+    assert (proposal.weight * sampling._least_acceptance(sampling._LAST))[:-1].min() >= 1 / 180
+    assert proposal.weight[-1] >= 1 / 3
 
 
 def test_few_draws_are_tested_and_fewer_rejected():
@@ -202,10 +208,10 @@ def test_the_loss_of_a_shift_stays_below_shift_over_scale(scale, shift):
         assert abs(loss) <= allowed + spare
 
 
-def test_the_stated_error_covers_a_thousand_scales():
+def test_the_stated_error_covers_1_100_scales():
     source = fine_sampler()
-    passes = 1000 / (sampling._LAST / sampling._CELLS_A_SCALE)
-    assert (400 + 80 * passes) * UNIT <= source.relative_error == RELATIVE_ERROR <= 1e-11
+    passes = 1100 / (sampling._LAST / sampling._CELLS_A_SCALE)
+    assert (1000 + 80 * passes) * UNIT <= source.relative_error == RELATIVE_ERROR <= 1e-11
 
 
 @pytest.mark.parametrize(

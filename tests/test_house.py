@@ -1,0 +1,206 @@
+"""The layering of the house, read from the imports of every module of the package."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import sklearn_puffer
+
+PACKAGE = Path(sklearn_puffer.__file__).parent
+PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
+
+RANKS = {
+    "_validation": 0,
+    "frame": 1,
+    "priors": 1,
+    "noise": 1,
+    "_convolution": 1,
+    "sampling": 2,
+    "notions": 2,
+    "transport": 2,
+    "columns": 2,
+    "certificate": 2,
+    "accounting": 3,
+    "bounds": 3,
+    "counting": 3,
+    "selection": 3,
+    "release": 3,
+    "sentences": 3,
+    "calibration": 4,
+    "learning": 4,
+    "settings": 4.5,
+    "planning": 4.3,  # calibrates what was learnt ...
+    "fitting": 4.6,  # ... for the estimator
+    "noiser": 5,
+    "datasets": 6,
+    "__init__": 7,
+}
+TOP = 6  # from here up a module is a client of the package, and may hold tables of its own
+
+IMPORT_NAMES = {"scikit-learn": "sklearn"}
+RANDOM_SOURCES = {"random", "secrets", "ssl", "numpy.random", "os.urandom", "uuid"}
+RANDOM_SOURCES |= {"sklearn.utils.check_random_state", "scipy.stats"}
+
+
+class Import(NamedTuple):
+    """One imported name: the dotted path it stands for, and whether only annotations use it."""
+
+    path: str
+    for_types: bool
+
+
+def imports_of(source):
+    """Return every import in ``source``, at any depth, and each attribute reached through one."""
+    tree = ast.parse(source)
+    typed = {id(node) for block in ast.walk(tree) if _is_type_block(block) for node in _body(block)}
+    found, names = set(), {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                found.add(Import(alias.name, id(node) in typed))
+                names[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            for alias in node.names:
+                found.add(Import(f"{base}.{alias.name}", id(node) in typed))
+    for node in ast.walk(tree):
+        path = _dotted(node, names)
+        if path:
+            found.add(Import(path, False))
+    return found
+
+
+def _is_type_block(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def _body(block):
+    return [node for statement in block.body for node in ast.walk(statement)]
+
+
+def _dotted(node, names):
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if parts and isinstance(node, ast.Name) and node.id in names:
+        return ".".join([names[node.id], *reversed(parts)])
+    return None
+
+
+def unit_of(path):
+    """Return the unit of the house that a file belongs to: a module, or a whole subpackage."""
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+FILES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@pytest.fixture(params=list(FILES))
+def module(request):
+    """Yield the unit of a file of the package, and the imports in that file."""
+    path = FILES[request.param]
+    return unit_of(path), imports_of(path.read_text(encoding="utf-8"))
+
+
+def _starts_with(path, prefixes):
+    return any(path == prefix or path.startswith(f"{prefix}.") for prefix in prefixes)
+
+
+def test_every_module_has_a_rank_and_every_rank_a_module():
+    assert {unit_of(path) for path in FILES.values()} == set(RANKS)
+
+
+def test_a_module_imports_only_modules_of_a_lower_rank(module):
+    unit, imports = module
+    inner = [found.path for found in imports if _starts_with(found.path, ["sklearn_puffer"])]
+    used = {_unit_behind(path) for path in inner} - {unit}
+    assert {other for other in used if RANKS[other] >= RANKS[unit]} == set()
+
+
+def _unit_behind(path):
+    second = [*path.split("."), "__init__"][1]
+    return second if second in RANKS else "__init__"
+
+
+def test_modules_import_each_other_by_absolute_names(module):
+    _, imports = module
+    assert [found.path for found in imports if found.path.startswith(".")] == []
+
+
+def test_the_checker_shares_no_code_with_what_it_checks():
+    imports = imports_of((PACKAGE / "accounting.py").read_text(encoding="utf-8"))
+    strategies = [f"sklearn_puffer.{name}" for name in ("transport", "bounds", "calibration")]
+    assert [found for found in imports if _starts_with(found.path, strategies)] == []
+
+
+def test_dataframe_libraries_are_known_to_frame_alone(module):
+    unit, imports = module
+    if unit == "frame":
+        return
+    libraries = ["narwhals", "polars", "pyarrow"] + ["pandas"] * (RANKS[unit] < TOP)
+    at_run_time = {found.path for found in imports if not found.for_types}
+    assert [path for path in at_run_time if _starts_with(path, libraries)] == []
+
+
+def test_random_bits_come_from_sampling_alone(module):
+    unit, imports = module
+    if unit == "sampling":
+        return
+    assert [found for found in imports if _starts_with(found.path, RANDOM_SOURCES)] == []
+
+
+def test_only_the_public_interface_of_a_library_is_used(module):
+    _, imports = module
+    foreign = [found.path for found in imports if not _starts_with(found.path, ["sklearn_puffer"])]
+    private = [path for path in foreign if re.search(r"\._[a-z]", path)]
+    assert private == []
+
+
+def test_run_time_imports_are_declared_dependencies(module):
+    unit, imports = module
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+    declared = [*project["dependencies"]]
+    if RANKS[unit] == TOP:
+        declared += project["optional-dependencies"]["plot"]
+    names = {re.match(r"[\w-]+", requirement).group() for requirement in declared}
+    known = {IMPORT_NAMES.get(name, name) for name in names} | {"sklearn_puffer", "__future__"}
+    used = {found.path.split(".")[0] for found in imports if not found.for_types}
+    assert used - known - sys.stdlib_module_names == set()
+
+
+def test_dependencies_state_a_minimum_version():
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+    assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
+    assert set(project["optional-dependencies"]) == {"test", "bench", "plot"}
+
+
+def test_the_reader_of_imports_sees_every_kind_of_import():
+    source = """
+import numpy as np
+import scipy.stats
+from sklearn_puffer.bounds import Relaxed
+if TYPE_CHECKING:
+    import pandas as pd
+def late():
+    from . import transport
+    return np.random.default_rng(), scipy.stats.laplace
+"""
+    assert imports_of(source) == {
+        Import("numpy", False),
+        Import("scipy.stats", False),
+        Import("sklearn_puffer.bounds.Relaxed", False),
+        Import("pandas", True),
+        Import("..transport", False),
+        Import("numpy.random", False),
+        Import("numpy.random.default_rng", False),
+        Import("scipy.stats.laplace", False),
+    }
