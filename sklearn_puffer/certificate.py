@@ -175,7 +175,8 @@ class Certificate:
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
         lines = [
-            f"Certificate ({verdict}): epsilon = {self.epsilon:g}, proven loss {_number(self.loss)}",
+            f"Certificate ({verdict}): epsilon = {self.epsilon:g}, "
+            f"proven loss {_number(self.loss)}",
             self.promise(),
             f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}, "
             f"{self.n_rows} rows.",

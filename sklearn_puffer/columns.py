@@ -22,7 +22,7 @@ FloatArray = NDArray[np.float64]
 Unknown = Literal["error", "nearest"]
 Missing = Literal["error", "category", "propagate"]
 
-BLOCK_ROWS = 1 << 13
+BLOCK_ROWS = 1 << 15
 _MOST_BINS = 1 << 16
 _MOST_CROWDED = 4
 _MOST_STREAMED_ATOMS = 1 << 12
@@ -66,6 +66,33 @@ class Column:
     def whole(self) -> bool:
         """Whether the atoms are whole numbers that must stay whole: integers and codes."""
         return self.kind != "float"
+
+    def placed(self, values: FloatArray) -> FloatArray:
+        """Return what is released, before the noise, for values that a given prior knows.
+
+        Raises
+        ------
+        ValueError
+            If the column is boolean or categorical, and they are not among its codes.
+        """
+        if self.edges is not None:
+            return self.atoms[np.searchsorted(self.edges, values, side="left")]
+        if self.kind in ("boolean", "category"):
+            codes = [0.0, 1.0] if self.levels is None else []
+            strange = np.setdiff1d(values, np.union1d(self.atoms, codes))
+            if strange.size:
+                raise ValueError(
+                    f"a prior has the atom {float(strange[0])!r} in column {self.name!r}, which is "
+                    f"{self.kind} and has no such code; number its values from 0."
+                )
+        return values
+
+    def extended(self, values: FloatArray) -> Column:
+        """Return the column with those placed values among its atoms, all of which may occur."""
+        atoms = np.union1d(self.atoms, values)
+        known = np.isin(atoms, self.atoms[self.known]) | np.isin(atoms, values)
+        code = None if self.missing_code is None else len(atoms) - 1  # the last one, as before
+        return replace(self, atoms=atoms, known=known, missing_code=code)
 
     def reader(
         self, values: Values, unknown: Unknown = "error", missing: Missing = "error"
@@ -196,7 +223,7 @@ class Lookup:
 
     def __init__(self, atoms: FloatArray) -> None:
         self.atoms = atoms
-        self.low, self.high = float(atoms[0]), float(atoms[-1])
+        self.low = float(atoms[0])
         self.factor, self.firsts, self.crowd = _equal_bins(atoms)
         self._scratch = np.empty((2, 0))
 
@@ -205,41 +232,52 @@ class Lookup:
         if self._scratch.shape[1] < len(block):
             self._scratch = np.empty((2, len(block)))
         values, scratch = self._scratch[:, : len(block)]
-        np.copyto(values, block)  # strided columns are read once
-        if not (self.low <= values.min() and values.max() <= self.high):  # NaN fails both
-            return False
-        if self.firsts is None:
+        if block.dtype == np.float64 and block.flags.c_contiguous:
+            values = block
+        else:
+            np.copyto(values, block)  # strided columns are read once
+        if self.factor is None:
             codes[:] = np.searchsorted(self.atoms, values)
         else:
-            np.subtract(values, self.low, out=scratch)
-            scratch *= self.factor
-            np.copyto(codes, scratch, casting="unsafe")
-            np.take(self.firsts, codes, out=codes, mode="clip")
+            self._guess(values, codes, scratch)
         for _ in range(self.crowd):
             np.take(self.atoms, codes, out=scratch, mode="clip")
             codes += scratch < values
         np.take(self.atoms, codes, out=scratch, mode="clip")
-        return bool((scratch == values).all())
+        return bool((scratch == values).all())  # so a wrong guess, NaN too, is never taken
+
+    def _guess(self, values: FloatArray, codes: Array, scratch: FloatArray) -> None:
+        """Write the first atom of each value's bin; anything for what lies outside all bins."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            np.subtract(values, self.low, out=scratch)
+            scratch *= self.factor
+            np.copyto(codes, scratch, casting="unsafe")
+        if self.firsts is not None:
+            np.take(self.firsts, codes, out=codes, mode="clip")
 
 
-def _equal_bins(atoms: FloatArray) -> tuple[float, Array | None, int]:
-    """Return the factor to bins, the first atom of each, and how many more a bin may hold."""
+def _equal_bins(atoms: FloatArray) -> tuple[float | None, Array | None, int]:
+    """Return the factor to bins, the first atom of each, and how many more a bin may hold.
+
+    Without a factor a binary search is due; without first atoms, bins and atoms are the same.
+    """
     if len(atoms) == 1:
-        return 0.0, np.zeros(1, dtype=np.intp), 0
-    if max(-atoms[0], atoms[-1]) > _LARGEST_NUMBER:  # their differences may be no floats
         return 0.0, None, 0
+    if max(-atoms[0], atoms[-1]) > _LARGEST_NUMBER:  # their differences may be no floats
+        return None, None, 0
     span, gap = float(atoms[-1] - atoms[0]), float(np.diff(atoms).min())
     n_bins = min(_MOST_BINS, 64 * len(atoms))
     if span / n_bins <= gap:  # a lattice, or nearly: a bin for every atom
         n_bins = math.ceil(span / gap)
     factor = n_bins / span * (1.0 + 1e-9)
     if not np.isfinite(factor):
-        return 0.0, None, 0
+        return None, None, 0
     bins = ((atoms - atoms[0]) * factor).astype(np.intp)
     crowd = int(np.bincount(bins).max()) - 1
     if crowd > _MOST_CROWDED:
-        return 0.0, None, 0
-    return factor, np.searchsorted(bins, np.arange(bins[-1] + 1)), crowd
+        return None, None, 0
+    firsts = np.searchsorted(bins, np.arange(bins[-1] + 1))
+    return factor, None if len(firsts) == len(atoms) and not crowd else firsts, crowd
 
 
 def nearest(atoms: FloatArray, values: FloatArray) -> Array:

@@ -308,7 +308,7 @@ def _learn_columns(
                 f"n_bins names column {name!r}, which is not numeric ({column.kind}); "
                 "remove it from n_bins."
             )
-        column = _with_given_atoms(column, settings.prior, position)
+        column = _with_given_atoms(column, settings, position)
         if settings.public is None and _looks_like_identifier(column, values, rows.total):
             raise ValueError(say.identifier_sentence(name, len(column.atoms), rows.total))
         columns.append(column)
@@ -364,7 +364,7 @@ def _adversaries(
     adversaries: list[Adversary] = []
     for name, prior in given.items():
         _check_complete(readers, groups, name)
-        adversaries.append(given_adversary(prior, name, secrets, groups, len(columns)))
+        adversaries.append(given_adversary(prior, name, secrets, groups, columns))
     # the spread of a column is that of its rows, whatever the prior
     counted_groups = groups if empirical else [[k] for k in range(len(columns))]
     counted = empirical_adversary(
@@ -418,6 +418,7 @@ def _plan(
         n_pairs,
         weights,
         whole,
+        [column.name for column in columns],
         notion=settings.notion,
         strategy=settings.strategy,
         noise=settings.noise,

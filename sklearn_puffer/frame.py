@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import narwhals.stable.v2 as nw
@@ -293,7 +294,14 @@ class _ArrayTable:
         column = self.original(name)
         if column.dtype.kind in "OUS":
             return _object_values(pd.Series(column, dtype=object), name)
+        if self._is_complete:
+            return Values("float", column)
         return _number_values(column, name)
+
+    @cached_property
+    def _is_complete(self) -> bool:
+        """Whether these are floats without NaN: one pass in the array's own memory order."""
+        return self.array.dtype.kind == "f" and not np.isnan(self.array.min(initial=np.inf))
 
     def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
         if len(set(dtypes.values())) > 1:

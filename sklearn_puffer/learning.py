@@ -100,9 +100,12 @@ def given_adversary(
     argument: str,
     secrets: Sequence[Secret],
     groups: Sequence[Sequence[int]],
-    n_public: int,
+    columns: Sequence[Column],
 ) -> Adversary:
     """Return the laws of a mapping of prior objects, {secret: prior} or {column: {secret: prior}}.
+
+    A prior of rows becomes that of what is released for them, before the noise: a row's value in
+    a binned column is that of its bin.
 
     Raises
     ------
@@ -122,7 +125,9 @@ def given_adversary(
     for secret in secrets:
         own = by_column.get(secret.name, {})
         adversary[secret.name] = {
-            label: _marginal_laws(_prior_of(own, label, argument, secret, n_public), groups)
+            label: _marginal_laws(
+                _placed(_prior_of(own, label, argument, secret, len(columns)), columns), groups
+            )
             for label in secret.labels
         }
     return adversary
@@ -229,6 +234,12 @@ def _prior_of(
             f"{n_public} are public; give atoms of shape (n, {n_public})."
         )
     return prior
+
+
+def _placed(prior: Discrete, columns: Sequence[Column]) -> Discrete:
+    axes = zip(columns, prior.rows.T, strict=True)
+    rows = np.stack([column.placed(axis) for column, axis in axes], axis=1)
+    return prior if np.array_equal(rows, prior.rows) else prior.moved(rows)
 
 
 def _marginal_laws(prior: Discrete, groups: Sequence[Sequence[int]]) -> Laws:

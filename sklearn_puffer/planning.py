@@ -16,8 +16,9 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from sklearn_puffer.accounting import MAX_CELLS, LossTable, grid_cells
-from sklearn_puffer.bounds import Bound, Strategy, tightest
+from sklearn_puffer.bounds import Bound, Relaxed, Strategy, sensitivity, tightest, wasserstein
 from sklearn_puffer.calibration import exact, smallest_factor
+from sklearn_puffer.frame import Name
 from sklearn_puffer.learning import Group, Part
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Pufferfish
@@ -27,6 +28,8 @@ from sklearn_puffer.sampling import RELATIVE_ERROR, coarse_enough, grid_step, to
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
 
+# strategies whose bound is a theorem, besides `Relaxed`; `exact` falls back on `tightest`
+_PROVEN = (sensitivity, wasserstein, exact)
 # what the search leaves for the outward rounding of the certificate's own sums
 _ROUNDING = 4e-12
 
@@ -58,10 +61,12 @@ def make_plan(
     n_pairs: int,
     weights: FloatArray,
     whole: Array,
+    names: Sequence[Name],
     *,
     notion: Pufferfish,
     strategy: Strategy,
     noise: Noise,
+    reach: FloatArray | float = 0.0,
     n_jobs: int | None = None,
 ) -> Plan:
     """Calibrate the common factor of all scales, put the atoms on the grid, and prove the result.
@@ -75,8 +80,12 @@ def make_plan(
         Proportions of the scales.
     whole : ndarray of bool of shape (n_columns,)
         Columns that are released on whole numbers.
+    names : sequence of str or int
+        What to call the columns in an error.
     notion, strategy, noise, n_jobs
         As in `PufferfishNoiser`.
+    reach : ndarray of shape (n_columns,)
+        A bound on |x| over values that no prior of the pairs knows, and that may be released.
 
     Notes
     -----
@@ -87,13 +96,16 @@ def make_plan(
     factor, bounds = solver.solve(groups)
     if factor == 0.0:
         return solver.prove(groups, bounds, 0.0, np.zeros_like(weights))
-    low, high = _ranges(groups, len(weights))
-    grids = _grids(factor * weights, whole, np.maximum(np.abs(low), np.abs(high)))
-    if not _on_grid(groups, grids):
-        groups = [[_rounded_part(part, grids) for part in group] for group in groups]
+    unrounded = groups
+    reach = np.maximum(reach, np.abs(_ranges(groups, len(weights))).max(axis=0))
+    grids = _grids(factor * weights, whole, reach, names)
+    while not _on_grid(groups, grids):
+        groups = [[_rounded_part(part, grids) for part in group] for group in unrounded]
         # more noise is never less private, so the larger of the two factors serves the rounded rows
         on_grid, bounds = solver.solve(groups)
         factor = max(factor, on_grid)
+        # which may ask for a coarser grid, and the rows for yet another rounding
+        grids = _grids(factor * weights, whole, reach, names)
     return solver.prove(groups, bounds, factor, grids)
 
 
@@ -129,8 +141,9 @@ class _Solver:
         for group, of_group in zip(groups, bounds, strict=True):
             low, high, known = self._interval(group, of_group, factor)
             lower, upper, recomputed = lower + low, upper + high, recomputed & known
+        lower, upper = _outwards(lower, upper, len(groups))
         if factor > 0.0:
-            upper = np.nextafter(upper * (1.0 + 1e-15) + sampler_loss(len(self.weights)), np.inf)
+            upper = np.nextafter(upper + sampler_loss(len(self.weights)), np.inf)
         # a column of one value is released as it is; its factor changes no loss
         low, high = _ranges(groups, len(self.weights))
         moving = low < high
@@ -162,13 +175,19 @@ class _Solver:
             if is_exact(part):
                 low, high = _recompute(part.pairs, self._template(part), factor)
             else:
-                low, high = self._marginal_lower(part, factor), bound.losses(factor)
+                low, high = self._marginal_lower(part, factor), self._theorem(part, bound, factor)
                 recomputed[part.owners] = False
             np.maximum.at(lower, part.owners, low)
             np.maximum.at(upper, part.owners, high)
         absent = np.isneginf(upper)
         lower[absent], upper[absent] = 0.0, 0.0
         return lower, upper, recomputed
+
+    def _theorem(self, part: Part, bound: Bound, factor: float) -> FloatArray:
+        """Return a bound with a proof: a strategy from outside the package is not taken at its word."""
+        proven = isinstance(self.strategy, Relaxed) or self.strategy in _PROVEN
+        own = bound if proven else tightest(part.pairs, self._template(part), self.notion)
+        return own.losses(factor)
 
     def _marginal_lower(self, part: Part, factor: float) -> FloatArray:
         """Return the largest loss of a single column: dropping columns only loses information."""
@@ -212,6 +231,15 @@ def _recompute(
     return table.intervals(template.scaled(factor))
 
 
+def _outwards(
+    lower: FloatArray, upper: FloatArray, n_groups: int
+) -> tuple[FloatArray, FloatArray]:
+    """Round sums over groups outwards, and the few operations of a loss without noise."""
+    rounding = (n_groups + 8) * 2.0**-52
+    low = lower * (1.0 - rounding)
+    return low, np.where(upper > 0.0, upper * (1.0 + rounding) + 2.0**-50, upper)
+
+
 def _rounded_part(part: Part, grids: FloatArray) -> Part:
     steps = grids[list(part.members)]
     return part.mapped(lambda prior: prior.moved(_on_steps(prior.rows, steps)), part.members)
@@ -223,10 +251,17 @@ def _on_steps(rows: FloatArray, steps: FloatArray) -> FloatArray:
     return np.stack([to_steps(column, step) * step for column, step in columns], axis=1)
 
 
-def _grids(theta: FloatArray, whole: Array, reach: FloatArray) -> FloatArray:
+def _grids(theta: FloatArray, whole: Array, reach: FloatArray, names: Sequence[Name]) -> FloatArray:
     """Return each column's grid step: as fine as 64 bits allow for its alphabet."""
-    columns = zip(theta.tolist(), whole.tolist(), reach.tolist(), strict=True)
-    return np.array([coarse_enough(grid_step(t, integer=i), t, r) for t, i, r in columns])
+    columns = zip(theta.tolist(), whole.tolist(), reach.tolist(), names, strict=True)
+    return np.array([_grid(*column) for column in columns])
+
+
+def _grid(theta: float, whole: bool, reach: float, name: Name) -> float:
+    try:
+        return coarse_enough(grid_step(theta, integer=whole), theta, reach)
+    except ValueError as error:
+        raise ValueError(f"column {name!r}: {error}") from None
 
 
 def _ranges(groups: Sequence[Group], n_columns: int) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,101 @@
+"""The figures and commands of the README are those of the package."""
+
+import math
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+from sklearn.datasets import load_diabetes
+
+from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer.accounting import MAX_CELLS
+from sklearn_puffer.bounds import Relaxed
+from sklearn_puffer.calibration import calibrate
+from sklearn_puffer.datasets import published_table4, table4_contingencies
+from sklearn_puffer.notions import Pufferfish
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+RELEASE = {"public": ["age", "bmi", "bp"], "n_bins": 5}
+
+
+def rows_under(title):
+    """Return the cells of the table whose first column is called ``title``, without its head."""
+    lines = iter(README.splitlines())
+    next(line for line in lines if line.startswith(f"| {title} "))
+    next(lines)
+    rows = []
+    for line in lines:
+        if not line.startswith("|"):
+            return rows
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+def noise(**parameters):
+    """Return the largest scale of a diabetes release, in standard deviations of its column."""
+    table = load_diabetes(as_frame=True, scaled=False).data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        theta = PufferfishNoiser(sensitive="sex", **parameters).fit(table).theta_
+    relative = theta / table[theta.index].std()
+    assert relative.max() == pytest.approx(relative.min())
+    return f"{relative.max():.2f}"
+
+
+def test_the_first_commands_are_the_two_of_a_fresh_machine():
+    blocks = re.findall(r"^```bash\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    assert blocks[:2] == [
+        "pip install . && python examples/release_diabetes.py\n",
+        'pip install ".[test]" && pytest\n',
+    ]
+
+
+def test_the_noise_by_budget_is_measured():
+    for epsilon, odds, chance, printed in rows_under("epsilon"):
+        budget = float(epsilon)
+        assert f"{math.exp(budget):.3g}" == odds
+        assert f"{100 / (1 + math.exp(-budget)):.0f} %" == chance
+        assert noise(epsilon=budget, **RELEASE) == printed
+
+
+def test_the_noise_by_strategy_is_measured():
+    for strategy, _, printed in rows_under("strategy"):
+        assert noise(strategy=strategy.strip('`"'), **RELEASE) == printed
+
+
+def test_the_price_of_a_row_is_measured():
+    narrow, wide = rows_under("released columns")
+    for row, parameters in ((narrow, RELEASE), (wide, {"n_bins": 3})):
+        for dependence, printed in zip(("joint", "independent"), row[1:], strict=True):
+            assert noise(dependence=dependence, **parameters) == printed
+    assert f"{3**9:,} cells" in wide[0]
+    assert f"{MAX_CELLS:,} cells" in README
+
+
+def test_the_noise_against_the_published_mechanism_is_measured():
+    published = published_table4().xs("relaxed", level="strategy")
+    rows = rows_under("data")
+    assert {row[0] for row in rows} == set(published.index)
+    for title, epsilon, *printed in rows:
+        notion, pair = Pufferfish(float(epsilon)), table4_contingencies()[title].pair()
+        scales = [
+            published.loc[title, notion.epsilon],
+            calibrate([pair], notion, strategy=Relaxed()).scale,
+            calibrate([pair], notion).scale,
+        ]
+        saving = 100 * (1 - scales[2] / scales[0])
+        assert [*(f"{scale:.2f}" for scale in scales), f"{saving:.0f} %"] == printed
+
+
+def test_every_file_the_readme_points_to_exists():
+    targets = re.findall(r"\]\(([^):]+)\)", README)
+    assert targets
+    assert [target for target in targets if not (ROOT / target).is_file()] == []
+
+
+def test_the_benchmark_table_is_that_of_the_last_full_run():
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    table = re.search(r"^\| measured.*?(?=\n\n|\Z)", results, re.DOTALL | re.MULTILINE)
+    assert table.group() in README
