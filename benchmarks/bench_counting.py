@@ -1,0 +1,79 @@
+"""Counting in ``fit`` against polars' lazy group-by on one thread, from columns that are codes."""
+
+import numpy as np
+import polars as pl
+from _measure import interleaved, peak_bytes
+
+from sklearn_puffer.counting import CodeArray, Coded, count
+
+N_COLUMNS = 10
+N_SECRETS = 5
+N_ATOMS = 20
+
+
+def rows(quick=False):
+    n, repeats = (100_000, 1) if quick else (10_000_000, 5)
+    secret, columns = _codes(n)
+    frame = pl.DataFrame({"secret": secret} | {f"x{k}": codes for k, codes in enumerate(columns)})
+    ours, peer = interleaved(
+        lambda: _count(secret, columns), lambda: _group_by(frame), repeats=repeats
+    )
+    _assert_same(_count(secret, columns), _group_by(frame))
+    few = n // 10
+    small = peak_bytes(lambda: _count(secret[:few], [codes[:few] for codes in columns]))
+    large = peak_bytes(lambda: _count(secret, columns))
+    subject = f"counting, {n:,} x {N_COLUMNS} codes x {N_SECRETS} secrets"
+    return [
+        {
+            "name": subject,
+            "ours": ours,
+            "peer": "polars lazy group-by",
+            "peer_value": peer,
+            "ratio": ours / peer,
+            "target": "<= 1 times",
+            "reached": ours <= peer,
+            "note": "",
+        },
+        {
+            "name": f"{subject}: peak memory beside the input",
+            "ours": large / 2**20,
+            "unit": "MiB",
+            "peer": "ours at a tenth of the rows",
+            "peer_value": small / 2**20,
+            "ratio": large / small,
+            "target": "<= 1.01 times",
+            "reached": large <= 1.01 * small,
+            "note": "",
+        },
+    ]
+
+
+def _codes(n):
+    generator = np.random.default_rng(0)
+    secret = generator.integers(0, N_SECRETS, n, dtype=np.int8)
+    return secret, [generator.integers(0, N_ATOMS, n, dtype=np.int8) for _ in range(N_COLUMNS)]
+
+
+def _count(secret, columns):
+    coded = [Coded(CodeArray(codes), N_ATOMS) for codes in columns]
+    groups = [[position] for position in range(len(columns))]
+    return count([Coded(CodeArray(secret), N_SECRETS)], coded, groups, len(secret))
+
+
+def _group_by(frame):
+    lazy = frame.lazy()
+    names = [name for name in frame.columns if name != "secret"]
+    return pl.collect_all([lazy.group_by("secret", name).len() for name in names])
+
+
+def _assert_same(ours, tables):
+    """Check that both counted the same, so that both did the work."""
+    for by_secret, table in zip(ours[0], tables, strict=True):
+        expected = {(secret, code): found for secret, code, found in table.iter_rows()}
+        counted = {
+            (secret, int(code)): int(found)
+            for secret, cells in enumerate(by_secret)
+            for (code,), found in zip(cells.codes, cells.counts, strict=True)
+        }
+        if counted != expected:
+            raise AssertionError("the two counts differ")

@@ -1,0 +1,144 @@
+"""Measure the package and its peers side by side, print a table, and write it to RESULTS.md.
+
+    python benchmarks/run.py            # measure, print, write RESULTS.md and RESULTS.json
+    python benchmarks/run.py --quick    # small sizes, one pass: does every benchmark still run?
+    python benchmarks/run.py sampling   # only the files whose name holds "sampling"; writes nothing
+
+A file ``bench_<subject>.py`` gives ``rows(quick=False)``: a list of dictionaries with the keys
+``name``, ``ours``, ``peer`` (what is measured against, or None), ``peer_value``, ``ratio``,
+``target``, ``reached`` and ``note``, and possibly ``unit`` (seconds if absent). Both sides are
+medians of interleaved runs in one process. It may give ``growth()``: a list of dictionaries, one
+for each size, with the key ``n`` first and seconds in the others.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ONE_THREAD = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+    "RAYON_NUM_THREADS",
+)
+PEERS = ("fairlearn", "opendp", "diffprivlib", "polars")
+PACKAGES = ("sklearn-puffer", "numpy", "scipy", "pandas", "scikit-learn", "narwhals", *PEERS)
+
+
+def main():
+    arguments = _arguments()
+    # The thread pools read these when numpy and polars are imported, so nothing here imports them.
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    sys.path.insert(0, str(HERE))
+    rows, growth = [], {}
+    for module in _benchmarks(arguments.subjects):
+        print(f"measuring {module.__name__} ...", file=sys.stderr, flush=True)
+        measured = module.rows(quick=arguments.quick)
+        # The targets are for the full sizes.
+        rows += [row | {"reached": None} for row in measured] if arguments.quick else measured
+        if hasattr(module, "growth") and not arguments.quick:
+            growth[module.__name__] = module.growth()
+    report = _markdown(rows, growth)
+    print(report)
+    if not arguments.quick and not arguments.subjects:
+        (HERE / "RESULTS.md").write_text(report + "\n", encoding="utf-8")
+        facts = {"machine": _machine(), "rows": rows, "growth": growth}
+        text = json.dumps(facts, indent=1, default=float)
+        (HERE / "RESULTS.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("subjects", nargs="*", help="parts of file names; all files if none")
+    parser.add_argument("--quick", action="store_true", help="small sizes; writes nothing")
+    return parser.parse_args()
+
+
+def _benchmarks(subjects):
+    names = sorted(path.stem for path in HERE.glob("bench_*.py"))
+    chosen = [name for name in names if not subjects or any(part in name for part in subjects)]
+    if not chosen:
+        raise SystemExit(f"no benchmark is called {subjects}; there are {', '.join(names)}")
+    return [importlib.import_module(name) for name in chosen]
+
+
+def _markdown(rows, growth):
+    lines = ["# Benchmarks", "", "Written by `python benchmarks/run.py`. " + _machine(), ""]
+    header = ("measured", "ours", "peer", "peer's", "ratio", "target", "reached")
+    lines += _table(header, [_cells(row) for row in rows])
+    notes = [f"- {row['name']}: {row['note']}" for row in rows if row.get("note")]
+    lines += ["", *notes] if notes else []
+    for name, table in growth.items():
+        subject = name.removeprefix("bench_")
+        lines += ["", f"## Growth: {subject}", ""]
+        header = list(table[0])
+        cells = [[f"{row['n']:,}", *(_seconds(row[key]) for key in header[1:])] for row in table]
+        lines += _table(header, cells)
+    return "\n".join(lines)
+
+
+def _cells(row):
+    ratio = row.get("ratio")
+    reached = {True: "yes", False: "**no**"}.get(row.get("reached"), "")
+    return (
+        row["name"],
+        _quantity(row["ours"], row.get("unit")),
+        row.get("peer") or "",
+        _quantity(row.get("peer_value"), row.get("unit")),
+        "" if ratio is None else f"{ratio:.3g}",
+        row.get("target") or "",
+        reached,
+    )
+
+
+def _table(header, rows):
+    """Lay out a Markdown table whose columns also line up as plain text."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    ruled = [header, ["-" * width for width in widths], *rows]
+    return [
+        "| "
+        + " | ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        + " |"
+        for row in ruled
+    ]
+
+
+def _quantity(value, unit):
+    if value is None:
+        return ""
+    return _seconds(value) if unit in (None, "s") else f"{value:.3g} {unit}"
+
+
+def _seconds(value):
+    for limit, factor, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms")):
+        if value < limit:
+            return f"{value * factor:.3g} {unit}"
+    return f"{value:.3g} s"
+
+
+def _machine():
+    versions = []
+    for name in PACKAGES:
+        try:
+            versions.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    day = datetime.fromtimestamp(time.time(), UTC).date().isoformat()
+    return (
+        f"{day}, {platform.machine()}, {os.cpu_count()} cores, one thread, "
+        f"Python {platform.python_version()}, {', '.join(versions)}."
+    )
+
+
+if __name__ == "__main__":
+    main()

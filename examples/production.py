@@ -1,0 +1,57 @@
+"""Fit once, save, and release new rows in other processes.
+
+    python examples/production.py
+
+The saved estimator holds the scales, the atoms and the certificate. It holds no random state, so
+two processes that load the same file draw noise of their own: with shared noise, the difference of
+two releases would be the truth.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import joblib
+import pandas as pd
+from sklearn.datasets import load_diabetes
+
+from sklearn_puffer import PufferfishNoiser
+
+PUBLIC = ["age", "bmi", "bp"]
+
+# What runs in production: it sees neither the data of the fit nor the sensitive column.
+SERVE = """
+import sys
+import joblib
+import pandas as pd
+
+noiser, rows, released = sys.argv[1:]
+joblib.load(noiser).transform(pd.read_csv(rows)).to_csv(released, index=False)
+"""
+
+
+def main():
+    table = load_diabetes(as_frame=True, scaled=False).data[["sex", *PUBLIC]]
+    known, new = table.iloc[:400], table.iloc[400:]
+    noiser = PufferfishNoiser(epsilon=1.0, sensitive="sex", public=PUBLIC, n_bins=5).fit(known)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        joblib.dump(noiser, folder / "noiser.joblib")
+        new[PUBLIC].to_csv(folder / "rows.csv", index=False)
+        first, second = (_serve(folder, released) for released in ("first.csv", "second.csv"))
+
+    print(f"fitted on {len(known)} rows, loss at most {noiser.certificate_.loss:.6g}")
+    print(f"{len(first)} new rows released in another process:\n\n{first.head()}\n")
+    same = (first == second).to_numpy().sum()
+    print(f"a second process released the same rows: {same} of {first.size} values agree")
+
+
+def _serve(folder, released):
+    paths = [folder / "noiser.joblib", folder / "rows.csv", folder / released]
+    subprocess.run([sys.executable, "-c", SERVE, *map(str, paths)], check=True)
+    return pd.read_csv(folder / released)
+
+
+if __name__ == "__main__":
+    main()
