@@ -56,10 +56,14 @@ _MOST_ROWS = 2.0**53  # up to here floats count exactly
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """Everything that was found out, and what follows from it."""
+    """Everything that was found out, and what follows from it.
+
+    ``sensitive`` names all secrets, and ``hidden`` those that are columns of the table.
+    """
 
     settings: Settings
     sensitive: list[Name]
+    hidden: list[Name]
     passed: list[Name]
     columns: list[Column]
     groups: list[list[int]]
@@ -217,7 +221,7 @@ def learn(
     sample_weight : array-like of shape (n_rows,) or None
     """
     rows = _Rows(table, _checked_weights(sample_weight, table.n_rows))
-    sensitive = [] if settings.sensitive is None else _sensitive(settings, table)
+    sensitive = _sensitive(settings, table, given_secrets)
     public = public_columns(settings.public, table.names, sensitive)
     groups = column_groups(settings.dependence, public, table.names)
     _check_named(settings, public)
@@ -237,6 +241,7 @@ def learn(
     return Learnt(
         settings=settings,
         sensitive=[secret.name for secret in secrets],
+        hidden=sensitive,
         passed=[n for n in table.names if n not in used and settings.remainder == "passthrough"],
         columns=columns,
         groups=groups,
@@ -281,8 +286,11 @@ class _Rows:
         return np.bincount(codes, self.weights)
 
 
-def _sensitive(settings: Settings, table: Table) -> list[Name]:
-    return resolve(settings.sensitive, table.names, "sensitive")
+def _sensitive(settings: Settings, table: Table, given: Mapping[Name, Values] | None) -> list[Name]:
+    """Return the columns of X that are sensitive, those named as in sensitive_features included."""
+    if settings.sensitive is not None:
+        return resolve(settings.sensitive, table.names, "sensitive")
+    return [name for name in given or () if isinstance(name, str) and name in table.names]
 
 
 def _learn_columns(
@@ -321,16 +329,14 @@ def _looks_like_identifier(column: Column, values: Values, n_rows: int) -> bool:
     return free and hardly_repeats(len(column.atoms), n_rows)
 
 
-def _with_given_atoms(column: Column, prior: Any, position: int) -> Column:
-    """Return the column over the alphabet of a given prior, which must hold every value of it."""
-    if isinstance(prior, str):
-        return column
-    axes = [p.rows[:, position] for p in _given_priors(prior) if position < p.n_axes]
-    if not axes:
-        return column
-    atoms = np.unique(np.concatenate(axes))
-    strange = np.setdiff1d(column.atoms[column.known], atoms)
-    if strange.size:
+def _with_given_atoms(column: Column, settings: Settings, position: int) -> Column:
+    """Return the column over the alphabet of all given priors: what they know can be released.
+
+    A value that no prior knows is refused or moved, and then the loss is not that of the priors.
+    """
+    own = _given_atoms(column, settings.prior, position)
+    strange = np.setdiff1d(column.atoms[column.known], own)
+    if own.size and strange.size:
         shown = repr(float(strange[0]))
         if column.levels is not None:
             shown = f"{column.levels[int(strange[0])]!r} (code {int(strange[0])})"
@@ -338,13 +344,18 @@ def _with_given_atoms(column: Column, prior: Any, position: int) -> Column:
             f"column {column.name!r} contains {shown}, to which no prior in prior= gives an "
             "atom; add it to the atoms, with probability zero if it is impossible."
         )
-    if column.levels is not None or column.edges is not None or column.missing_code is not None:
-        return column  # its atoms are codes or representatives, whatever the prior
-    return replace(column, atoms=atoms, known=np.ones(len(atoms), dtype=bool))
+    further = [_given_atoms(column, prior, position) for prior in settings.adversaries]
+    return column.extended(np.concatenate([own, *further]))
 
 
-def _given_priors(prior: Mapping[Any, Any]) -> list[Discrete]:
-    values = list(prior.values())
+def _given_atoms(column: Column, prior: Any, position: int) -> FloatArray:
+    """Return what is released, before the noise, for the values that a given prior knows."""
+    axes = [p.rows[:, position] for p in _given_priors(prior) if position < p.n_axes]
+    return column.placed(np.concatenate(axes)) if axes else np.empty(0)
+
+
+def _given_priors(prior: Any) -> list[Discrete]:
+    values = list(prior.values()) if isinstance(prior, Mapping) else []
     nested = [v for value in values if isinstance(value, Mapping) for v in value.values()]
     return [p for p in [*values, *nested] if isinstance(p, Discrete)]
 
@@ -422,6 +433,7 @@ def _plan(
         notion=settings.notion,
         strategy=settings.strategy,
         noise=settings.noise,
+        reach=np.array([np.abs(column.atoms).max() for column in columns]),
         n_jobs=settings.n_jobs,
     )
 

@@ -224,8 +224,7 @@ class _PandasTable:
         assert done.levels is not None
         codes = np.where(_mask(done), -1, done.data)
         if isinstance(dtype, pd.CategoricalDtype):
-            wide = _with_levels(dtype.categories, done.levels)
-            dtype = dtype if wide is None else pd.CategoricalDtype(wide, dtype.ordered)
+            dtype = pd.CategoricalDtype(_categories(done.levels, dtype.categories), dtype.ordered)
             positions = dtype.categories.get_indexer(pd.Index(list(done.levels), dtype=object))
             codes = np.where(codes >= 0, positions[codes], -1)
             return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=self.frame.index)
@@ -276,8 +275,7 @@ class _NarwhalsTable:
             done.levels is not None or _narwhals_holds(own.dtype, done.data)
         )
         if own.dtype == nw.Enum and done.levels is not None:
-            wide = _with_levels(own.cat.get_categories(), done.levels)
-            return made.cast(own.dtype if wide is None else nw.Enum(wide))
+            return made.cast(nw.Enum([level for level in done.levels if level is not None]))
         return made.cast(own.dtype) if castable else made
 
 
@@ -390,11 +388,17 @@ def _take_object(done: Finished) -> Array:
     return values
 
 
-def _with_levels(own: Any, levels: Sequence[Any] | None) -> list[Any] | None:
-    """Return a type's own levels and those of fit that it lacks, or None where it lacks none."""
-    known = list(own)
-    lacking = [level for level in levels or () if level is not None and level not in known]
-    return [*known, *lacking] if lacking else None
+def _categories(levels: Sequence[Any], own: pd.Index[Any]) -> pd.Index[Any]:
+    """Return the categories of fit, in the type of ``own`` where that can hold them.
+
+    Not those of the rows to be released: made from the rows, their list tells which values occur.
+    """
+    index: pd.Index[Any] = pd.Index([level for level in levels if level is not None])
+    try:
+        same: pd.Index[Any] = index.astype(own.dtype)
+    except (TypeError, ValueError):
+        return index
+    return same if list(same) == list(index) else index
 
 
 def _take_levels(levels: Sequence[Any], codes: Array) -> Array:

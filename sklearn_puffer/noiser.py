@@ -70,6 +70,7 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         given the secret; a list of groups trusts that of the groups.
     adversaries : list of mappings, default=None
         Further priors, each as in ``prior``; the promise then holds against every one of them.
+        Their atoms belong to the columns' values from then on, and fall into bins as rows do.
     categories : {column: list}, default=None
         The values of a column in the order of their codes 0..n-1; its noise is in codes.
     n_bins : int or {column: int}, default=None
@@ -337,7 +338,7 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
     def _take(self, learnt: Learnt, table: Table) -> None:
         public = [column.name for column in learnt.columns]
         self._names = table.names
-        self._sensitive_names = [] if self.sensitive is None else learnt.sensitive
+        self._sensitive_names = learnt.hidden
         self._passed = learnt.passed
         self._order = [n for n in table.names if n in public or n in learnt.passed]
         self._releases = learnt.releases()

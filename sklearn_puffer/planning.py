@@ -97,7 +97,9 @@ def make_plan(
     if factor == 0.0:
         return solver.prove(groups, bounds, 0.0, np.zeros_like(weights))
     unrounded = groups
-    reach = np.maximum(reach, np.abs(_ranges(groups, len(weights))).max(axis=0))
+    ends = np.abs(_ranges(groups, len(weights))).max(axis=0)
+    # a column that no pair of secrets shares has no ends
+    reach = np.maximum(reach, np.where(np.isfinite(ends), ends, 0.0))
     grids = _grids(factor * weights, whole, reach, names)
     while not _on_grid(groups, grids):
         groups = [[_rounded_part(part, grids) for part in group] for group in unrounded]
@@ -184,7 +186,7 @@ class _Solver:
         return lower, upper, recomputed
 
     def _theorem(self, part: Part, bound: Bound, factor: float) -> FloatArray:
-        """Return a bound with a proof: a strategy from outside the package is not taken at its word."""
+        """Return a bound with a proof: no strategy from elsewhere is taken at its word."""
         proven = isinstance(self.strategy, Relaxed) or self.strategy in _PROVEN
         own = bound if proven else tightest(part.pairs, self._template(part), self.notion)
         return own.losses(factor)
@@ -231,12 +233,10 @@ def _recompute(
     return table.intervals(template.scaled(factor))
 
 
-def _outwards(
-    lower: FloatArray, upper: FloatArray, n_groups: int
-) -> tuple[FloatArray, FloatArray]:
+def _outwards(lower: FloatArray, upper: FloatArray, n_groups: int) -> tuple[FloatArray, FloatArray]:
     """Round sums over groups outwards, and the few operations of a loss without noise."""
     rounding = (n_groups + 8) * 2.0**-52
-    low = lower * (1.0 - rounding)
+    low = lower * (1.0 - rounding) - 2.0**-50
     return low, np.where(upper > 0.0, upper * (1.0 + rounding) + 2.0**-50, upper)
 
 

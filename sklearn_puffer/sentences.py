@@ -40,16 +40,17 @@ def assumptions_of(facts: Facts) -> tuple[str, ...]:
         "is promised about what these numbers themselves reveal.",
         _about_columns(facts),
         "Each protected secret is one value of one sensitive column "
-        f"({listed(facts.sensitive)}); combinations of several sensitive columns are not secrets.",
+        f"({_all(facts.sensitive)}); combinations of several sensitive columns are not secrets.",
         _about_releases(facts),
         f"Only {_all([c.name for c in facts.columns])} are protected, and only as released by this "
-        "noiser; the number of rows, their order and their index are handed through.",
+        "noiser without a random_state; the number of rows, their order, their index and the types "
+        "of the columns are handed through.",
     ]
     if facts.unchanged:
         said.append(unchanged_sentence(facts))
     if facts.binned:
         said.append(
-            f"{listed(facts.binned)} are released as the representative of their bin, plus noise; "
+            f"{_all(facts.binned)} are released as the representative of their bin, plus noise; "
             "the promise is about that representative."
         )
     if facts.passed:
@@ -181,7 +182,7 @@ def _about_prior(facts: Facts) -> str:
 def _about_columns(facts: Facts) -> str:
     if len(facts.groups) == 1:
         return "The released row as a whole is protected, all its columns together."
-    groups = "; ".join(f"({listed(group)})" for group in facts.groups)
+    groups = "; ".join(f"({_all(group)})" for group in facts.groups)
     return (
         "The adversary takes these groups of columns as independent of each other given the "
         f"secret: {groups}. If they are not, the row as a whole may reveal more than epsilon."
@@ -192,5 +193,7 @@ def _about_releases(facts: Facts) -> str:
     return (
         "The promise is for one release. Noisy releases of the same rows add up: their precisions "
         "1/theta are summed, column by column, and the budget is spent when the sum exceeds "
-        "1/theta of this certificate; k releases need k times the noise."
+        "1/theta of this certificate; k releases need k times the noise. That is proven for "
+        "releases of the same values on the same grid: other bins or another grid start no new "
+        "budget, and this sum does not cover them."
     )

@@ -1,0 +1,398 @@
+"""The whole estimator against brute force: the loss of what is released, from the rows alone.
+
+Nothing of the package but the scales, the grid and the alphabet of a fitted noiser is used here.
+The laws are counted from the rows with a dictionary, and the loss is the largest log ratio of the
+continuous densities over vertices and random points; what is drawn is a rounding of that.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+
+from sklearn_puffer import PufferfishNoiser, planning
+from sklearn_puffer.bounds import Relaxed
+from sklearn_puffer.planning import sampler_loss
+from sklearn_puffer.priors import Discrete
+
+CLOSE = 1e-9
+FALSE_ALARM = 1e-6
+SECRETS = ["u", "v", "w"]
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*released unchanged:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*distinct values in .* rows:UserWarning"),
+    pytest.mark.filterwarnings("ignore:columns .* span .* cells jointly:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*moved values that were not seen:UserWarning"),
+]
+
+
+# ---------------------------------------------------------------------------------- brute force
+
+
+def law(rows, counts):
+    """Return {row: probability}, counted one by one."""
+    total: Counter[tuple[float, ...]] = Counter()
+    for row, count in zip(map(tuple, rows), counts, strict=True):
+        total[row] += int(count)
+    return {row: count / sum(total.values()) for row, count in total.items() if count}
+
+
+def directed_loss(p, q, theta, rng):
+    """Return sup log h_p/h_q over vertices and points in between; theta 0 shows the value."""
+    theta = np.asarray(theta)
+    noisy = np.flatnonzero(theta > 0.0)
+    axes = []
+    for k in noisy:
+        atoms = np.unique([row[k] for row in [*p, *q]])
+        margin = max(np.ptp(atoms), theta[k])
+        between = rng.uniform(atoms[0] - margin, atoms[-1] + margin, 5)
+        axes.append(np.concatenate([atoms, between]))
+    points = np.array(list(itertools.product(*axes)))
+    worst = -np.inf
+    for shown in {tuple(np.delete(row, noisy)) for row in p}:
+        sides = [
+            {row: mass for row, mass in side.items() if tuple(np.delete(row, noisy)) == shown}
+            for side in (p, q)
+        ]
+        if not sides[1]:
+            return np.inf
+        heights = [log_heights(side, points, noisy, theta[noisy]) for side in sides]
+        worst = max(worst, float((heights[0] - heights[1]).max()))
+    return worst
+
+
+def log_heights(side, points, noisy, theta):
+    """Return log sum_x p(x) e^-|y-x|/theta at all points y, up to a constant."""
+    atoms = np.array([[row[k] for k in noisy] for row in side]).reshape(len(side), len(noisy))
+    gaps = (np.abs(points[:, None, :] - atoms[None]) / theta).sum(axis=2)
+    exponents = np.log(list(side.values())) - gaps
+    top = exponents.max(axis=1)
+    return top + np.log(np.exp(exponents - top[:, None]).sum(axis=1))
+
+
+def represented(noiser, frame):
+    """Return the numbers that noise is added to, rounded to the grid; NaN for what is missing."""
+    columns = []
+    for release in noiser._releases:
+        column, values = release.column, frame[release.column.name]
+        if column.edges is not None:
+            places = [sum(value > edge for edge in column.edges) for value in values]
+            numbers = column.atoms[places]
+        elif column.levels is not None:
+            code = {level: k for k, level in enumerate(column.levels)}
+            gone = code.get(None, np.nan)
+            numbers = np.array([gone if pd.isna(v) else code[v] for v in values], dtype=float)
+        else:
+            numbers = values.to_numpy(dtype=float)
+        grid = release.grid
+        columns.append(np.floor(numbers / grid + 0.5) * grid if grid else numbers)
+    return np.stack(columns, axis=1)
+
+
+def brute_loss(noiser, frame, counts, groups, pairs):
+    """Return the largest loss of all pairs, both ways: parts of a group compete, groups add up."""
+    rng = np.random.default_rng(0)
+    rows, names = represented(noiser, frame), list(noiser.theta_.index)
+    worst = 0.0
+    for a, b in [way for pair in pairs for way in (pair, pair[::-1])]:
+        total = 0.0
+        for group in groups:
+            places = [names.index(name) for name in group]
+            shown = ~np.isnan(rows[:, places])
+            of_parts = [0.0]
+            for part in {tuple(mask) for mask in shown.tolist() if any(mask)}:
+                kept = [k for k, here in zip(places, part, strict=True) if here]
+                same = (shown == part).all(axis=1)
+                p, q = (
+                    law(rows[same & (frame["s"] == s)][:, kept], counts[same & (frame["s"] == s)])
+                    for s in (a, b)
+                )
+                if p and q:
+                    of_parts.append(directed_loss(p, q, noiser.theta_.to_numpy()[kept], rng))
+            total += max(of_parts)
+        worst = max(worst, total)
+    return worst
+
+
+# ------------------------------------------------------------------------------ tables of options
+
+
+@dataclass(frozen=True)
+class Case:
+    """Some columns of the table below, and options of the noiser."""
+
+    columns: tuple[str, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+    groups: tuple[tuple[str, ...], ...] | None = None
+    weighted: bool = False
+    cells: int | None = None  # another limit of the joint grid, to see the theorems at work
+
+
+COLUMNS = {
+    "number": lambda z: z * 0.1,
+    "thirds": lambda z: -z / 3.0 + 7.0,
+    "tiny": lambda z: z * 1e-200,
+    "wide": lambda z: z**3 * 1e9 * np.pi,
+    "single": lambda z: (z * 0.7).astype(np.float32),
+    "whole": lambda z: (3 * z - 4).astype(np.int8),
+    "huge": lambda z: z.astype(np.int64) ** 2 * (2**46 + 1),
+    "flag": lambda z: z > 1,
+    "letter": lambda z: pd.Categorical(np.array(list("abcdefgh"))[z], list("hgfedcba")),
+    "word": lambda z: np.array(["one", "two", "three", "four", "five", "six"])[z],
+    "holes": lambda z: np.where(z == 1, np.nan, z * 1.5),
+    "gaps": lambda z: np.where(z == 3, np.nan, z * 2.5),
+    "lost": lambda z: np.where(z == 2, None, np.array(list("pqrstu"))[z]),
+}
+
+
+def table(columns, n_rows=48, seed=0):
+    """Return rows in which every column depends on the secret, and on the other columns."""
+    rng = np.random.default_rng(seed)
+    secret = np.arange(n_rows) % 3
+    common = rng.integers(0, 3, n_rows)
+    data = {}
+    for name in columns:
+        z = np.clip(common + rng.integers(0, 2, n_rows) + secret * (rng.random(n_rows) < 0.4), 0, 5)
+        data[name] = COLUMNS[name](z)
+    return pd.DataFrame({**data, "s": np.array(SECRETS)[secret]})
+
+
+CASES = [
+    *(Case((name,)) for name in COLUMNS if name not in ("holes", "gaps", "lost")),
+    *(Case(("number", "whole"), {"strategy": s}) for s in ["relaxed", "wasserstein"]),
+    Case(("number", "whole"), {"strategy": "sensitivity"}),
+    Case(("number", "letter", "flag"), {"epsilon": 0.2}),
+    Case(("huge", "thirds"), {"epsilon": 0.05, "output": "noisy"}),
+    Case(("huge", "word"), {"epsilon": 0.01}),
+    Case(("thirds", "whole"), {"dependence": "independent"}, (("thirds",), ("whole",))),
+    Case(
+        ("number", "whole", "word"),
+        {"dependence": [["word", "number"], ["whole"]], "epsilon": 3.0},
+        (("number", "word"), ("whole",)),
+    ),
+    Case(("number", "flag"), {"secret_pairs": [("w", "u")]}),
+    Case(("wide", "whole"), {"n_bins": 2}),
+    Case(("number", "whole"), {}, weighted=True),
+    Case(("single", "thirds"), {"n_bins": {"thirds": 2}, "output": "noisy"}, weighted=True),
+    Case(("holes",), {"missing": "propagate"}),
+    Case(("holes", "gaps"), {"missing": "propagate", "epsilon": 0.3}),
+    Case(("holes", "gaps", "whole"), {"missing": "propagate", "strategy": "relaxed"}),
+    Case(
+        ("holes", "gaps"),
+        {"missing": "propagate", "dependence": "independent"},
+        (("holes",), ("gaps",)),
+    ),
+    Case(("lost", "number"), {"missing": "category"}),
+    Case(("lost", "holes"), {"missing": "propagate"}),
+    Case(("number", "whole"), {}, cells=1),
+    Case(("number", "letter"), {"strategy": "wasserstein"}, cells=1),
+    Case(("number", "letter"), {"strategy": Relaxed("eq12")}, cells=1, weighted=True),
+    Case(("holes", "gaps"), {"missing": "propagate"}, cells=1),
+]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case.columns))
+def test_the_release_loses_no_more_than_is_certified(case, seed, monkeypatch):
+    if case.cells is not None:
+        monkeypatch.setattr(planning, "MAX_CELLS", case.cells)
+    frame = table(case.columns, seed=seed)
+    counts = np.arange(len(frame)) % 4 + 1 if case.weighted else np.ones(len(frame), dtype=int)
+    noiser = PufferfishNoiser(sensitive="s", **case.options)
+    noiser.fit(frame, sample_weight=counts if case.weighted else None)
+    pairs = case.options.get("secret_pairs", list(itertools.combinations(SECRETS, 2)))
+    loss = brute_loss(noiser, frame, counts, case.groups or (case.columns,), pairs)
+    certificate = noiser.certificate_
+    assert certificate.holds
+    assert loss <= certificate.loss * (1.0 + 1e-12) + 1e-12
+    assert certificate.table["lower"].max() <= loss * (1.0 + 1e-12) + CLOSE
+    if (certificate.table["source"] == "recomputed").all():
+        assert loss == pytest.approx(certificate.loss, rel=CLOSE, abs=CLOSE)
+
+
+def test_less_noise_than_certified_would_not_keep_the_promise():
+    """The brute force must be able to fail."""
+    frame = table(("number", "whole"))
+    noiser = PufferfishNoiser(sensitive="s", epsilon=0.3).fit(frame)
+    noiser.theta_ *= 0.99
+    pairs, ones = list(itertools.combinations(SECRETS, 2)), np.ones(len(frame))
+    assert brute_loss(noiser, frame, ones, (("number", "whole"),), pairs) > 0.3
+
+
+def test_what_is_drawn_follows_the_law_that_is_certified():
+    """Integers: X plus Laplace noise, rounded to the nearest integer."""
+    frame = table(("whole",), n_rows=30_000)
+    noiser = PufferfishNoiser(sensitive="s", epsilon=0.5).fit(frame)
+    released = noiser.transform(frame)["whole"].to_numpy()
+    theta = noiser.theta_["whole"]
+    edges = np.arange(-9.5, 15.0)
+    for secret in SECRETS:
+        chosen = (frame["s"] == secret).to_numpy()
+        values = frame["whole"].to_numpy()[chosen].astype(float)
+        below = stats.laplace.cdf(edges[:, None], values, theta).mean(axis=1)
+        expected = np.diff([0.0, *below, 1.0]) * chosen.sum()
+        seen = np.histogram(released[chosen], [-np.inf, *edges, np.inf])[0]
+        assert stats.chisquare(seen, expected).pvalue > FALSE_ALARM
+
+
+# --------------------------------------------------------------------- what priors and rows may do
+
+
+def two_values(x=(0.0, 0.0, 100.0, 100.0)):
+    return pd.DataFrame({"s": list("ab") * 50, "x": np.resize(x, 100)})
+
+
+NEAR_THE_MIDDLE = {"a": Discrete([49], [1]), "b": Discrete([51], [1])}
+
+
+@pytest.mark.parametrize("unknown", ["error", "nearest"])
+def test_values_that_only_an_adversary_knows_are_not_moved_before_the_noise(unknown):
+    """Moved to 0 and 100 they would be 100 apart, under noise for a distance of 2."""
+    noiser = PufferfishNoiser(
+        sensitive="s", unknown=unknown, output="noisy", adversaries=[NEAR_THE_MIDDLE]
+    ).fit(two_values())
+    assert noiser.certificate_.holds
+    rows = pd.DataFrame({"x": np.repeat([49.0, 51.0], 4000)})
+    released = noiser.transform(rows)["x"].to_numpy()
+    assert abs(np.median(released[:4000]) - 49.0) < 0.5
+    assert abs(np.median(released[4000:]) - 51.0) < 0.5
+
+
+def test_an_adversary_of_raw_values_sees_the_bins_they_fall_into():
+    frame = two_values(np.r_[0:50, 51:101])
+    noiser = PufferfishNoiser(sensitive="s", n_bins=2, adversaries=[NEAR_THE_MIDDLE]).fit(frame)
+    low, high = noiser._releases[0].column.atoms
+    assert noiser.theta_["x"] >= high - low
+
+
+def test_a_prior_with_an_impossible_code_is_refused():
+    frame = two_values().assign(x=np.resize(["p", "q", "p"], 100))
+    impossible = {"a": Discrete([0, 7], [0.5, 0.5]), "b": Discrete([0], [1])}
+    with pytest.raises(ValueError, match=r"a prior has the atom 7\.0 in column 'x', .* category"):
+        PufferfishNoiser(sensitive="s", adversaries=[impossible]).fit(frame)
+
+
+def test_a_level_that_an_adversary_knows_can_be_released():
+    levels = pd.CategoricalDtype(list("pqr"))
+    frame = two_values().assign(x=pd.Series(np.resize(["p", "q", "p"], 100), dtype=levels))
+    third = {"a": Discrete([0, 2], [0.5, 0.5]), "b": Discrete([0], [1])}
+    noiser = PufferfishNoiser(sensitive="s", adversaries=[third]).fit(frame)
+    assert len(noiser.transform(pd.DataFrame({"x": pd.Series(["r"], dtype=levels)}))) == 1
+
+
+def test_far_values_of_a_secret_outside_all_pairs_are_released_too():
+    frame = pd.DataFrame({"s": list("abc") * 20, "x": np.tile([0, 1, 0, 1, 0, 1e9], 10)})
+    prior = {
+        "a": Discrete([0, 1], [0.5, 0.5]),
+        "b": Discrete([0, 1], [0.1, 0.9]),
+        "c": Discrete([0, 1e9], [0.5, 0.5]),
+    }
+    noiser = PufferfishNoiser(0.2, sensitive="s", prior=prior, secret_pairs=[("a", "b")])
+    assert len(noiser.fit(frame).transform(frame)) == 60
+
+
+def test_a_scale_that_grows_past_its_grid_gets_a_coarser_one():
+    """Rounding the atoms may ask for a little more noise, and that for a coarser grid."""
+    rng = np.random.default_rng(0)
+    grown = 0
+    for _ in range(60):
+        distance, short_of_one = rng.uniform(0.5, 1.0), rng.uniform(-1.2e-12, 4e-13)
+        epsilon = distance * (1.0 - short_of_one)
+        epsilon += 4e-12 * (1.0 + epsilon) + sampler_loss(1)  # what the search leaves to spare
+        frame = two_values((0.0, distance))
+        noiser = PufferfishNoiser(epsilon, sensitive="s", strategy="sensitivity").fit(frame)
+        noiser.transform(frame)
+        grown += noiser.theta_["x"] > 1.0
+        assert noiser.certificate_.holds
+    assert 0 < grown < 60
+
+
+def test_a_column_that_no_pair_of_secrets_shares_does_not_stop_fit():
+    frame = pd.DataFrame({"s": list("ab") * 20, "x": [1.0, np.nan] * 20, "y": [0, 1, 1, 1] * 10})
+    noiser = PufferfishNoiser(0.01, sensitive="s", missing="propagate", dependence="independent")
+    assert noiser.fit(frame).certificate_.holds
+
+
+# -------------------------------------------------------------------- what else might tell a value
+
+
+@pytest.mark.parametrize("value", ["x", "y", "z"])
+def test_the_list_of_categories_tells_nothing_about_the_rows(value):
+    frame = pd.DataFrame({"s": list("ab") * 60, "c": list("xyzyxxzzyx") * 12})
+    noiser = PufferfishNoiser(0.2, sensitive="s", strategy="sensitivity").fit(frame)
+    one = noiser.transform(pd.DataFrame({"c": pd.Categorical([value])}))
+    assert one["c"].cat.categories.tolist() == list("xyz")
+    one = noiser.transform(pl.DataFrame({"c": pl.Series([value], dtype=pl.Enum([value]))}))
+    assert one.schema["c"] == pl.Enum(list("xyz"))
+
+
+@pytest.mark.parametrize("options", [{"remainder": "passthrough", "public": "c"}, {}])
+def test_secrets_that_are_columns_of_x_as_well_are_never_part_of_the_output(options):
+    frame = pd.DataFrame({"sex": list("ab") * 60, "c": list("xyzyxxzzyx") * 12})
+    noiser = PufferfishNoiser(**options).fit(frame, sensitive_features=frame["sex"])
+    assert noiser.transform(frame).columns.tolist() == ["c"]
+    assert noiser.transform(frame[["c"]]).columns.tolist() == ["c"]
+
+
+class Nothing:
+    """A bound that claims that nothing is ever lost."""
+
+    reach = 0.0
+
+    def __init__(self, n_pairs):
+        self.n_pairs = n_pairs
+
+    def losses(self, factor):
+        return np.zeros((self.n_pairs, 2))
+
+
+def claims_nothing_is_lost(pairs, noise, notion):
+    return Nothing(len(pairs))
+
+
+@pytest.mark.parametrize("cells", [1, 2**17], ids=["theorem", "recomputed"])
+def test_a_strategy_of_the_user_is_not_taken_at_its_word(cells, monkeypatch):
+    monkeypatch.setattr(planning, "MAX_CELLS", cells)
+    frame = table(("number", "whole"))
+    noiser = PufferfishNoiser(0.1, sensitive="s", strategy=claims_nothing_is_lost).fit(frame)
+    assert not noiser.certificate_.holds
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"output": "noisy"},
+        {"missing": "propagate"},
+        {"epsilon": 50.0},
+        {"noise": "other"},
+        {"n_bins": 2},
+        {"categories": {"whole": [0]}},
+        {"public": "s"},
+        {"remainder": "passthrough"},
+        {"sensitive": "whole"},
+    ],
+    ids=str,
+)
+def test_parameters_set_after_fit_change_nothing_that_was_promised(changed):
+    frame = table(("number", "whole"))
+    noiser = PufferfishNoiser(0.1, sensitive="s").fit(frame)
+    before = (noiser._releases, noiser._passed, noiser._order, noiser._missing)
+    released = noiser.set_params(**changed).transform(frame)
+    assert released.dtypes.to_dict() == frame.drop(columns="s").dtypes.to_dict()
+    assert (noiser._releases, noiser._passed, noiser._order, noiser._missing) == before
+    # nowhere near the values, as epsilon was 0.1 in fit
+    assert np.abs(released["number"] - frame["number"]).mean() > 0.5
+
+
+def test_the_certificate_says_that_a_seed_is_not_covered():
+    said = PufferfishNoiser(sensitive="s").fit(table(("whole",))).certificate_.assumptions
+    assert any("without a random_state" in sentence for sentence in said)
