@@ -77,7 +77,7 @@ def _against_numpy(generator, n, target, repeats):
 
 
 def _memory(n):
-    laplace(n, SCALE)  # the tables that all scales share are made once
+    laplace(n, SCALE)  # the tables of a scale are made once
     ours = peak_bytes(lambda: laplace(n, SCALE)) / n
     return {
         "name": f"Laplace noise, n = {n:,}: peak memory, result included",

@@ -239,18 +239,18 @@ class Lookup:
         if self.factor is None:
             codes[:] = np.searchsorted(self.atoms, values)
         else:
-            self._guess(values, codes, scratch)
+            self._guess(values, self.factor, codes, scratch)
         for _ in range(self.crowd):
             np.take(self.atoms, codes, out=scratch, mode="clip")
             codes += scratch < values
         np.take(self.atoms, codes, out=scratch, mode="clip")
         return bool((scratch == values).all())  # so a wrong guess, NaN too, is never taken
 
-    def _guess(self, values: FloatArray, codes: Array, scratch: FloatArray) -> None:
+    def _guess(self, values: FloatArray, factor: float, codes: Array, scratch: FloatArray) -> None:
         """Write the first atom of each value's bin; anything for what lies outside all bins."""
         with np.errstate(invalid="ignore", over="ignore"):
             np.subtract(values, self.low, out=scratch)
-            scratch *= self.factor
+            scratch *= factor
             np.copyto(codes, scratch, casting="unsafe")
         if self.firsts is not None:
             np.take(self.firsts, codes, out=codes, mode="clip")
@@ -312,6 +312,9 @@ def learn_column(
     """
     values = values if categories is None else as_levels(values)
     check_missing(values, name, missing)
+    labelled = categories is not None or values.kind == "category"
+    if not present(values).size and not (labelled and missing == "category"):
+        raise ValueError(f"column {name!r} has no value that is not missing; drop the column.")
     if categories is not None:
         return _declared_column(name, values, categories, missing)
     if values.kind == "category":
@@ -396,8 +399,6 @@ def _tally(atoms: FloatArray, data: Array, weights: Array | None) -> Array:
 
 def _number_column(name: Name, values: Values, weights: Array | None) -> Column:
     atoms = _distinct_numbers(present(values))
-    if not atoms.size:
-        raise ValueError(f"column {name!r} has no value that is not missing; drop the column.")
     check_finite(atoms, name)
     if max(abs(atoms[0]), abs(atoms[-1])) > _LARGEST_NUMBER:
         raise ValueError(
@@ -538,8 +539,6 @@ def _levelled(
     code = None
     if missing == "category" and values.missing is not None:
         code, levels, known = len(levels), (*levels, None), np.append(known, True)
-    if not levels:
-        raise ValueError(f"column {name!r} has no value that is not missing; drop the column.")
     atoms = np.arange(len(levels), dtype=float)
     return Column(name, "category", atoms, known, levels, missing_code=code)
 

@@ -229,7 +229,8 @@ class _PandasTable:
             codes = np.where(codes >= 0, positions[codes], -1)
             return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=self.frame.index)
         labels = _take_levels(done.levels, codes)
-        return pd.Series(labels, index=self.frame.index, dtype=dtype)
+        holds = _pandas_holds_levels(dtype, done)
+        return pd.Series(labels, index=self.frame.index, dtype=dtype if holds else object)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,11 +272,12 @@ class _NarwhalsTable:
                 None if gone else x for x, gone in zip(data.tolist(), _mask(done), strict=True)
             ]
             made = nw.new_series(str(name), listed, backend=backend)
-        castable = done.native and (
-            done.levels is not None or _narwhals_holds(own.dtype, done.data)
-        )
         if own.dtype == nw.Enum and done.levels is not None:
             return made.cast(nw.Enum([level for level in done.levels if level is not None]))
+        if done.levels is None:
+            castable = done.native and _narwhals_holds(own.dtype, done.data)
+        else:
+            castable = all(_narwhals_holds_level(own.dtype, level) for level in done.levels)
         return made.cast(own.dtype) if castable else made
 
 
@@ -380,6 +382,27 @@ def _with_nan(done: Finished) -> Array:
     if done.missing is None:
         return np.asarray(done.data)
     return np.where(done.missing, np.nan, np.asarray(done.data, dtype=float))
+
+
+def _pandas_holds_levels(dtype: Any, done: Finished) -> bool:
+    """Return whether a type holds every level; the levels decide, never the values drawn."""
+    levels = [*(done.levels or ()), *([None] if done.missing is not None else [])]
+    try:
+        held = pd.Series(levels, dtype=dtype).tolist()
+    except (TypeError, ValueError, OverflowError):
+        return False
+    pairs = zip(levels, held, strict=True)
+    return all(level is None or level == other for level, other in pairs)
+
+
+def _narwhals_holds_level(dtype: Any, level: Any) -> bool:
+    if level is None:
+        return True
+    if isinstance(level, str):
+        return dtype in (nw.String, nw.Categorical, nw.Object)
+    if dtype == nw.Boolean:
+        return level in (0, 1)
+    return bool(dtype.is_integer() and level == int(level)) or bool(dtype.is_float())
 
 
 def _take_object(done: Finished) -> Array:

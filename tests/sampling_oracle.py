@@ -5,15 +5,13 @@ digits from the tables the sampler reads, and every claim about those tables is 
 the sampler the very bits.
 """
 
-from functools import cache
-
 import numpy as np
 from mpmath import mp, mpf
 
-from sklearn_puffer import sampling
-
 CHUNKS = 2**16
+REST_CHUNKS = 2**14
 MOST = 2**64 - 1
+ROUND = 34  # proposals for a single draw of the rest
 
 mp.dps = 50
 
@@ -30,85 +28,109 @@ class Script:
         return np.array(taken, dtype=np.uint64)
 
 
-def batch(firsts, seconds):
-    """Return the words that the sampler reads as first and second halves of 32 bits."""
-    halves = np.array([*firsts, *seconds], dtype=np.uint32)
-    return halves.view(np.uint64).tolist()
-
-
 def word(first, second):
-    """Return the single word of a single draw."""
-    return batch([first], [second])[0]
+    """Return the word of a single draw, which the sampler reads as two halves of 32 bits."""
+    return np.array([first, second], dtype=np.uint32).view(np.uint64).tolist()[0]
 
 
 def geometry(source):
-    """Return s, R and L of a sampler as integers."""
-    layout = source._layout
-    return int(layout.low_bits), layout.parts, int(layout.cell_steps)
+    """Return s, L and H of a sampler as integers."""
+    law = source._law
+    return int(law.low_bits), 1 << int(law.cell_bits), int(law.last)
 
 
-@cache
-def cells_of_chunks():
-    """Return the cell of each of the 2^16 chunks, and whether it is tested."""
-    chunk = np.arange(CHUNKS, dtype=np.uint32)
-    head = ((chunk << np.uint32(16)) + sampling._proposal().advance) >> np.uint32(16)
-    return (head & np.uint32(0x7FFF)).astype(int), head >= 0x8000
+def cells_of_chunks(source):
+    """Return the cell of each of the chunks that are not of the rest."""
+    law = source._law
+    chunk = np.arange(int(law.limit) >> 16, dtype=np.uint32)
+    return (((chunk << np.uint32(16)) + law.advance) >> np.uint32(16)).astype(int)
 
 
-def untested():
-    """Return a word for a draw that needs no test."""
-    return word(int(np.flatnonzero(~cells_of_chunks()[1])[0]) << 16, 0)
+def rest_word():
+    """Return a word that sends a single draw to the rest."""
+    return word(2**32 - 1, 0)
+
+
+def proposal(source, cell, offset, *, negative=False):
+    """Return the word that proposes a place of the rest."""
+    law = source._law
+    chunk = int(np.flatnonzero(law.rest_cell == cell)[-1])
+    signed = -1 - offset if negative else offset
+    return (signed << int(law.rest_surplus) | chunk) & MOST
+
+
+def rest_words(source, cell, offset, *, negative=False):
+    """Return the words after which a draw from the rest is this one."""
+    first = proposal(source, cell, offset, negative=negative)
+    return [first] + [0] * (ROUND - 1) + [0] + [MOST] * (ROUND - 1)
 
 
 def words_for(source, j):
     """Return words that make the sampler draw exactly J = j as its only value."""
-    low_bits, parts, cell_steps = geometry(source)
-    cells, tested = cells_of_chunks()
+    low_bits, cell_steps, last = geometry(source)
     magnitude = j if j >= 0 else -1 - j
-    last = sampling._LAST
-    passes, rest = divmod(magnitude, last * cell_steps)
-    words = [word(int(np.flatnonzero(cells == last)[0]) << 16, 0), MOST] * passes
-    cell, offset = divmod(rest, cell_steps)
-    chunk = int(np.flatnonzero(cells == cell)[-1])
-    v = -(-(offset >> low_bits) * CHUNKS // parts)
-    garbage = ((cell << 16 | v) * (parts << (low_bits - 16))) & ((1 << low_bits) - 1)
-    low = garbage ^ (offset & ((1 << low_bits) - 1))
-    if j < 0:
-        low = (1 << 32) - 1 - low & ((1 << (low_bits + 1)) - 1)
-    surplus = 31 - low_bits
-    words.append(word(chunk << 16 | v, low << surplus & 0xFFFFFFFF))
-    return words + [MOST] * bool(tested[chunk])
+    passes, left = divmod(magnitude, last * cell_steps)
+    words = [rest_word(), *rest_words(source, last, 0)] * passes
+    cell, offset = divmod(left, cell_steps)
+    chunks = np.flatnonzero(cells_of_chunks(source) == cell)
+    if not chunks.size:
+        return [*words, rest_word(), *rest_words(source, cell, offset, negative=j < 0)]
+    low = offset & ((1 << low_bits) - 1)
+    signed = low if j >= 0 else -1 - low
+    upper = offset >> low_bits
+    # a negative draw is the complement of its magnitude, so that the upper bits are the same
+    second = signed << (31 - low_bits) & 0xFFFFFFFF
+    return [*words, word(int(chunks[-1]) << 16 | upper, second)]
 
 
-def weight(source, magnitude):
-    """Return the probability that a proposal is of a magnitude, and is accepted (50 digits)."""
-    low_bits, parts, cell_steps = geometry(source)
+def probability(source, magnitude):
+    """Return the probability with which a draw that passes no cell has a magnitude (50 digits)."""
+    _, cell_steps, last = geometry(source)
     cell, offset = divmod(magnitude, cell_steps)
-    part = offset >> low_bits
-    edges = [-(-CHUNKS * r // parts) for r in (part, part + 1)]
-    cells, _ = cells_of_chunks()
-    chunks = int((cells == cell).sum())
-    proposed = mpf(chunks) / CHUNKS * (edges[1] - edges[0]) / CHUNKS / 2**low_bits
-    return proposed * (1 - mpf(_rejecting_chunks(source, cell, magnitude)) / chunks)
+    assert cell < last
+    body = int((cells_of_chunks(source) == cell).sum())
+    drawn = _rest_share(source) * _accepted_share(source, cell, offset) / _all_accepted(source)
+    return (mpf(body) / CHUNKS + drawn) / cell_steps
 
 
-def _rejecting_chunks(source, cell, magnitude):
-    """Return how many of the chunks of a cell reject, counting the words of each tested one."""
-    cells, tested = cells_of_chunks()
-    low, high = 0, 2**64  # the words below ``high`` are rejected, because the test is monotone
+def probability_of_a_pass(source):
+    """Return the probability of a draw in the last cell."""
+    last = geometry(source)[2]
+    return _rest_share(source) * _accepted_share(source, last, 0) / _all_accepted(source)
+
+
+def _rest_share(source):
+    return 1 - mpf(int(source._law.limit)) / 2**32
+
+
+def _accepted_share(source, cell, offset):
+    """Return the probability of a cell to be proposed, and the place in it to be accepted."""
+    chunks = int((source._law.rest_cell == cell).sum())
+    low, high = 0, 2**64  # the words below ``high`` are accepted, because the test is monotone
     while low < high:
         middle = (low + high) // 2
-        if _is_rejected(source, cell, magnitude, middle):
+        if _is_accepted(source, cell, offset, middle):
             low = middle + 1
         else:
             high = middle
-    return mpf(low) / 2**64 * int((tested & (cells == cell)).sum())
+    return mpf(chunks) / REST_CHUNKS * low / 2**64
 
 
-def _is_rejected(source, cell, magnitude, uniform):
-    out = np.array([magnitude])
-    entropy, source._entropy = source._entropy, Script([uniform, untested()])
+def _is_accepted(source, cell, offset, chance):
+    # the third word is for a draw that passes the last cell
+    entropy = Script([proposal(source, cell, offset), chance, word(0, 0)])
+    source._entropy, kept = entropy, source._entropy
     try:
-        return source._test(out, np.array([0]), np.array([cell])).size == 1
+        return source._accepted(1).size == 1
     finally:
-        source._entropy = entropy
+        source._entropy = kept
+
+
+def _all_accepted(source):
+    """Return the probability of a proposal to be accepted, by the tables."""
+    law, (_, cell_steps, last) = source._law, geometry(source)
+    rate = mpf(float(law.rate))
+    mean = mp.expm1(rate * cell_steps) / mp.expm1(rate) / cell_steps - 1
+    chunks = np.bincount(law.rest_cell, minlength=last + 1).tolist()
+    intercept, slope = (mp.fdot(chunks, a.tolist()) for a in (law.intercept, law.slope))
+    return (intercept + slope * mean) / REST_CHUNKS / 2**64

@@ -687,3 +687,12 @@ def test_a_sensitive_column_that_hardly_repeats_warns():
 def test_a_numeric_column_that_hardly_repeats_warns():
     with pytest.warns(UserWarning, match=r"'x' has 240 distinct values .*n_bins=\{'x': 5\}"):
         noiser().fit(pandas_frame(np.arange(N_ROWS) / 7))
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_declared_levels_that_the_type_cannot_hold_come_back_in_their_own_type(make):
+    X = make({"s": ["a", "b"] * 20, "x": [True, False, True, True] * 10})
+    noiser = PufferfishNoiser(0.5, sensitive="s", categories={"x": [0, 1, 2, 3]})
+    released = noiser.fit_transform(X)["x"]
+    assert set(released.to_list()) <= {0, 1, 2, 3}
+    assert not any(isinstance(value, bool) for value in released.to_list())

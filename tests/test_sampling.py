@@ -12,10 +12,13 @@ from mpmath import mp, mpf
 from sampling_oracle import (
     CHUNKS,
     MOST,
+    REST_CHUNKS,
+    ROUND,
     Script,
     cells_of_chunks,
     geometry,
-    weight,
+    probability,
+    probability_of_a_pass,
     word,
     words_for,
 )
@@ -51,9 +54,9 @@ def draw(source, size):
     return out
 
 
-def true_log_ratio(source, scale, magnitude):
-    """Return log of P(M) / P(0) of the law wanted, to 50 digits."""
-    return -mpf(source.step) / mpf(scale) * magnitude
+def rate(source, scale):
+    """Return t, to 50 digits."""
+    return mpf(source.step) / mpf(scale)
 
 
 # ------------------------------------------------------------------------------------------ the law
@@ -61,90 +64,90 @@ def true_log_ratio(source, scale, magnitude):
 
 def atoms(source):
     """Return magnitudes in the body and up to 12 scales out: edges of cells and inner points."""
-    low_bits, parts, cell_steps = geometry(source)
-    cells = [0, 1, 63, 64, 300, 500, 766, 767]
+    low_bits, cell_steps, last = geometry(source)
+    cells = [0, 1, 63, 64, 300, 500, last - 2, last - 1]
     offsets = [0, 1, (1 << low_bits) - 1, 1 << low_bits, cell_steps // 3, cell_steps - 1]
-    offsets.append((parts - 1) << low_bits)
     return [cell * cell_steps + offset for cell in cells for offset in offsets]
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_atom_of_the_body_has_its_exact_probability(scale):
     source = fine_sampler(scale)
-    at_zero = weight(source, 0)
+    t = rate(source, scale)
     for magnitude in atoms(source):
-        wanted = at_zero * mp.exp(true_log_ratio(source, scale, magnitude))
-        assert abs(weight(source, magnitude) / wanted - 1) <= 1000 * UNIT
+        wanted = -mp.expm1(-t) * mp.exp(-t * magnitude)
+        assert abs(probability(source, magnitude) / wanted - 1) <= 110 * UNIT
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_what_passes_all_cells_has_exactly_the_mass_beyond_them(scale):
     source = fine_sampler(scale)
-    _, _, cell_steps = geometry(source)
-    beyond = sampling._LAST * cell_steps
-    within = -mp.expm1(true_log_ratio(source, scale, cell_steps))
-    for offset in (0, 12345, cell_steps // 2, cell_steps - 1):
-        # summed over the cell this is the mass e^(-t H L) / (1 - e^-t) of all cells from H on
-        shape = mp.exp(true_log_ratio(source, scale, beyond + offset)) / within
-        assert abs(weight(source, beyond + offset) / (weight(source, 0) * shape) - 1) <= 1000 * UNIT
+    _, cell_steps, last = geometry(source)
+    wanted = mp.exp(-rate(source, scale) * last * cell_steps)
+    assert abs(probability_of_a_pass(source) / wanted - 1) <= 110 * UNIT
+    assert 12 <= -mp.log(wanted) <= 12 + 1 / 64
 
 
 def test_a_pass_adds_all_cells_and_starts_again_so_that_there_is_no_last_atom():
-    _, _, cell_steps = geometry(fine_sampler())
+    _, cell_steps, last = geometry(fine_sampler())
     for j in (5, -6):
         for passes in (1, 2, 40):
-            far = passes * sampling._LAST * cell_steps
+            far = passes * last * cell_steps
             target = j + far if j >= 0 else j - far
             entropy = Script(words_for(fine_sampler(), target))
             assert draw(fine_sampler(entropy=entropy), 1).tolist() == [target]
             assert entropy.left == []
 
 
-def test_the_chunks_of_each_cell_are_as_many_as_the_tables_say():
-    proposal = sampling._proposal()
-    cells, tested = cells_of_chunks()
-    size = sampling._LAST + 1
-    assert np.bincount(cells, minlength=size).tolist() == proposal.chunks.tolist()
-    assert np.bincount(cells[tested], minlength=size).tolist() == proposal.tested.tolist()
-    assert proposal.chunks.sum() == CHUNKS
-    assert proposal.chunks.min() >= 1
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_chunks_of_each_cell_are_as_many_as_the_tables_say(scale):
+    source = fine_sampler(scale)
+    law, (_, _, last) = source._law, geometry(source)
+    counts = np.bincount(cells_of_chunks(source), minlength=last)
+    assert counts.tolist() == law.body.tolist()
+    assert law.rest_cell.size == REST_CHUNKS
+    assert np.bincount(law.rest_cell).min() >= 1
+    assert law.rest_cell.max() == last
+
+
+@given(st.floats(0.5, 1.0, exclude_max=True), st.integers(40, 42))
+def test_the_tables_have_the_shares_that_the_stated_error_takes_for_granted(mantissa, exponent):
+    law = sampling._law.__wrapped__(mantissa, exponent)
+    assert 0.011 < 1 - law.body.sum() / CHUNKS < 0.013
+    assert law.intercept.min() >= 2.0**64 / 150
+    # a proposal is accepted with at most probability 1, even where the rest is largest
+    assert law.intercept.max() <= 2.0**64
+    # and, since it never falls below what the body takes, with at least 0
+    least = law.intercept + law.slope * math.expm1(-(2.0**-7) / mantissa)
+    assert least.min() >= -1e-12 * law.slope.max()
+
+
+@given(st.floats(0.5, 1.0, exclude_max=True), st.integers(40, 42))
+def test_the_tables_add_up_to_the_share_of_the_rest(mantissa, exponent):
+    mass, body, above = sampling._body_and_rest(mantissa, exponent)
+    t = 1 / (mpf(mantissa) * 2**exponent)
+    length = 2 ** (exponent - 7)
+    mean = mp.expm1(-t * length) / mp.expm1(-t) / length - 1
+    rest = mp.fsum(above.tolist()) + mean * mp.fsum(mass.tolist())
+    assert abs(rest / (CHUNKS - int(body.sum())) - 1) <= 14 * UNIT
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_no_draw_that_needs_a_test_escapes_it(scale):
-    proposal, layout = sampling._proposal(), fine_sampler(scale)._layout
-    cell = np.arange(sampling._LAST + 1)
-    last_offset = (cell + 1) * layout.cell_steps - 1
-    least = layout.acceptance(cell, last_offset) * layout.fairness.min()
-    assert np.all(1.0 - least <= proposal.tested / proposal.chunks)
+def test_more_than_half_of_the_proposals_for_the_rest_are_accepted(scale):
+    source, size = fine_sampler(scale, seeded_entropy(9)), 2**15
+    assert 0.55 * size < source._accepted(size).size < 0.8 * size
 
 
-def test_a_tested_draw_is_accepted_often_enough_for_the_stated_error():
-    proposal = sampling._proposal()
-    assert (proposal.weight * sampling._least_acceptance(sampling._LAST))[:-1].min() >= 1 / 180
-    assert proposal.weight[-1] >= 1 / 3
-
-
-def test_few_draws_are_tested_and_fewer_rejected():
-    proposal, size = sampling._proposal(), 2**17
-    assert proposal.tested.sum() / CHUNKS < 0.04
-    source = fine_sampler(entropy=seeded_entropy(9))
-    rejected = source._propose(np.empty(size, dtype=np.int64))
-    assert 0 < rejected.size < 0.02 * size
-
-
-@given(st.integers(0, 703), st.integers(0, CHUNKS - 1), st.integers(0, 2**32 - 1), scales)
-def test_bits_become_cell_part_low_bits_and_sign(cell, v, second, scale):
+@given(st.integers(0, CHUNKS - 1), st.integers(0, CHUNKS - 1), st.integers(0, 2**32 - 1), scales)
+def test_bits_become_cell_position_and_sign(chunk, v, second, scale):
     source = fine_sampler(scale)
-    low_bits, parts, _ = geometry(source)
-    chunk = int(np.flatnonzero(cells_of_chunks()[0] == cell)[-1])
-    pair = [word(chunk << 16 | v, bits) for bits in (second, second ^ 0xFFFFFFFF)]
-    source._entropy = Script([pair[0], MOST])
+    low_bits, _, _ = geometry(source)
+    cells = cells_of_chunks(source)
+    chunk %= cells.size
+    source._entropy = Script([word(chunk << 16 | v, bits) for bits in (second, ~second % 2**32)])
     j = draw(source, 1)[0]
-    magnitude = max(j, -1 - j)
-    assert magnitude >> low_bits == cell * parts + (v * parts >> 16)
+    assert max(j, -1 - j) >> low_bits == int(cells[chunk]) << 16 | v
     assert (j < 0) == (second >= 2**31)
-    source._entropy = Script([pair[1], MOST])
     assert draw(source, 1)[0] == -1 - j
 
 
@@ -152,13 +155,36 @@ def test_bits_become_cell_part_low_bits_and_sign(cell, v, second, scale):
 def test_the_low_bits_run_through_every_position_once(v, scale):
     low_bits, _, _ = geometry(fine_sampler(scale))
     surplus = 31 - low_bits
-    seconds = [(low << surplus) for low in range(0, 1 << low_bits, 1 << (low_bits - 8))]
-    chunk = int(np.flatnonzero(~cells_of_chunks()[1])[0])
-    entropy = Script([word(chunk << 16 | v, second) for second in seconds])
-    source = fine_sampler(scale, entropy)
-    drawn = np.array([draw(source, 1)[0] for _ in seconds])
-    low = np.array(seconds) >> surplus
-    assert np.unique(drawn ^ low).size == 1
+    lows = range(0, 1 << low_bits, 1 << (low_bits - 8))
+    source = fine_sampler(scale, Script([word(v, low << surplus) for low in lows]))
+    drawn = np.array([draw(source, 1)[0] for _ in lows])
+    assert np.array_equal(drawn & ((1 << low_bits) - 1), lows)
+
+
+@given(st.integers(0, 2**64 - 1), scales)
+def test_a_single_draw_is_what_many_at_a_time_make_of_the_same_bits(first, scale):
+    words = [first] + [0] * (2 * ROUND)
+    single, many = (fine_sampler(scale, Script(words)) for _ in range(2))
+    assert single._single().tolist() == many._overwrite(np.empty(1, dtype=np.int64)).tolist()
+    assert single._entropy.left == many._entropy.left
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_rest_starts_with_the_first_chunk_that_belongs_to_no_cell(scale):
+    source = fine_sampler(scale)
+    first_of_rest = int(source._law.body.sum()) << 16
+    for first, left in ((first_of_rest - 1, 2 * ROUND), (first_of_rest, 0), (2**32 - 1, 0)):
+        for call in (source._single, lambda: source._overwrite(np.empty(1, dtype=np.int64))):
+            source._entropy = Script([word(first, 0)] + [0] * (2 * ROUND))
+            call()
+            assert len(source._entropy.left) == left
+
+
+def test_the_rest_is_proposed_anew_until_there_is_enough_of_it():
+    source = fine_sampler()
+    unlucky = [0] * ROUND + [MOST] * ROUND
+    source._entropy = Script([*unlucky, *unlucky, *words_for(source, -7)[1:], *[0] * (2 * ROUND)])
+    assert source._rest(1).size == 1
 
 
 # ------------------------------------------------------------------------------------------ privacy
@@ -198,20 +224,20 @@ def _ours_can_draw(y, x):
 @pytest.mark.parametrize("shift", [1, 2**20 + 1, 2**38])
 def test_the_loss_of_a_shift_stays_below_shift_over_scale(scale, shift):
     source = fine_sampler(scale)
-    allowed = shift * mpf(source.step) / mpf(scale)
+    allowed = shift * rate(source, scale)
     spare = mp.log((1 + mpf(RELATIVE_ERROR)) / (1 - mpf(RELATIVE_ERROR)))
-    beyond = sampling._LAST * geometry(source)[2]
+    _, cell_steps, last = geometry(source)
     for magnitude in atoms(source):
-        if magnitude + shift >= beyond:
+        if magnitude + shift >= last * cell_steps:
             continue
-        loss = mp.log(weight(source, magnitude) / weight(source, magnitude + shift))
+        loss = mp.log(probability(source, magnitude) / probability(source, magnitude + shift))
         assert abs(loss) <= allowed + spare
 
 
-def test_the_stated_error_covers_1_100_scales():
-    source = fine_sampler()
-    passes = 1100 / (sampling._LAST / sampling._CELLS_A_SCALE)
-    assert (1000 + 80 * passes) * UNIT <= source.relative_error == RELATIVE_ERROR <= 1e-11
+def test_the_stated_error_covers_900_scales():
+    passes = 900 / sampling._REACH
+    assert 110 * (1 + passes) * UNIT <= fine_sampler().relative_error == RELATIVE_ERROR <= 1e-11
+    assert 900 / math.log(10) > 390
 
 
 @pytest.mark.parametrize(
