@@ -1,12 +1,12 @@
 """Releasing a table: every value becomes its atom, plus noise on the column's grid.
 
-All columns of a block of rows are done before the next block, so that scratch stays in cache and
-an array output is written once. The output is built beside the input and handed over when whole.
+Rows are done in blocks, so that scratch stays in the cache. The output is built beside the input
+and handed over when whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +23,9 @@ from sklearn_puffer.sampling import release as add_noise
 
 Array = NDArray[Any]
 Output = Literal["native", "noisy"]
+
+# Rows of one column before the next column's turn: the tables of its noise stay in the cache.
+_STRETCH = 1 << 17
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
 
 
@@ -154,10 +157,16 @@ def _run(workers: Sequence[_Worker], n_rows: int, n_jobs: int | None) -> None:
 
 
 def _run_blocks(workers: Sequence[_Worker], n_rows: int) -> None:
-    for start in range(0, n_rows, BLOCK_ROWS):
-        rows = slice(start, min(start + BLOCK_ROWS, n_rows))
+    # columns of one array share cache lines, so they advance together
+    apart = all(worker.output.flags.c_contiguous for worker in workers)
+    for stretch in _slices(0, n_rows, _STRETCH if apart else BLOCK_ROWS):
         for worker in workers:
-            worker.run(rows)
+            for rows in _slices(stretch.start, stretch.stop, BLOCK_ROWS):
+                worker.run(rows)
+
+
+def _slices(start: int, stop: int, length: int) -> Iterator[slice]:
+    return (slice(at, min(at + length, stop)) for at in range(start, stop, length))
 
 
 class _Worker:

@@ -691,7 +691,8 @@ def release(steps: IntArray, source: Sampler, out: NDArray[Any], *, bound: int =
         A column of floats, or of integers: these are saturated at the range of their type. It may
         be a strided view.
     bound : int, default=2**62
-        The sum is saturated this many steps from 0. It must not depend on the values.
+        The sum is saturated this many steps from 0 (floats are not, at the default). It must not
+        depend on the values.
 
     Notes
     -----
@@ -713,10 +714,13 @@ def release(steps: IntArray, source: Sampler, out: NDArray[Any], *, bound: int =
     dtype('int8')
     """
     low, high, factor = _range_in_steps(out.dtype, source.step, bound)
+    # value and noise lie within 2^62 and 2^61 steps: their sum needs no bound to be a float
+    bounded = bound < MAX_STEPS or out.dtype.kind != "f"
     for block in _blocks(steps.size):
         total = source.draw(block.stop - block.start)
         np.add(total, steps[block], out=total)
-        np.clip(total, low, high, out=total)
+        if bounded:
+            np.clip(total, low, high, out=total)
         np.multiply(total, factor, out=out[block], casting="unsafe")
 
 
