@@ -111,15 +111,15 @@ def _mechanisms():
     found = []
     try:
         from diffprivlib.mechanisms import Laplace
-    except ImportError:
-        pass
+    except ImportError as error:
+        print(f"diffprivlib is left out: {error}")
     else:
         mechanism = Laplace(epsilon=1.0 / SCALE, sensitivity=1.0)
         found.append(("diffprivlib", lambda: [mechanism.randomise(0.0) for _ in range(FEW)], FEW))
     try:
         import opendp.prelude as dp
-    except ImportError:
-        pass
+    except ImportError as error:
+        print(f"opendp is left out: {error}")
     else:
         dp.enable_features("contrib")
         space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)

@@ -176,8 +176,10 @@ def records_frame(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) 
 
 
 @dataclass(frozen=True, eq=False)
-class _PandasTable:
-    frame: pd.DataFrame
+class _FrameTable:
+    """What frames of every kind have in common."""
+
+    frame: Any
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -187,11 +189,16 @@ class _PandasTable:
     def n_rows(self) -> int:
         return len(self.frame)
 
-    def values(self, name: Name) -> Values:
-        return _pandas_values(self.frame[name], name)
-
     def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
         return {name: np.empty(self.n_rows, dtype=dtype) for name, dtype in dtypes.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _PandasTable(_FrameTable):
+    frame: pd.DataFrame
+
+    def values(self, name: Name) -> Values:
+        return _pandas_values(self.frame[name], name)
 
     def original(self, name: Name) -> Any:
         return self.frame[name]
@@ -234,22 +241,11 @@ class _PandasTable:
 
 
 @dataclass(frozen=True, eq=False)
-class _NarwhalsTable:
+class _NarwhalsTable(_FrameTable):
     frame: nw.DataFrame[Any]
-
-    @property
-    def names(self) -> tuple[Name, ...]:
-        return tuple(self.frame.columns)
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.frame)
 
     def values(self, name: Name) -> Values:
         return _narwhals_values(self.frame[str(name)], name)
-
-    def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
-        return {name: np.empty(self.n_rows, dtype=dtype) for name, dtype in dtypes.items()}
 
     def original(self, name: Name) -> Any:
         return self.frame[str(name)]

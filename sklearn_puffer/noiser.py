@@ -66,8 +66,10 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         "sensitivity" are the published mechanisms.
     noise : "laplace" or noise family, default="laplace"
     dependence : "joint", "independent" or list of column groups, default="joint"
-        "joint" protects the row as a whole. "independent" trusts that the columns are independent
-        given the secret; a list of groups trusts that of the groups.
+        "joint" protects the row as a whole; its loss is exact up to `accounting.MAX_CELLS` cells
+        of the grid that the columns' atoms span, and a proven bound beyond. "independent" trusts
+        that the columns are independent given the secret; a list of groups trusts that of the
+        groups.
     adversaries : list of mappings, default=None
         Further priors, each as in ``prior``; the promise then holds against every one of them.
         Their atoms belong to the columns' values from then on, and fall into bins as rows do.

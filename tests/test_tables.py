@@ -11,6 +11,7 @@ import pytest
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer.bounds import Relaxed
+from sklearn_puffer.datasets import table4_contingencies
 
 TABLE_4 = json.loads((Path(__file__).parent / "golden_000.json").read_text())["table4"]
 BUDGETS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
@@ -62,19 +63,7 @@ SETTINGS = {
             "sensitive": "marital-status",
             "public": "workclass",
             "secret_pairs": [("Never-married", "Married-civ-spouse")],
-            "categories": {
-                "workclass": [
-                    "State-gov",
-                    "Self-emp-not-inc",
-                    "Private",
-                    "Federal-gov",
-                    "Local-gov",
-                    "?",
-                    "Self-emp-inc",
-                    "Without-pay",
-                    "Never-worked",
-                ]
-            },
+            "categories": {"workclass": table4_contingencies()["Census Income"].values},
         },
     ),
 }
