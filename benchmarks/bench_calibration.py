@@ -93,8 +93,6 @@ def _root_searches(distances, weights):
 
 
 def _joint(name, levels, n_secrets, target, quick):
-    if quick:
-        levels = [2, 2]
     priors = _joint_priors(levels, n_secrets)
     pairs = [PriorPair(p, q) for k, p in enumerate(priors) for q in priors[k + 1 :]]
     seconds = _median(lambda: calibrate(pairs, BUDGET), 1 if quick else 9)

@@ -199,7 +199,7 @@ class Learnt:
             if len(group) > 1 and cells > MAX_CELLS:
                 worst = max((columns[k] for k in group), key=lambda column: column.relative)
                 names = [self.columns[k].name for k in group]
-                bins = int(MAX_CELLS ** (1.0 / len(group)))
+                bins = _exact_bins([self.columns[k] for k in group])
                 remarks.append(say.wide_sentence(names, cells, MAX_CELLS, bins, worst))
         return remarks
 
@@ -459,6 +459,16 @@ def _check_size(
         if points > MOST_JOINT_POINTS:
             names = [column.name for column in members]
             raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS))
+
+
+def _exact_bins(columns: Sequence[Column]) -> int:
+    """Return the largest number of bins of the numeric columns for which the loss is exact."""
+    numeric = [column.kind in ("float", "integer") for column in columns]
+    others = _cells([c for c, is_number in zip(columns, numeric, strict=True) if not is_number])
+    bins = 0
+    while any(numeric) and others * (bins + 1) ** sum(numeric) <= MAX_CELLS:
+        bins += 1
+    return bins
 
 
 def _cells(columns: Sequence[Column]) -> int:

@@ -114,11 +114,12 @@ def wide_sentence(
     names: Sequence[Name], cells: int, limit: int, bins: int, worst: ColumnNoise
 ) -> str:
     """Return the warning about a group of columns too wide for the exact loss."""
+    exact = f"n_bins={bins} would be exact; otherwise use" if bins > 1 else "Use"
+    ways = f"{exact} column groups or independence (dependence=), or drop columns."
     return (
         f"columns {listed(names)} span {cells} cells jointly, more than the {limit} up to which "
         "the loss is exact; the tightest proven bound is used instead, with noise of "
-        f"{worst.relative:.2f} standard deviations in column {worst.name!r}. "
-        f"n_bins={bins} would be exact; so may column groups or independence (dependence=)."
+        f"{worst.relative:.2f} standard deviations in column {worst.name!r}. {ways}"
     )
 
 

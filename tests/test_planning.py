@@ -126,6 +126,17 @@ def test_the_number_of_bins_the_warning_names_is_exact():
     assert set(noiser.certificate_.table["source"]) == {"recomputed"}
 
 
+@pytest.mark.parametrize(
+    ("n_labels", "advice"), [(40, "n_bins=3 would be exact"), (300, "Use col")]
+)
+def test_only_numeric_columns_are_advised_to_be_binned(n_labels, advice):
+    X = wide_table(1200, n_columns=4, n_values=20)
+    labels = [f"v{k % n_labels}" for k in range(len(X))]
+    X = X.assign(d=labels, e=labels[::-1])
+    with pytest.warns(UserWarning, match=rf"cells jointly.*\. {advice}"):
+        PufferfishNoiser(sensitive="secret").fit(X)
+
+
 def test_a_coupling_too_large_for_memory_is_refused_before_counting(monkeypatch):
     monkeypatch.setattr(fitting, "MOST_JOINT_POINTS", 100)
     monkeypatch.setattr(fitting, "empirical_adversary", None)  # whoever allocates fails otherwise
