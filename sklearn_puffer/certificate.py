@@ -94,7 +94,7 @@ class Certificate:
     pairs : tuple of PairLoss
         Both directions of every secret pair.
     columns : tuple of ColumnNoise
-    assumptions : tuple of str
+    assumptions : list of str
         Under which conditions the promise holds, in sentences.
     strategy, noise, dependence : str
         How the scale was chosen.
@@ -111,7 +111,7 @@ class Certificate:
     --------
     >>> pair = PairLoss("sex", "f", "m", 0, 0.9, 0.89, 0.9, "recomputed")
     >>> noise = ColumnNoise("age", 2.0, 4.0, True, 1.0)
-    >>> certificate = Certificate(1.0, 0.9, (pair,), (noise,), (), "exact", "laplace", "joint", 99)
+    >>> certificate = Certificate(1.0, 0.9, (pair,), (noise,), [], "exact", "laplace", "joint", 99)
     >>> certificate.holds
     True
     """
@@ -120,7 +120,7 @@ class Certificate:
     loss: float
     pairs: tuple[PairLoss, ...]
     columns: tuple[ColumnNoise, ...]
-    assumptions: tuple[str, ...]
+    assumptions: list[str]
     strategy: str
     noise: str
     dependence: str

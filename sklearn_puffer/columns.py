@@ -26,7 +26,7 @@ BLOCK_ROWS = 1 << 15
 _MOST_BINS = 1 << 16
 _MOST_CROWDED = 4
 _MOST_STREAMED_ATOMS = 1 << 12
-_LARGEST_INTEGER = 2**53
+LARGEST_INTEGER = 2**53
 _LARGEST_NUMBER = 1e300
 
 
@@ -354,8 +354,8 @@ def check_whole(values: Values, name: Name) -> None:
 
 def check_finite(block: Array, name: Name) -> None:
     """Refuse NaN and infinities by name."""
-    bad = block[~np.isfinite(block)]
-    if bad.size:
+    if block.size and not (np.isfinite(block.min()) and np.isfinite(block.max())):
+        bad = block[~np.isfinite(block)]
         word = "NaN" if np.isnan(bad[0]) else "infinity"
         raise ValueError(
             f"column {name!r} contains {word}; drop or replace such values in fit and transform."
@@ -369,11 +369,12 @@ def distinct(values: Values, weights: Array | None = None) -> tuple[FloatArray, 
     """
     data = present(values)
     kept = weights if weights is None or values.missing is None else weights[~values.missing]
-    atoms = _distinct_numbers(data)
+    atoms = distinct_numbers(data)
     return atoms, _tally(atoms, data, kept)
 
 
-def _distinct_numbers(data: Array) -> FloatArray:
+def distinct_numbers(data: Array) -> FloatArray:
+    """Return the ascending distinct numbers; while they are few, memory is that of a block."""
     atoms = np.unique(np.asarray(data[:BLOCK_ROWS], dtype=float))
     codes = np.empty(BLOCK_ROWS, dtype=np.intp)
     lookup = Lookup(atoms) if atoms.size and np.isfinite(atoms).all() else None
@@ -398,14 +399,14 @@ def _tally(atoms: FloatArray, data: Array, weights: Array | None) -> Array:
 
 
 def _number_column(name: Name, values: Values, weights: Array | None) -> Column:
-    atoms = _distinct_numbers(present(values))
+    atoms = distinct_numbers(present(values))
     check_finite(atoms, name)
     if max(abs(atoms[0]), abs(atoms[-1])) > _LARGEST_NUMBER:
         raise ValueError(
             f"column {name!r} holds {float(atoms[np.abs(atoms).argmax()])!r}, beyond "
             f"{_LARGEST_NUMBER:g}, where sums overflow; give it in another unit."
         )
-    if values.kind == "integer" and max(abs(atoms[0]), abs(atoms[-1])) > _LARGEST_INTEGER:
+    if values.kind == "integer" and max(abs(atoms[0]), abs(atoms[-1])) > LARGEST_INTEGER:
         raise ValueError(
             f"column {name!r} holds integers beyond 2^53, such as {atoms[-1]:.0f}, which float64 "
             "cannot tell apart; subtract an offset, or drop it if it is an identifier."

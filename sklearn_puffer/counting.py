@@ -48,6 +48,25 @@ class Coded:
     size: int
 
 
+def tally(coded: Coded, n_rows: int, weights: Array | None = None) -> Array:
+    """Count the rows of each code, shape (coded.size,).
+
+    >>> tally(Coded(CodeArray(np.array([0, 1, 1])), 2), 3).tolist()
+    [1, 2]
+    """
+    [[of_column]] = count([Coded(_NoCodes(), 1)], [coded], [[0]], n_rows, weights)
+    counts = np.zeros(coded.size, dtype=np.int64)
+    counts[of_column[0].codes[:, 0]] = of_column[0].counts
+    return counts
+
+
+class _NoCodes:
+    """The codes of a column with one value."""
+
+    def codes(self, rows: slice, out: Array) -> None:
+        out[:] = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     """The distinct rows of codes that occur with one secret, and how often.

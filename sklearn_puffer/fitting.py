@@ -22,6 +22,7 @@ from sklearn_puffer.columns import (
     standard_deviation,
     without_unused,
 )
+from sklearn_puffer.counting import Coded, tally
 from sklearn_puffer.frame import Name, Table, Values
 from sklearn_puffer.learning import (
     Adversary,
@@ -233,7 +234,7 @@ def learn(
     ]
     pairs = secret_pairs_of(settings.secret_pairs, secrets)
     columns, readers = _learn_columns(settings, rows, public)
-    _check_size(columns, groups, secrets, pairs)
+    _check_size(columns, groups, secrets, pairs, rows.n_rows)
     adversaries, spreads = _adversaries(settings, rows, secrets, columns, readers, groups)
     asked, parts = make_groups(adversaries, pairs, groups)
     plan = _plan(settings, columns, spreads, parts, len(asked))
@@ -252,7 +253,7 @@ def learn(
         spreads=spreads,
         propagated=public if settings.missing == "propagate" else [],
         n_rows=rows.total,
-        fewest_rows=min(int(rows.tally(secret.codes).min()) for secret in secrets),
+        fewest_rows=min(int(rows.tally(secret.coded).min()) for secret in secrets),
         remarks=_remarks(settings, columns, secrets, rows),
     )
 
@@ -281,9 +282,9 @@ class _Rows:
         """Return a column's values of the rows that count."""
         return self.kept(self.table.values(name))
 
-    def tally(self, codes: Array) -> Array:
-        """Return how many rows have each code."""
-        return np.bincount(codes, self.weights)
+    def tally(self, coded: Coded) -> Array:
+        """Return how often each code counts."""
+        return tally(coded, self.n_rows, self.weights)
 
 
 def _sensitive(settings: Settings, table: Table, given: Mapping[Name, Values] | None) -> list[Name]:
@@ -443,6 +444,7 @@ def _check_size(
     groups: Sequence[Sequence[int]],
     secrets: Sequence[Secret],
     pairs: Mapping[Name, Sequence[Pair]],
+    n_rows: int,
 ) -> None:
     """Refuse a joint group whose coupling could not be held, before anything is allocated."""
     for group in groups:
@@ -452,7 +454,7 @@ def _check_size(
             continue
         points = 0
         for secret in secrets:
-            sizes = np.minimum(np.bincount(secret.codes), min(cells, 2**62))
+            sizes = np.minimum(tally(secret.coded, n_rows), min(cells, 2**62))
             points += sum(
                 int(sizes[secret.find(label)]) for pair in pairs[secret.name] for label in pair
             )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sklearn_puffer._validation import listed, plain
 from sklearn_puffer.columns import Column, Reader
-from sklearn_puffer.counting import Cells, CodeArray, Coded, count
+from sklearn_puffer.counting import Cells, Coded, count
 from sklearn_puffer.frame import Name
 from sklearn_puffer.priors import Discrete, PriorPair
 from sklearn_puffer.selection import Pair, Secret
@@ -83,7 +83,7 @@ def empirical_adversary(
     patterns = [_Patterns(group, columns, readers) for group in groups]
     sources = coded + [p.coded() for p in patterns]
     places = [[*group, len(coded) + g] for g, group in enumerate(groups)]
-    sensitive = [Coded(CodeArray(s.codes), len(s.labels)) for s in secrets]
+    sensitive = [secret.coded for secret in secrets]
     counts = count(sensitive, sources, places, n_rows, weights)
     adversary: Adversary = {}
     for secret, of_groups in zip(secrets, counts, strict=True):

@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._validation import listed, plain
-from sklearn_puffer.columns import Missing, as_levels, check_finite, present
+from sklearn_puffer.columns import (
+    LARGEST_INTEGER,
+    Lookup,
+    Missing,
+    as_levels,
+    check_finite,
+    distinct_numbers,
+    present,
+)
+from sklearn_puffer.counting import Coded, CodeSource
 from sklearn_puffer.frame import Name, Values
 
 Array = NDArray[Any]
@@ -20,11 +29,16 @@ Pair = tuple[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Secret:
-    """One sensitive column: its values in ascending order, and the code of each row."""
+    """One sensitive column: its values in ascending order, and where the code of each row is."""
 
     name: Name
     labels: tuple[Any, ...]
-    codes: Array
+    source: CodeSource
+
+    @property
+    def coded(self) -> Coded:
+        """The codes of the rows, to be counted."""
+        return Coded(self.source, len(self.labels))
 
     def find(self, label: Any) -> int:
         """Return the code of a label."""
@@ -146,9 +160,7 @@ def learn_secret(name: Name, values: Values, missing: Missing) -> Secret:
         )
     if values.kind == "float":
         check_finite(present(values), name)
-    levelled = as_levels(values)
-    assert levelled.levels is not None
-    labels, codes = _used_levels(levelled)
+    labels, source = _secret_numbers(values) or _secret_levels(as_levels(values))
     if len(set(labels)) != len(labels):
         raise ValueError(
             f"sensitive column {name!r} has both missing values and the value 'missing', which is "
@@ -159,15 +171,44 @@ def learn_secret(name: Name, values: Values, missing: Missing) -> Secret:
             f"sensitive column {name!r} has one value only ({listed(labels)}); "
             "nothing can be told apart, so choose a column with at least two."
         )
-    return Secret(name, labels, codes)
+    return Secret(name, labels, source)
 
 
-def _used_levels(values: Values) -> tuple[tuple[Any, ...], Array]:
+def _secret_numbers(values: Values) -> tuple[tuple[Any, ...], CodeSource] | None:
+    """Return the values of a column of numbers and their codes, or None where floats fall short."""
+    if values.kind == "category" or values.missing is not None:
+        return None
+    atoms = distinct_numbers(values.data)
+    if max(abs(atoms[0]), abs(atoms[-1])) > LARGEST_INTEGER:
+        return None
+    own = {"boolean": bool, "integer": int, "float": float}[values.kind]
+    return tuple(own(atom) for atom in atoms), _NumberCodes(Lookup(atoms), values.data)
+
+
+def _secret_levels(values: Values) -> tuple[tuple[Any, ...], CodeSource]:
+    """Return the levels that occur, and their codes."""
     assert values.levels is not None
     seen = np.unique(values.data)  # -1, the code of missing, comes first
     labels = tuple("missing" if code < 0 else plain(values.levels[code]) for code in seen)
-    small = np.min_scalar_type(len(seen))
-    return labels, np.searchsorted(seen, values.data).astype(small)
+    return labels, _LevelCodes(seen, values.data)
+
+
+@dataclass(frozen=True, eq=False)
+class _NumberCodes:
+    lookup: Lookup
+    data: Array
+
+    def codes(self, rows: slice, out: Array) -> None:
+        self.lookup.find(self.data[rows], out)
+
+
+@dataclass(frozen=True, eq=False)
+class _LevelCodes:
+    seen: Array
+    data: Array
+
+    def codes(self, rows: slice, out: Array) -> None:
+        out[:] = np.searchsorted(self.seen, self.data[rows])
 
 
 def secret_pairs_of(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[Pair]]:

@@ -30,7 +30,7 @@ class Facts:
     seed: int | None
 
 
-def assumptions_of(facts: Facts) -> tuple[str, ...]:
+def assumptions_of(facts: Facts) -> list[str]:
     """Return under which conditions the promise holds, and what it does not cover."""
     said = [
         _about_prior(facts),
@@ -73,7 +73,7 @@ def assumptions_of(facts: Facts) -> tuple[str, ...]:
             f"random_state={facts.seed} makes the noise reproducible, so whoever knows the seed "
             "can remove it: NOTHING is promised outside tests."
         )
-    return tuple(said)
+    return said
 
 
 def unchanged_sentence(facts: Facts) -> str:

@@ -27,7 +27,7 @@ RANKS = {
     "certificate": 2,
     "accounting": 3,
     "bounds": 3,
-    "counting": 3,
+    "counting": 2.5,
     "selection": 3,
     "release": 3,
     "sentences": 3,
