@@ -16,7 +16,7 @@ N_ATOMS = 300
 
 
 def rows(quick=False):
-    n, repeats = (20_000, 1) if quick else (1_000_000, 7)
+    n, repeats = (20_000, 1) if quick else (1_000_000, 15)
     measured = []
     for atoms, target in (("lattice", 1.7), ("irregular", 6.0)):
         for container in (np.asarray, _frame):
