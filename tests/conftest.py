@@ -9,6 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import settings
+
+# The same examples on every machine, and no deadlines: `--hypothesis-profile=search` looks further.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("search", max_examples=500, deadline=None)
+settings.load_profile("fixed")
 
 _BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import oracle
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sklearn_puffer import accounting
@@ -256,19 +256,16 @@ SCALES = st.floats(1e-3, 1e3)
 
 
 @given(discrete(), discrete(), SCALES, st.floats(1.0, 100.0))
-@settings(deadline=None)
 def test_more_noise_never_loses_more(p, q, theta, factor):
     assert np.all(ends(p, q, theta * factor)[0] <= ends(p, q, theta)[1])
 
 
 @given(discrete(), discrete(), SCALES)
-@settings(deadline=None)
 def test_swapping_the_priors_swaps_the_directions(p, q, theta):
     np.testing.assert_allclose(best(q, p, theta), best(p, q, theta)[::-1], rtol=1e-13, atol=1e-14)
 
 
 @given(discrete(), discrete(), SCALES, st.integers(-3, 3), st.integers(-40, 40))
-@settings(deadline=None)
 def test_units_and_origin_of_a_column_do_not_matter(p, q, theta, power, shift):
     unit = 2.0**power
     moved = [Discrete.from_counts((r.atoms + shift) * unit, r.counts) for r in (p, q)]
@@ -278,13 +275,11 @@ def test_units_and_origin_of_a_column_do_not_matter(p, q, theta, power, shift):
 
 
 @given(discrete(), discrete(), discrete(), SCALES)
-@settings(deadline=None)
 def test_a_detour_over_a_third_prior_never_loses_less(p, q, r, theta):
     assert ends(p, q, theta)[0][0] <= ends(p, r, theta)[1][0] + ends(r, q, theta)[1][0]
 
 
 @given(discrete(), discrete(), SCALES, st.fractions(0, 1, max_denominator=9))
-@settings(deadline=None)
 def test_mixing_the_first_prior_with_the_second_never_loses_more(p, q, theta, share):
     a, b = share.numerator, share.denominator
     atoms = np.concatenate((p.atoms, q.atoms))
@@ -295,7 +290,6 @@ def test_mixing_the_first_prior_with_the_second_never_loses_more(p, q, theta, sh
 
 
 @given(discrete(), discrete(), SCALES, SCALES)
-@settings(deadline=None)
 def test_a_release_of_one_column_loses_no_more_than_the_release_of_both(p, q, first, second):
     both = [
         Discrete.from_counts(np.column_stack((r.atoms, np.abs(r.atoms))), r.counts) for r in (p, q)
@@ -304,7 +298,6 @@ def test_a_release_of_one_column_loses_no_more_than_the_release_of_both(p, q, fi
 
 
 @given(discrete(), discrete())
-@settings(deadline=None)
 def test_the_limit_without_noise_is_the_loss_at_a_vanishing_scale(p, q):
     limit = LossTable([PriorPair(p, q)]).without_noise()[0]
     found = best(p, q, 1e-3)
