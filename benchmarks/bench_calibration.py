@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -33,8 +34,8 @@ def growth():
         table.append(
             {
                 "n": n,
-                "coupling + relaxed": _median(lambda: _scale(pair, "relaxed"), 3),  # noqa: B023
-                "exact": _median(lambda: _scale(pair, "exact"), 3),  # noqa: B023
+                "coupling + relaxed": _median(partial(_scale, pair, "relaxed"), 3),
+                "exact": _median(partial(_scale, pair, "exact"), 3),
             }
         )
     return table

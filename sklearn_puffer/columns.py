@@ -7,6 +7,7 @@ of every value of a table in that alphabet, and refuses what is not there.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -120,7 +121,7 @@ class Column:
         return _NumberReader(self, values, unknown)
 
 
-class Reader:
+class Reader(ABC):
     """Positions of a column's values, block by block, and tables over those positions."""
 
     def __init__(self, column: Column, values: Values) -> None:
@@ -128,9 +129,9 @@ class Reader:
         self.values = values
         self.moved = 0
 
+    @abstractmethod
     def positions(self, rows: slice, out: Array) -> None:
         """Write the position of each value of ``rows`` into ``out`` (intp)."""
-        raise NotImplementedError
 
     def spread(self, per_code: Array) -> Array:
         """Return an array over positions from one over codes."""

@@ -97,11 +97,6 @@ class Discrete:
         """The atoms as rows, shape (n, d)."""
         return self.atoms.reshape(len(self.atoms), self.n_axes)
 
-    def support(self) -> Discrete:
-        """Return the same prior without its atoms of mass zero."""
-        kept = self.counts > 0
-        return self if kept.all() else Discrete.from_counts(self.atoms[kept], self.counts[kept])
-
     def marginal(self, axes: Sequence[int]) -> Discrete:
         """Return the prior of some of the columns, in the order of ``axes``.
 

@@ -165,21 +165,6 @@ def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Plans]:
     return [bottleneck(pairs, noise, found), *found]
 
 
-def plan_size(pairs: Sequence[PriorPair]) -> tuple[int, int]:
-    """Return how many entries a coupling has at most: of the largest pair, and of all pairs.
-
-    A pair of priors with m and n atoms is coupled by at most m + n - 1 entries along an order;
-    `couplings` holds up to ten couplings at a time, and each entry takes about 40 bytes and 8 more
-    a column. Nothing is allocated to find out.
-
-    >>> pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1, 2], [0.25, 0.5, 0.25]))
-    >>> plan_size([pair, pair])
-    (4, 8)
-    """
-    sizes = [len(pair.p.atoms) + len(pair.q.atoms) - 1 for pair in pairs]
-    return max(sizes), sum(sizes)
-
-
 def is_sorted(places: Array) -> bool:
     """Return whether ``places`` never decrease.
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn_puffer import transport
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.transport import couplings, monotone, plan_size, w_infinity
+from sklearn_puffer.transport import couplings, monotone, w_infinity
 
 counts = st.lists(st.integers(0, 50), min_size=1, max_size=8).filter(any)
 masses = st.lists(st.floats(1e-12, 1.0), min_size=1, max_size=8)
@@ -172,15 +172,6 @@ def test_pairs_beyond_the_limits_keep_a_north_west_coupling(monkeypatch):
     plans = couplings(pairs, noise)
     _assert_exact(plans[0])
     assert plans[0].masses.tolist() == monotone(pairs).masses.tolist()
-
-
-def test_plan_size_is_never_exceeded():
-    rng = np.random.default_rng(6)
-    pairs = [PriorPair(_random_rows(rng, 15), _random_rows(rng, 10)) for _ in range(6)]
-    largest, total = plan_size(pairs)
-    plans = monotone(pairs)
-    assert len(plans.masses) <= total
-    assert np.diff(plans.starts, append=len(plans.masses)).max() <= largest
 
 
 def test_a_coupling_of_one_atom_is_the_product():
