@@ -355,8 +355,11 @@ def _sort_keys(pairs: Sequence[PriorPair], noise: Noise) -> list[_Rank]:
     scales = noise.axis_scales(rows.shape[1])
     spread = np.ptp(rows, axis=0) / scales
     leading = [axis for axis in np.argsort(-spread, kind="stable")[:3] if axis != 0]
-    ranks: list[_Rank] = [lambda rows, axis=axis: rows[:, axis] for axis in leading]  # type: ignore[misc]
-    return [*ranks, lambda rows: (rows / scales).sum(axis=1)]
+    return [*map(_along, leading), lambda rows: (rows / scales).sum(axis=1)]
+
+
+def _along(axis: int) -> _Rank:
+    return lambda rows: rows[:, axis]
 
 
 def bottleneck(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Plans]) -> Plans:
