@@ -31,7 +31,7 @@ ONE_THREAD = (
     "POLARS_MAX_THREADS",
     "RAYON_NUM_THREADS",
 )
-PEERS = ("fairlearn", "opendp", "diffprivlib", "polars")
+PEERS = ("fairlearn", "opendp", "diffprivlib", "dp-accounting", "polars")
 PACKAGES = ("sklearn-puffer", "numpy", "scipy", "pandas", "scikit-learn", "narwhals", *PEERS)
 
 

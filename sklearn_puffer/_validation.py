@@ -26,6 +26,37 @@ def check_positive(value: Any, name: str, remedy: str = "") -> float:
     return number
 
 
+def check_delta(value: Any, name: str) -> float:
+    """Return ``value`` as a probability in [0, 1).
+
+    >>> check_delta(0, "delta")
+    0.0
+    """
+    if isinstance(value, _BOOLEANS) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number in [0, 1), got {value!r}.")
+    number = float(value)
+    if not 0.0 <= number < 1.0:
+        raise ValueError(
+            f"{name} must lie in [0, 1), got {value!r}; choose 0 for a pure promise, or a small "
+            "probability such as 1e-5."
+        )
+    return number
+
+
+def check_above(value: Any, least: float, name: str) -> float:
+    """Return ``value`` as a finite float above ``least``.
+
+    >>> check_above(2, 1.0, "alpha")
+    2.0
+    """
+    if isinstance(value, _BOOLEANS) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number above {least:g}, got {value!r}.")
+    number = float(value)
+    if not least < number < inf:
+        raise ValueError(f"{name} must be finite and above {least:g}, got {value!r}.")
+    return number
+
+
 def check_choice(value: Any, name: str, choices: Iterable[Any]) -> Any:
     """Return ``value`` if it is one of ``choices``.
 

@@ -24,16 +24,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
 from math import log, prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._boxes import boxes_computable
 from sklearn_puffer._convolution import UNIT, Grid, Wide
-from sklearn_puffer.noise import Laplace, Noise
-from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.priors import Discrete, PriorPair
+from sklearn_puffer._divergences import Panels
+from sklearn_puffer._gaussian_rows import rows_computable
+from sklearn_puffer._pair_losses import (
+    DiscreteBoxes,
+    DiscreteLine,
+    GaussianRows,
+    MixtureLine,
+    PairLoss,
+)
+from sklearn_puffer.noise import KINDS, Laplace, Noise
+from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -41,6 +53,8 @@ IntArray = NDArray[np.int64]
 MAX_CELLS = 2**17
 """Largest joint grid (two or more columns) on which the exact loss is computed."""
 
+_PURE = Pufferfish(1.0)
+_LAPLACE = Laplace(1.0)
 _LN2 = log(2.0)
 # Above this many numbers (cells times priors) pairs are treated one by one, not on a common grid.
 _MAX_TABLE = 2**24
@@ -73,7 +87,7 @@ class Loss:
     upper: float
 
 
-def privacy_loss(p: Discrete, q: Discrete, noise: Noise, notion: Pufferfish) -> Loss:
+def privacy_loss(p: Prior, q: Prior, noise: Noise, notion: Notion) -> Loss:
     r"""Return the exact privacy loss between two priors, the larger of both directions.
 
     .. math:: \sup_y \left| \log \frac{\sum_x p(x) K(y - x)}{\sum_x q(x) K(y - x)} \right|
@@ -121,11 +135,7 @@ def privacy_loss(p: Discrete, q: Discrete, noise: Noise, notion: Pufferfish) -> 
     >>> 0 <= loss.upper - loss.lower < 1e-13
     True
     """
-    if not isinstance(notion, Pufferfish):
-        raise TypeError(
-            f"notion must be Pufferfish for an exact loss, got {notion!r}; use Pufferfish(epsilon)."
-        )
-    lower, upper = LossTable([PriorPair(p, q)]).intervals(noise)
+    lower, upper = LossTable([PriorPair(p, q)], notion).intervals(noise)
     return Loss(float(lower.max()), float(upper.max()))
 
 
@@ -140,13 +150,32 @@ def grid_cells(priors: Sequence[Discrete]) -> int:
     return _layout(priors).cells
 
 
-def is_computable(priors: Sequence[Discrete]) -> bool:
-    """Return whether the exact loss is computed for these priors: one column, or a small grid.
+def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Notion = _PURE) -> bool:
+    """Return whether the loss is computed for these priors, this noise and this notion.
+
+    In one column it always is. In several: discrete priors on a small grid, for pure epsilon with
+    Laplace noise or in two columns, and Gaussian priors where a closed form exists.
 
     >>> is_computable([Discrete([[0, 0], [1, 5]], [0.5, 0.5])])
     True
     """
-    return _layout(priors).is_computable
+    if not all(isinstance(prior, Discrete) for prior in priors):
+        return _mixtures_computable(priors, noise, notion)
+    discrete = cast(Sequence[Discrete], priors)
+    layout = _layout(discrete)
+    if isinstance(noise, Laplace) and _is_pure(notion):
+        return layout.is_computable
+    return layout.is_line or boxes_computable(discrete, noise, notion)
+
+
+def _mixtures_computable(priors: Sequence[Prior], noise: Noise, notion: Notion) -> bool:
+    if not all(isinstance(prior, GaussianMixture) for prior in priors):
+        return False
+    mixtures = cast(Sequence[GaussianMixture], priors)
+    if all(prior.n_axes == 1 for prior in mixtures):
+        return True
+    pairs = combinations(mixtures, 2)
+    return all(rows_computable(p, q, noise, notion) for p, q in pairs)
 
 
 class LossTable:
@@ -156,11 +185,13 @@ class LossTable:
     ----------
     pairs : sequence of PriorPair
         A prior object that appears in several pairs is convolved with the noise once.
+    notion : Pufferfish or RenyiPufferfish, default=Pufferfish(1.0)
+        Losses are in its unit: nats, or a probability where it has an epsilon and a delta.
 
     Raises
     ------
     TypeError
-        If a prior is not `Discrete`.
+        If a prior, the noise or the notion is of another family.
     ValueError
         If two priors of a pair, or linked by pairs, describe different numbers of columns, or the
         joint grid of a pair has more than `MAX_CELLS` cells (said before anything is allocated).
@@ -172,35 +203,95 @@ class LossTable:
     [[1.5, 1.5]]
     """
 
-    def __init__(self, pairs: Sequence[PriorPair]) -> None:
+    def __init__(self, pairs: Sequence[PriorPair], notion: Notion = _PURE) -> None:
         pairs = [PriorPair(p, q) for p, q in pairs]
+        _check_notion(notion)
         _check_priors(pairs)
-        self._n_pairs = len(pairs)
-        self._groups = [group for members in _linked(pairs) for group in _groups(pairs, members)]
+        self._pairs, self._notion = pairs, notion
+        self._lines: dict[int, PairLoss] = {}
+        if _is_pure(notion) and self._are_discrete:
+            self._groups  # noqa: B018  too large a grid is refused before anything else
 
     def losses(self, noise: Noise) -> FloatArray:
-        """Return the best estimates, shape (n_pairs, 2): sup log h_p/h_q, then sup log h_q/h_p."""
+        """Return the best estimates, shape (n_pairs, 2): of the loss p to q, then of q to p."""
         _check_noise(noise)
-        return self._collected([group.losses(noise) for group in self._groups])
+        if self._on_grids(noise):
+            return self._collected([group.losses(noise) for group in self._groups])
+        lower, upper = self.intervals(noise)
+        one_sided = isinstance(self._notion, RenyiPufferfish) and self._notion.delta > 0.0
+        with np.errstate(invalid="ignore"):
+            middle = lower + 0.5 * (upper - lower)
+        return upper if one_sided else np.where(np.isfinite(upper), middle, upper)
 
     def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the same losses, each of shape (n_pairs, 2)."""
         _check_noise(noise)
-        ends = [group.intervals(noise) for group in self._groups]
-        return self._collected([low for low, _ in ends]), self._collected([up for _, up in ends])
+        if self._on_grids(noise):
+            ends = [group.intervals(noise) for group in self._groups]
+            return self._collected([low for low, _ in ends]), self._collected(
+                [up for _, up in ends]
+            )
+        found = np.empty((2, len(self._pairs), 2))
+        for k in range(len(self._pairs)):
+            found[:, k] = self._line(k).interval(noise, self._notion)
+        return found[0], found[1]
 
     def without_noise(self) -> FloatArray:
-        """Return the limits for no noise: max log p/q, infinite where only p has mass."""
-        return self._collected([group.without_noise() for group in self._groups])
+        """Return the limits for no noise at all, rounded up; infinite where only one has mass."""
+        if _is_pure(self._notion) and self._are_discrete:
+            return self._collected([group.without_noise() for group in self._groups])
+        limits = np.empty((len(self._pairs), 2))
+        for k in range(len(self._pairs)):
+            limits[k] = self._line(k).without_noise(self._notion)
+        return limits
+
+    def panels(self, noise: Noise) -> list[Panels]:
+        """Return panels that cover the line for each pair, from p to q; `swapped` for q to p."""
+        _check_noise(noise)
+        return [self._line(k).panels(noise, self._notion) for k in range(len(self._pairs))]
+
+    @cached_property
+    def _groups(self) -> list[_Group]:
+        pairs = self._pairs
+        return [group for members in _linked(pairs) for group in _groups(pairs, members)]
+
+    @cached_property
+    def _are_discrete(self) -> bool:
+        return all(isinstance(prior, Discrete) for pair in self._pairs for prior in pair)
+
+    def _on_grids(self, noise: Noise) -> bool:
+        return isinstance(noise, Laplace) and _is_pure(self._notion) and self._are_discrete
+
+    def _line(self, k: int) -> PairLoss:
+        if k not in self._lines:
+            self._lines[k] = _pair_loss(self._pairs[k])
+        return self._lines[k]
 
     def _collected(self, parts: list[FloatArray]) -> FloatArray:
         """Put the rows of all groups into the order of the pairs."""
         if len(parts) == 1:
             return parts[0]
-        rows = np.empty((self._n_pairs, 2))
+        rows = np.empty((len(self._pairs), 2))
         for group, part in zip(self._groups, parts, strict=True):
             rows[group.members] = part
         return rows
+
+
+def _is_pure(notion: Notion) -> bool:
+    return isinstance(notion, Pufferfish) and notion.delta == 0.0
+
+
+def _pair_loss(pair: PriorPair) -> PairLoss:
+    """Return what computes the loss of one pair."""
+    p, q = pair
+    if isinstance(p, GaussianMixture):
+        return MixtureLine(p, q) if p.n_axes == 1 else GaussianRows(p, q)
+    layout = _layout([p, q])
+    if not layout.is_line:
+        return DiscreteBoxes(p, q)
+    axis = max(range(len(layout.axes)), key=lambda k: len(layout.axes[k]))
+    _check_spans(layout)
+    return DiscreteLine(p, q, layout.axes[axis], _grid([p, q], layout), axis)
 
 
 class _Group:
@@ -351,9 +442,14 @@ class _Layout(NamedTuple):
         return prod(len(atoms) for atoms in self.axes)
 
     @property
+    def is_line(self) -> bool:
+        """Whether all but one column are constant."""
+        return sum(len(atoms) > 1 for atoms in self.axes) <= 1
+
+    @property
     def is_computable(self) -> bool:
         """Whether it is a line, which no product can make large, or a grid within the limit."""
-        return sum(len(atoms) > 1 for atoms in self.axes) <= 1 or self.cells <= MAX_CELLS
+        return self.is_line or self.cells <= MAX_CELLS
 
 
 def _layout(priors: Sequence[Discrete]) -> _Layout:
@@ -424,11 +520,16 @@ def _scaled(counts: NDArray[Any], total: int) -> tuple[FloatArray, IntArray]:
 def _check_priors(pairs: Sequence[PriorPair]) -> None:
     for p, q in pairs:
         for prior in (p, q):
-            if not isinstance(prior, Discrete):
+            if not isinstance(prior, Discrete | GaussianMixture):
                 raise TypeError(
                     f"an exact loss needs Discrete priors, got {prior!r}; "
                     "discretise the column (n_bins) or use another strategy."
                 )
+        if type(p) is not type(q):
+            raise TypeError(
+                f"the priors of a pair must be of one kind, got {p!r} and {q!r}; "
+                "discretise the column (n_bins), or fit Gaussian mixtures to both."
+            )
         if p.n_axes != q.n_axes:
             raise ValueError(
                 f"the priors of a pair must describe the same columns, got {p!r} and {q!r}."
@@ -436,5 +537,14 @@ def _check_priors(pairs: Sequence[PriorPair]) -> None:
 
 
 def _check_noise(noise: Noise) -> None:
-    if not isinstance(noise, Laplace):
-        raise TypeError(f"noise must be Laplace for an exact loss, got {noise!r}.")
+    if not isinstance(noise, KINDS):
+        names = ", ".join(kind.__name__ for kind in KINDS)
+        raise TypeError(f"noise must be {names} for an exact loss, got {noise!r}.")
+
+
+def _check_notion(notion: Notion) -> None:
+    if not isinstance(notion, Pufferfish | RenyiPufferfish):
+        raise TypeError(
+            "notion must be Pufferfish or RenyiPufferfish for an exact loss, "
+            f"got {notion!r}; use Pufferfish(epsilon)."
+        )

@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 from sklearn_puffer._validation import plain
 from sklearn_puffer.frame import Name, records_frame
+from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 
 Source = Literal["recomputed", "theorem"]
 
-SCHEMA = "sklearn_puffer.certificate/1"
+SCHEMA = "sklearn_puffer.certificate/2"
 _SHOWN_PAIRS = 5
 
 
@@ -24,14 +25,16 @@ class UncertifiedError(ValueError):
 
 @dataclass(frozen=True)
 class PairLoss:
-    """The privacy loss of one secret against another, in nats, in this direction.
+    """The privacy loss of one secret against another, in this direction.
+
+    In nats for pure and Renyi privacy; under a delta it is the delta that goes with epsilon.
 
     Attributes
     ----------
     sensitive : str or int
         The sensitive column.
     secret, against
-        The two secrets: the loss is the supremum of log p(y | secret) / p(y | against).
+        The two secrets: the loss is that of p(y | secret) against p(y | against).
     adversary : int
         0 for the fitted prior, k for the k-th further prior.
     bound : float
@@ -82,6 +85,36 @@ class ColumnNoise:
 
 
 @dataclass(frozen=True)
+class SetLoss:
+    """What is lost to adversaries whose prior lies around the fitted one.
+
+    Attributes
+    ----------
+    level : float
+        Confidence with which the set holds the true laws.
+    loss : float
+        Of the worst pair under the worst prior of the set, in the unit of the budget; a proven
+        bound unless ``estimate``.
+    exact : bool
+        Whether some prior of the set loses as much; otherwise ``loss`` is only a bound.
+    estimate : bool
+        Whether the set is one of draws (Gaussian and mixture priors), about which nothing is
+        proven.
+    share : float
+        The part of theta that the fitted prior alone needs; the rest is for sampling error.
+    decided : tuple
+        Secrets with so few rows that the set decides everything about them.
+    """
+
+    level: float
+    loss: float
+    exact: bool
+    estimate: bool
+    share: float
+    decided: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class Certificate:
     """What a fitted noiser promises, and the evidence.
 
@@ -90,7 +123,8 @@ class Certificate:
     epsilon : float
         Budget in nats.
     loss : float
-        Proven upper end of the loss of the worst pair; infinite where nothing is proven.
+        Proven upper end of the loss of the worst pair, in nats; under a delta (and no alpha) it is
+        the proven delta. Infinite where nothing is proven.
     pairs : tuple of PairLoss
         Both directions of every secret pair.
     columns : tuple of ColumnNoise
@@ -100,12 +134,20 @@ class Certificate:
         How the scale was chosen.
     n_rows : int
         Rows the prior was learnt from.
+    delta : float
+        Probability left out of the promise.
+    alpha : float or None
+        Renyi order, where the promise is about that divergence.
+    over_set : SetLoss or None
+        The loss over a set of priors around the fitted ones, where it is computable.
+    remedy : str or None
+        Where the certificate does not hold: the sound strategy and the scale it needs.
 
     Notes
     -----
     *Formal guarantees.* Where ``holds`` is True, then under ``assumptions`` nobody who sees a
     released row can move their odds between the two secrets of any listed pair by more than a
-    factor e^epsilon.
+    factor e^epsilon (except with probability delta; in the mean of order alpha).
 
     Examples
     --------
@@ -125,11 +167,22 @@ class Certificate:
     noise: str
     dependence: str
     n_rows: int
+    delta: float = 0.0
+    alpha: float | None = None
+    over_set: SetLoss | None = None
+    remedy: str | None = None
+
+    @property
+    def notion(self) -> Notion:
+        """The notion of privacy that is promised."""
+        if self.alpha is None:
+            return Pufferfish(self.epsilon, self.delta)
+        return RenyiPufferfish(self.epsilon, self.alpha, self.delta)
 
     @property
     def holds(self) -> bool:
         """Whether the proven loss is within the budget."""
-        return self.loss <= self.epsilon
+        return self.loss <= self.notion.budget
 
     @property
     def table(self) -> Any:
@@ -140,16 +193,16 @@ class Certificate:
     def promise(self) -> str:
         """Return the promise in one sentence."""
         sensitive = sorted({str(pair.sensitive) for pair in self.pairs})
-        odds = f"a factor of e^{self.epsilon:g} = {_odds(self.epsilon)}"
         if not self.holds:
             return (
                 f"NOTHING IS PROMISED: the proven loss {_number(self.loss)} is above the budget "
-                f"epsilon = {self.epsilon:g}."
+                f"{self._budget()}."
             )
-        return (
-            "Whoever sees a released row, and knows the prior, can shift their odds between two "
-            f"secrets of {' or of '.join(sensitive)} by at most {odds}."
-        )
+        told = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
+        return f"Whoever sees a released row, and knows the prior, can {told}."
+
+    def _budget(self) -> str:
+        return self.notion.budget_name()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
@@ -158,11 +211,15 @@ class Certificate:
             "promise": self.promise(),
             "holds": self.holds,
             "epsilon": self.epsilon,
+            "delta": self.delta,
+            "alpha": self.alpha,
             "loss": _jsonable(self.loss),
             "strategy": self.strategy,
             "noise": self.noise,
             "dependence": self.dependence,
             "n_rows": self.n_rows,
+            "over_set": None if self.over_set is None else _plain_record(asdict(self.over_set)),
+            "remedy": self.remedy,
             "columns": [_plain_record(asdict(column)) for column in self.columns],
             "pairs": [_plain_record(asdict(pair)) for pair in self.pairs],
             "assumptions": list(self.assumptions),
@@ -175,16 +232,16 @@ class Certificate:
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
         lines = [
-            f"Certificate ({verdict}): epsilon = {self.epsilon:g}, "
-            f"proven loss {_number(self.loss)}",
+            f"Certificate ({verdict}): {self._budget()}, proven loss {_number(self.loss)}",
             self.promise(),
+            *([self.remedy] if self.remedy else []),
             f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}, "
             f"{self.n_rows} rows.",
             "",
             "Noise by column (theta, in the column's units, and in its standard deviations):",
             *(f"  {line}" for line in _aligned(_column_cells(self.columns))),
             "",
-            f"Worst pairs of secrets (of {len(self.pairs)}; loss in nats, lower and upper end):",
+            f"Worst pairs of secrets (of {len(self.pairs)}; lower and upper end of the loss):",
             *(f"  {line}" for line in _aligned(_pair_cells(self._worst()))),
             "",
             "Assumptions:",
@@ -196,7 +253,7 @@ class Certificate:
         sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.assumptions)
         verdict = "holds" if self.holds else "does not hold"
         return (
-            f"<h4>Certificate ({verdict}): epsilon = {self.epsilon:g}, "
+            f"<h4>Certificate ({verdict}): {escape(self._budget())}, "
             f"proven loss {_number(self.loss)}</h4><p>{escape(self.promise())}</p>"
             f"{columns_html(self.columns)}{_html_table(_pair_cells(self._worst()))}"
             f"<ul>{sentences}</ul>"
@@ -253,10 +310,6 @@ def _number(value: float) -> str:
     return "infinite" if math.isinf(value) else f"{value:.6g}"
 
 
-def _odds(epsilon: float) -> str:
-    return f"{math.exp(epsilon):.4g}" if epsilon < 700 else "a number beyond all bounds"
-
-
 def _plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _jsonable(value) for key, value in record.items()}
 
@@ -265,4 +318,6 @@ def _jsonable(value: Any) -> Any:
     value = plain(value)
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "infinity"
+    if isinstance(value, tuple):
+        return [_jsonable(each) for each in value]
     return value if isinstance(value, bool | int | float | str | None) else str(value)

@@ -52,6 +52,8 @@ class Column:
         Standard deviation of a binned column before it was binned.
     known : ndarray of bool of shape (n,)
         Which atoms may be released: seen in `fit`, or declared by the caller.
+    free : bool
+        Whether any number may be released, seen in `fit` or not: its priors are continuous.
     """
 
     name: Name
@@ -62,6 +64,7 @@ class Column:
     edges: FloatArray | None = None
     missing_code: int | None = None
     spread: float | None = None
+    free: bool = False
 
     @property
     def whole(self) -> bool:
@@ -119,6 +122,29 @@ class Column:
         if self.edges is not None:
             return _BinReader(self, values)
         return _NumberReader(self, values, unknown)
+
+    def with_any_number(self) -> Column:
+        """Return the column with continuous priors, under which any number may be released.
+
+        Raises
+        ------
+        TypeError
+            If its values are no numbers.
+        ValueError
+            If the column is binned.
+        """
+        if self.kind not in ("float", "integer"):
+            raise TypeError(
+                f"column {self.name!r} is {self.kind}, by its type or by categories=, and Gaussian "
+                'and mixture priors are laws of numbers; make it a number, use prior="empirical", '
+                "or leave it out of public=."
+            )
+        if self.edges is not None:
+            raise ValueError(
+                f"n_bins bins column {self.name!r}, and Gaussian and mixture priors need its "
+                'numbers; drop n_bins, or use prior="empirical".'
+            )
+        return replace(self, free=True)
 
 
 class Reader(ABC):

@@ -13,7 +13,7 @@ from sklearn_puffer import sentences as say
 from sklearn_puffer._validation import listed, plain
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.calibration import exact
-from sklearn_puffer.certificate import Certificate, ColumnNoise, PairLoss, Source
+from sklearn_puffer.certificate import Certificate, ColumnNoise, PairLoss, SetLoss, Source
 from sklearn_puffer.columns import (
     Column,
     Reader,
@@ -23,18 +23,22 @@ from sklearn_puffer.columns import (
     without_unused,
 )
 from sklearn_puffer.counting import Coded, tally
+from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.frame import Name, Table, Values
 from sklearn_puffer.learning import (
     Adversary,
     Group,
     SecretPair,
     empirical_adversary,
+    fitted_adversary,
     given_adversary,
+    given_priors,
     make_groups,
 )
-from sklearn_puffer.planning import Plan, make_plan
-from sklearn_puffer.priors import Discrete
+from sklearn_puffer.planning import Plan, Problem, make_plan
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
 from sklearn_puffer.release import ColumnRelease, Patterns
+from sklearn_puffer.robustness import priors_around
 from sklearn_puffer.selection import (
     Pair,
     Secret,
@@ -45,6 +49,7 @@ from sklearn_puffer.selection import (
     secret_pairs_of,
 )
 from sklearn_puffer.settings import Settings
+from sklearn_puffer.weighting import weighted
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
@@ -52,6 +57,7 @@ FloatArray = NDArray[np.float64]
 MOST_JOINT_POINTS = 1 << 23
 """Largest number of joint rows, over all secret pairs, that a coupling is built for."""
 
+_MODELS: dict[Any, str] = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
 _MOST_ROWS = 2.0**53  # up to here floats count exactly
 
 
@@ -63,6 +69,7 @@ class Learnt:
     """
 
     settings: Settings
+    strategy_name: str
     sensitive: list[Name]
     hidden: list[Name]
     passed: list[Name]
@@ -76,9 +83,11 @@ class Learnt:
     propagated: list[Name]
     n_rows: int
     fewest_rows: int
+    over_set: SetLoss | None
+    remedy: str | None
     remarks: list[str]
 
-    def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Discrete]]]:
+    def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
         """Return the fitted adversary's laws under the names of the columns."""
         return {
             sensitive: {
@@ -119,24 +128,32 @@ class Learnt:
 
     def certificate(self) -> Certificate:
         """Return the certificate, with both directions of every pair."""
-        dependence = self.settings.dependence
+        dependence, notion = self.settings.dependence, self.settings.notion
         return Certificate(
-            epsilon=self.settings.notion.epsilon,
+            epsilon=notion.epsilon,
             loss=float(self.plan.upper.max()),
             pairs=tuple(row for k in range(len(self.asked)) for row in self._both_ways(k)),
             columns=self._column_noise(),
             assumptions=say.assumptions_of(self._facts()),
-            strategy=self.settings.strategy_name,
+            strategy=self.strategy_name,
             noise=self.settings.noise_name,
             dependence=dependence if isinstance(dependence, str) else "groups",
             n_rows=self.n_rows,
+            delta=notion.delta,
+            alpha=getattr(notion, "alpha", None),
+            over_set=self.over_set,
+            remedy=self.remedy,
         )
 
     def warnings(self) -> list[str]:
         """Return what the user should be warned of."""
         facts = self._facts()
-        unchanged = [say.unchanged_sentence(facts)] if facts.unchanged else []
-        return [*self.remarks, *self._wide_remarks(), *unchanged]
+        said = [*self.remarks, *self._wide_remarks()]
+        if facts.unchanged:
+            said.append(say.unchanged_sentence(facts))
+        if self.settings.confidence is not None and self.over_set and self.over_set.decided:
+            said.append(say.decided_sentence(self.over_set.decided, self.over_set.level))
+        return said
 
     def _both_ways(self, k: int) -> list[PairLoss]:
         pair, plan = self.asked[k], self.plan
@@ -183,9 +200,13 @@ class Learnt:
             propagated=self.propagated,
             n_rows=self.n_rows,
             fewest_rows=self.fewest_rows,
-            given_prior=not isinstance(self.settings.prior, str),
+            given_prior=self.settings.prior is not None,
+            model=_MODELS.get(type(self.settings.fit)),
             n_adversaries=len(self.adversaries),
             theorem=not self.plan.recomputed.all(),
+            noise=self.settings.noise_name,
+            notion=self.settings.notion,
+            over_set=self.over_set,
             seed=self.settings.seed,
         )
 
@@ -235,12 +256,19 @@ def learn(
     pairs = secret_pairs_of(settings.secret_pairs, secrets)
     columns, readers = _learn_columns(settings, rows, public)
     _check_size(columns, groups, secrets, pairs, rows.n_rows)
-    adversaries, spreads = _adversaries(settings, rows, secrets, columns, readers, groups)
+    counted, adversaries, spreads = _adversaries(settings, rows, secrets, columns, readers, groups)
     asked, parts = make_groups(adversaries, pairs, groups)
-    plan = _plan(settings, columns, spreads, parts, len(asked))
+    around = priors_around(settings, counted, pairs, columns, groups)
+    problem = _problem(settings, columns, spreads, parts, len(asked))
+    problem = weighted(around.within(problem), settings.weights, spreads)
+    plan = make_plan(problem)
     used = {*sensitive, *public}
     return Learnt(
         settings=settings,
+        # where a confidence set was asked for and cannot be looked through
+        strategy_name="sensitivity"
+        if problem.strategy is not settings.strategy
+        else settings.strategy_name,
         sensitive=[secret.name for secret in secrets],
         hidden=sensitive,
         passed=[n for n in table.names if n not in used and settings.remainder == "passthrough"],
@@ -254,7 +282,9 @@ def learn(
         propagated=public if settings.missing == "propagate" else [],
         n_rows=rows.total,
         fewest_rows=min(int(rows.tally(secret.coded).min()) for secret in secrets),
-        remarks=_remarks(settings, columns, secrets, rows),
+        over_set=around.loss(problem, plan),
+        remedy=_remedy(problem, plan),
+        remarks=[*_remarks(settings, columns, secrets, rows), *around.remarks],
     )
 
 
@@ -317,6 +347,8 @@ def _learn_columns(
                 f"n_bins names column {name!r}, which is not numeric ({column.kind}); "
                 "remove it from n_bins."
             )
+        continuous = _is_continuous(settings)
+        column = column.with_any_number() if continuous else column
         column = _with_given_atoms(column, settings, position)
         if settings.public is None and _looks_like_identifier(column, values, rows.total):
             raise ValueError(say.identifier_sentence(name, len(column.atoms), rows.total))
@@ -351,14 +383,22 @@ def _with_given_atoms(column: Column, settings: Settings, position: int) -> Colu
 
 def _given_atoms(column: Column, prior: Any, position: int) -> FloatArray:
     """Return what is released, before the noise, for the values that a given prior knows."""
-    axes = [p.rows[:, position] for p in _given_priors(prior) if position < p.n_axes]
+    discrete = [p for p in given_priors(prior) if isinstance(p, Discrete)]
+    axes = [p.rows[:, position] for p in discrete if position < p.n_axes]
     return column.placed(np.concatenate(axes)) if axes else np.empty(0)
 
 
-def _given_priors(prior: Any) -> list[Discrete]:
-    values = list(prior.values()) if isinstance(prior, Mapping) else []
-    nested = [v for value in values if isinstance(value, Mapping) for v in value.values()]
-    return [p for p in [*values, *nested] if isinstance(p, Discrete)]
+def _is_continuous(settings: Settings) -> bool:
+    """Return whether the priors are laws of all numbers; they must not be of both kinds."""
+    learnt = [settings.fit is not None] if settings.prior is None else []
+    given = [p for prior in (settings.prior, *settings.adversaries) for p in given_priors(prior)]
+    kinds = {*learnt, *(isinstance(p, GaussianMixture) for p in given)}
+    if len(kinds) > 1:
+        raise ValueError(
+            "prior and adversaries must be of one family, got Discrete and GaussianMixture priors; "
+            "give a mixture for each, or discrete laws for each."
+        )
+    return kinds == {True}
 
 
 def _adversaries(
@@ -368,23 +408,26 @@ def _adversaries(
     columns: Sequence[Column],
     readers: Sequence[Reader],
     groups: Sequence[Sequence[int]],
-) -> tuple[list[Adversary], FloatArray]:
-    """Return the fitted or given adversary, the further ones, and the spread of each column."""
-    empirical = isinstance(settings.prior, str)
+) -> tuple[Adversary, list[Adversary], FloatArray]:
+    """Return the counted laws, the fitted or given adversary and all further ones, and spreads."""
     given = {f"adversaries[{k}]": prior for k, prior in enumerate(settings.adversaries)}
-    given = given if empirical else {"prior": settings.prior, **given}
+    given = given if settings.prior is None else {"prior": settings.prior, **given}
     adversaries: list[Adversary] = []
     for name, prior in given.items():
         _check_complete(readers, groups, name)
         adversaries.append(given_adversary(prior, name, secrets, groups, columns))
     # the spread of a column is that of its rows, whatever the prior
-    counted_groups = groups if empirical else [[k] for k in range(len(columns))]
+    counted_groups = groups if settings.prior is None else [[k] for k in range(len(columns))]
     counted = empirical_adversary(
         secrets, columns, readers, counted_groups, rows.n_rows, rows.weights
     )
     laws = counted[secrets[0].name]
     spreads = np.array([_spread(column, k, laws) for k, column in enumerate(columns)])
-    return [counted, *adversaries] if empirical else adversaries, spreads
+    if settings.prior is None:
+        fit = settings.fit
+        own = counted if fit is None else fitted_adversary(counted, fit, spreads, columns)
+        adversaries = [own, *adversaries]
+    return counted, adversaries, spreads
 
 
 def _check_complete(
@@ -414,29 +457,46 @@ def _spread(column: Column, position: int, laws_of: Mapping[Any, Any]) -> float:
     return standard_deviation(atoms, np.concatenate([law.counts for law in laws]))
 
 
-def _plan(
+def _problem(
     settings: Settings,
     columns: Sequence[Column],
     spreads: FloatArray,
     parts: Sequence[Group],
     n_pairs: int,
-) -> Plan:
+) -> Problem:
     ranges = np.array([column.atoms[-1] - column.atoms[0] for column in columns])
     # a column that never varies under the fitted prior may vary under a further one
     weights = np.where(spreads > 0.0, spreads, np.where(ranges > 0.0, ranges, 1.0))
     whole = np.array([column.whole and settings.output == "native" for column in columns])
-    return make_plan(
-        parts,
-        n_pairs,
-        weights,
-        whole,
-        [column.name for column in columns],
+    return Problem(
+        groups=parts,
+        n_pairs=n_pairs,
+        weights=weights,
+        whole=whole,
+        names=[column.name for column in columns],
         notion=settings.notion,
         strategy=settings.strategy,
         noise=settings.noise,
-        reach=np.array([np.abs(column.atoms).max() for column in columns]),
+        reach=np.array([0.0 if c.free else np.abs(c.atoms).max() for c in columns]),
         n_jobs=settings.n_jobs,
     )
+
+
+def _remedy(problem: Problem, plan: Plan) -> str | None:
+    """Return which sound strategy would do, and its scales, where the plan breaks its promise."""
+    if plan.upper.max() <= problem.notion.budget:
+        return None
+    try:
+        sound = make_plan(replace(problem, strategy=exact))
+    except ValueError as error:
+        return f'strategy="exact" does not help here: {error}'
+    if sound.upper.max() > problem.notion.budget:
+        return None
+    scales = {
+        plain(name): float(f"{theta:.6g}")
+        for name, theta in zip(problem.names, sound.theta, strict=True)
+    }
+    return f'strategy="exact" keeps the promise, with theta = {scales}.'
 
 
 def _check_size(
@@ -486,7 +546,8 @@ def _remarks(
     fine = [
         say.too_fine_sentence(column.name, len(column.atoms), rows.total)
         for column in columns
-        if isinstance(settings.prior, str)
+        if settings.prior is None
+        and not column.free
         and column.kind in ("float", "integer")
         and column.edges is None
         and hardly_repeats(len(column.atoms), rows.total)

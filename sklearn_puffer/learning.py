@@ -13,12 +13,12 @@ from sklearn_puffer._validation import listed, plain
 from sklearn_puffer.columns import Column, Reader
 from sklearn_puffer.counting import Cells, Coded, count
 from sklearn_puffer.frame import Name
-from sklearn_puffer.priors import Discrete, PriorPair
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
 from sklearn_puffer.selection import Pair, Secret
 
 Array = NDArray[Any]
 Members = tuple[int, ...]
-Laws = dict[Members, Discrete]  # columns that are present -> their joint law
+Laws = dict[Members, Any]  # columns that are present -> their joint law, a Prior
 _MOST_PROPAGATED = 16
 
 Adversary = dict[Name, dict[Any, Laws]]  # sensitive column -> secret -> laws
@@ -42,11 +42,16 @@ class Part:
     pairs: list[PriorPair]
     owners: Array
 
-    def priors(self) -> list[Discrete]:
+    @property
+    def is_free(self) -> bool:
+        """Whether any number may occur: the priors are continuous."""
+        return any(isinstance(pair.p, GaussianMixture) for pair in self.pairs)
+
+    def priors(self) -> list[Prior]:
         """Return the distinct priors."""
         return list({id(prior): prior for pair in self.pairs for prior in pair}.values())
 
-    def mapped(self, change: Callable[[Discrete], Discrete], members: Members) -> Part:
+    def mapped(self, change: Callable[[Any], Prior], members: Members) -> Part:
         """Return the part with every prior changed once, however many pairs share it."""
         new = {id(prior): change(prior) for prior in self.priors()}
         pairs = [PriorPair(new[id(p)], new[id(q)]) for p, q in self.pairs]
@@ -95,6 +100,38 @@ def empirical_adversary(
     return adversary
 
 
+def fitted_adversary(
+    counted: Adversary, fit: Any, spreads: Array, columns: Sequence[Column]
+) -> Adversary:
+    """Return the continuous laws that ``fit`` learns from the counted ones.
+
+    They are learnt from counts of sorted rows, so that nothing is learnt from the order of rows.
+    """
+    fitted: Adversary = {}
+    for name, of_secrets in counted.items():
+        fitted[name] = {label: {} for label in of_secrets}
+        for members in sorted({m for laws in of_secrets.values() for m in laws}):
+            laws = {label: of[members] for label, of in of_secrets.items() if members in of}
+            names = [columns[k].name for k in members]
+            for label, prior in _fitted(fit, laws, spreads[list(members)], names).items():
+                fitted[name][label][members] = prior
+    return fitted
+
+
+def _fitted(
+    fit: Any, laws: Mapping[Any, Any], spread: Array, names: Sequence[Name]
+) -> dict[Any, Prior]:
+    """Return what ``fit`` makes of the rows of each secret."""
+    samples = {
+        label: (law.rows[law.counts > 0], law.counts[law.counts > 0]) for label, law in laws.items()
+    }
+    try:
+        found: dict[Any, Prior] = fit.fit_all(samples, spread)
+    except ValueError as error:
+        raise ValueError(f"columns {listed(names)}: {error}") from None
+    return found
+
+
 def given_adversary(
     given: Any,
     argument: str,
@@ -131,6 +168,13 @@ def given_adversary(
             for label in secret.labels
         }
     return adversary
+
+
+def given_priors(given: Any) -> list[Prior]:
+    """Return all prior objects of a mapping, or of a mapping of mappings."""
+    values = list(given.values()) if isinstance(given, Mapping) else []
+    nested = [v for value in values if isinstance(value, Mapping) for v in value.values()]
+    return [p for p in [*values, *nested] if isinstance(p, Discrete | GaussianMixture)]
 
 
 def make_groups(
@@ -216,33 +260,35 @@ class _Patterns:
 
 def _prior_of(
     own: Mapping[Any, Any], label: Any, argument: str, secret: Secret, n_public: int
-) -> Discrete:
+) -> Prior:
     if label not in own:
         raise ValueError(
             f"{argument} has no prior for {plain(label)!r} of column {secret.name!r}; "
             f"give one for each of {listed(secret.labels)}."
         )
     prior = own[label]
-    if not isinstance(prior, Discrete):
+    if not isinstance(prior, Discrete | GaussianMixture):
         raise TypeError(
-            f"{argument} must hold prior objects such as priors.Discrete, got {prior!r} "
+            f"{argument} must hold priors.Discrete or priors.GaussianMixture, got {prior!r} "
             f"for {plain(label)!r}."
         )
     if prior.n_axes != n_public:
         raise ValueError(
             f"{argument} holds a prior over {prior.n_axes} column(s) for {plain(label)!r}, and "
-            f"{n_public} are public; give atoms of shape (n, {n_public})."
+            f"{n_public} are public; give atoms, or means, of shape (n, {n_public})."
         )
     return prior
 
 
-def _placed(prior: Discrete, columns: Sequence[Column]) -> Discrete:
+def _placed(prior: Prior, columns: Sequence[Column]) -> Prior:
+    if isinstance(prior, GaussianMixture):
+        return prior
     axes = zip(columns, prior.rows.T, strict=True)
     rows = np.stack([column.placed(axis) for column, axis in axes], axis=1)
     return prior if np.array_equal(rows, prior.rows) else prior.moved(rows)
 
 
-def _marginal_laws(prior: Discrete, groups: Sequence[Sequence[int]]) -> Laws:
+def _marginal_laws(prior: Prior, groups: Sequence[Sequence[int]]) -> Laws:
     return {
         tuple(group): prior if len(group) == prior.n_axes else prior.marginal(group)
         for group in groups

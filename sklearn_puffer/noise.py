@@ -1,16 +1,61 @@
-"""Noise families: the density of the noise and what a shift of it reveals."""
+"""Noise families: the density of the noise, and what a shift of it reveals.
+
+A family holds its scale; the formulas of `_shifts` work on one column of scale 1.
+Columns carry independent noise, so their max-divergences and Renyi divergences add up.
+
+Every family is symmetric, and its log ratio L(y) = log K(y) / K(y - u) is positive left of u/2 and
+odd about it. So the two halves of a Renyi divergence join into one integral without cancellation,
+
+    e^((alpha - 1) D_alpha) - 1 = int_(y < u/2) K (e^((alpha - 1) L) - 1) (1 - e^(-alpha L)) dy,
+
+and a hockey stick is int_(L > epsilon) K (1 - e^(epsilon - L)) dy: integrands that are nowhere
+negative, so that small divergences keep their relative accuracy. (Mirror the right half: it is the
+left half of K e^(-L) with -L for L. The mass of both laws is 1, which gives the -1.)
+
+Rounding
+--------
+``ROUNDING`` = r is the relative error of this module. A divergence of a shift z is returned within
+a factor 1 +- r of the exact divergence of a shift within a factor 1 +- r of z, a mass within 1 +- r
+of that of a panel whose ends are off by as much; numbers below 1e-300 are only that small. As
+divergences grow with the shift, the divergence of z (1 + r) times 1 + r is an upper bound. Two
+exceptions, both upwards: a Renyi divergence of a Cauchy kind that is a quadrature comes with
+``QUADRATURE_MARGIN`` added (a lower bound takes it off again), and shifts of Cauchy kinds beyond
+1e100 scales, or within 1e-100, may count as their max-divergence allows.
+
+All this is the rounding of closed forms and of Gauss-Legendre rules on analytic integrands, cut
+into panels where these hardly bend. It is measured, not proven: against 50 digits and against rules
+of 40 nodes, for shifts of 1e-12 to 1e12 scales, epsilon to 1e3, alpha to 1e5 and k of 1.01 to 1e4
+the largest error seen is 1.4e-13 (Gaussian masses of 1e-250: 3e-13).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from math import inf, log, pi, sqrt
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_puffer._validation import check_positive
+from sklearn_puffer._shifts import QUADRATURE_MARGIN as QUADRATURE_MARGIN
+from sklearn_puffer._shifts import (
+    cauchy_mass,
+    cauchy_renyi,
+    cauchy_rows_hockey_stick,
+    density_at_zero,
+    gaussian_hockey_stick,
+    gaussian_mass,
+    laplace_renyi,
+    log1p_square,
+    norm,
+    student_mass,
+)
+from sklearn_puffer._validation import check_above, check_positive
 
 FloatArray = NDArray[np.float64]
+
+ROUNDING = 1e-12
 
 _SEQUENCES = (tuple, list, np.ndarray)
 
@@ -37,9 +82,195 @@ class Noise(Protocol):
     def max_divergence(self, shift: ArrayLike) -> FloatArray:
         """Return the max-divergence between the noise and the noise moved by ``shift`` (..., d)."""
 
+    def renyi_divergence(self, shift: ArrayLike, alpha: float) -> FloatArray:
+        """Return the Renyi divergence of order ``alpha`` of a ``shift`` (..., d), in nats."""
+
+    def hockey_stick(self, shift: ArrayLike, epsilon: float) -> FloatArray:
+        """Return the smallest delta that goes with ``epsilon`` for a ``shift`` (..., d)."""
+
+    def mass(self, low: ArrayLike, high: ArrayLike) -> FloatArray:
+        """Return P(low <= N <= high) of one column."""
+
+    def score(self, z: ArrayLike) -> FloatArray:
+        """Return the slope of the log density of one column at ``z``."""
+
+    def steepest(self, near: ArrayLike, far: ArrayLike) -> FloatArray:
+        """Return max |score| over near <= |z| <= far."""
+
+    def curvature(self, near: ArrayLike, far: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return min and max of the second derivative of log K over near <= |z| <= far."""
+
 
 @dataclass(frozen=True)
-class Laplace:
+class ProductNoise(ABC):
+    """Independent noise on each axis: what every family shares.
+
+    Parameters
+    ----------
+    scale : float or tuple of float
+        In the units of the column; one for all axes or one an axis.
+    """
+
+    scale: float | tuple[float, ...] = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _check_scale(self.scale))
+
+    def scaled(self, factor: float) -> Self:
+        """Return the same family with every scale multiplied by ``factor``."""
+        if isinstance(self.scale, tuple):
+            return self.with_scale(tuple(theta * factor for theta in self.scale))
+        return self.with_scale(self.scale * factor)
+
+    def with_scale(self, scale: float | tuple[float, ...]) -> Self:
+        """Return the same family with another scale."""
+        return replace(self, scale=scale)
+
+    def axis_scales(self, n_axes: int) -> FloatArray:
+        """Return the scales, shape (n_axes,)."""
+        return _axis_scales(self.scale, n_axes)
+
+    def log_density(self, z: ArrayLike) -> FloatArray:
+        """Return log K at rows ``z`` of shape (..., d)."""
+        rows = np.asarray(z, dtype=float)
+        theta = self.axis_scales(rows.shape[-1])
+        with np.errstate(over="ignore"):
+            logs = self._log_density(rows / theta) - np.log(theta)
+        log_density: FloatArray = logs.sum(axis=-1)
+        return log_density
+
+    def max_divergence(self, shift: ArrayLike) -> FloatArray:
+        """Return the max-divergence of shifts of shape (..., d), in nats: a sum over columns."""
+        loss: FloatArray = self._max_divergence(self._units(shift)).sum(axis=-1)
+        return loss
+
+    def renyi_divergence(self, shift: ArrayLike, alpha: float) -> FloatArray:
+        r"""Return the Renyi divergence of shifts, in nats: a sum over columns.
+
+        .. math:: D_\alpha = \frac{1}{\alpha - 1} \log \int K(y)^\alpha K(y - z)^{1 - \alpha} dy
+
+        Parameters
+        ----------
+        shift : array-like of shape (..., d)
+        alpha : float
+            Order, above 1 and finite.
+
+        Returns
+        -------
+        ndarray of shape (...)
+        """
+        order = check_above(alpha, 1.0, "alpha")
+        with np.errstate(over="ignore"):  # infinity is the right limit
+            loss: FloatArray = self._renyi(self._units(shift), order).sum(axis=-1)
+        return loss
+
+    def hockey_stick(self, shift: ArrayLike, epsilon: float) -> FloatArray:
+        r"""Return the smallest delta that goes with ``epsilon``, or a bound in several columns.
+
+        .. math:: \delta = \int (K(y) - e^\varepsilon K(y - z))_+ \, dy
+
+        Parameters
+        ----------
+        shift : array-like of shape (..., d)
+        epsilon : float
+            In nats, not negative.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            Exact in one column, and in several for the Gaussian; the other families say in their
+            notes which upper bound they give there.
+        """
+        if not epsilon >= 0.0:
+            raise ValueError(f"epsilon must not be negative, got {epsilon!r}; 0 is the least.")
+        with np.errstate(over="ignore"):
+            return self._hockey_stick(self._units(shift), float(epsilon))
+
+    def mass(self, low: ArrayLike, high: ArrayLike) -> FloatArray:
+        """Return P(low <= N <= high) of one column, with a small relative error also in the tails.
+
+        Parameters
+        ----------
+        low, high : array-like
+            Ends of panels, in the units of the column; they may be infinite. A panel whose ends
+            are the wrong way round is empty.
+        """
+        start, stop = np.broadcast_arrays(*(np.asarray(end, dtype=float) for end in (low, high)))
+        # Turned so that the panel lies to the right: tails keep their relative accuracy there.
+        turned = -start > stop
+        start, stop = np.where(turned, -stop, start), np.where(turned, -start, stop)
+        theta = self._one_scale()
+        with np.errstate(invalid="ignore", over="ignore"):
+            # The width before the division: a narrow panel far out keeps its relative width.
+            width = np.where(start < stop, stop - start, 0.0)
+            return self._mass(start / theta, stop / theta, width / theta)
+
+    def score(self, z: ArrayLike) -> FloatArray:
+        """Return the slope of the log density of one column at ``z``, in 1 / units.
+
+        At a kink it is the slope on the side of the sign of zero.
+        """
+        return self._score(self._units_of_column(z)) / self._one_scale()
+
+    def steepest(self, near: ArrayLike, far: ArrayLike) -> FloatArray:
+        """Return max |score| of one column over near <= |z| <= far; ``far`` may be infinite."""
+        low, high = self._units_of_column(near), self._units_of_column(far)
+        return np.abs(self._score(np.clip(self._steepest_at, low, high))) / self._one_scale()
+
+    def curvature(self, near: ArrayLike, far: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return min and max of (log K)'' of one column over near <= |z| <= far, kinks apart."""
+        low, high = self._units_of_column(near), self._units_of_column(far)
+        theta = self._one_scale()
+        ends = np.minimum(self._bend(low), self._bend(high))
+        top = self._bend(np.clip(self._most_convex_at, low, high))
+        with np.errstate(over="ignore"):
+            return ends / theta / theta, top / theta / theta
+
+    # Where |score| and (log K)'' are largest in u >= 0; both rise up to there and fall beyond.
+    _steepest_at = inf
+    _most_convex_at = 0.0
+
+    def _one_scale(self) -> float:
+        return float(self.axis_scales(1)[0])
+
+    def _units_of_column(self, z: ArrayLike) -> FloatArray:
+        with np.errstate(over="ignore"):
+            units: FloatArray = np.asarray(z, dtype=float) / self._one_scale()
+        return units
+
+    def _units(self, shift: ArrayLike) -> FloatArray:
+        rows = np.abs(np.asarray(shift, dtype=float))
+        with np.errstate(over="ignore"):
+            units: FloatArray = rows / self.axis_scales(rows.shape[-1])
+        return units
+
+    # What a family says of itself, in units of its scale: of each entry of u, ...
+    @abstractmethod
+    def _log_density(self, u: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _score(self, u: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _bend(self, u: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _max_divergence(self, u: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _renyi(self, u: FloatArray, alpha: float) -> FloatArray: ...
+
+    # ... of rows u (..., d) of absolute shifts, ...
+    @abstractmethod
+    def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray: ...
+
+    # ... and of panels [a, b] with |a| <= b.
+    @abstractmethod
+    def _mass(self, a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray: ...
+
+
+@dataclass(frozen=True)
+class Laplace(ProductNoise):
     r"""Laplace noise, independent on each axis.
 
     .. math:: K(z) = \prod_k \frac{1}{2\theta_k} e^{-|z_k|/\theta_k}, \qquad
@@ -53,7 +284,16 @@ class Laplace:
     Notes
     -----
     *Formal guarantees.* Adding it to a value that moves by ``z`` between two worlds has a pure
-    privacy loss of exactly ``max_divergence(z)``.
+    privacy loss of exactly ``max_divergence(z)``, a Renyi loss of exactly (u = \|z_k\| / theta_k)
+
+    .. math:: \sum_k \frac{1}{\alpha - 1} \log\left(\frac{\alpha}{2\alpha - 1} e^{(\alpha - 1) u}
+              + \frac{\alpha - 1}{2\alpha - 1} e^{-\alpha u}\right)
+
+    (004, Cor. 3.1), and in one column a delta of exactly (1 - e^((epsilon - u)/2))_+. In several
+    columns that delta at the sum of u is an upper bound: for one bit B the values B z_k + N_k are
+    releases of B, and independent Laplace releases of the same value are a post-processing of one
+    whose precision 1/theta is the sum of theirs (with w = prod e^(-\|y_k - x\| / theta_k) and
+    1/s = sum 1/theta_k, w - s^2 w'' >= 0 is a mixture density).
 
     Raises
     ------
@@ -66,42 +306,237 @@ class Laplace:
     1.5
     >>> float(Laplace((1.0, 2.0)).max_divergence([1.0, -4.0]))
     3.0
+    >>> round(float(Laplace(2.0).hockey_stick([3.0], epsilon=0.5)), 6)
+    0.393469
     """
 
-    scale: float | tuple[float, ...] = 1.0
+    def _log_density(self, u: FloatArray) -> FloatArray:
+        return -np.abs(u) - log(2.0)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _check_scale(self.scale))
+    def _score(self, u: FloatArray) -> FloatArray:
+        return -np.copysign(1.0, u)
 
-    def scaled(self, factor: float) -> Laplace:
-        """Return Laplace noise with every scale multiplied by ``factor``."""
-        if isinstance(self.scale, tuple):
-            return Laplace(tuple(theta * factor for theta in self.scale))
-        return Laplace(self.scale * factor)
+    def _bend(self, u: FloatArray) -> FloatArray:
+        return np.zeros_like(u)
 
-    def with_scale(self, scale: float | tuple[float, ...]) -> Laplace:
-        """Return Laplace noise of another scale."""
-        return Laplace(scale)
+    def _max_divergence(self, u: FloatArray) -> FloatArray:
+        return u
 
-    def axis_scales(self, n_axes: int) -> FloatArray:
-        """Return the scales, shape (n_axes,)."""
-        return _axis_scales(self.scale, n_axes)
+    def _renyi(self, u: FloatArray, alpha: float) -> FloatArray:
+        return laplace_renyi(u, alpha)
 
-    def log_density(self, z: ArrayLike) -> FloatArray:
-        """Return log K at rows ``z`` of shape (..., d)."""
-        rows = np.asarray(z, dtype=float)
-        theta = self.axis_scales(rows.shape[-1])
-        log_density: FloatArray = -(np.abs(rows) / theta + np.log(2.0 * theta)).sum(axis=-1)
-        return log_density
+    def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray:
+        delta: FloatArray = 0.0 - np.expm1(np.minimum(epsilon - u.sum(axis=-1), 0.0) / 2.0)
+        return delta
 
-    def max_divergence(self, shift: ArrayLike) -> FloatArray:
-        """Return sum |z_k| / theta_k for shifts of shape (..., d), in nats."""
-        rows = np.asarray(shift, dtype=float)
-        loss: FloatArray = (np.abs(rows) / self.axis_scales(rows.shape[-1])).sum(axis=-1)
+    def _mass(self, a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
+        aside = -0.5 * np.exp(-np.maximum(a, 0.0)) * np.expm1(-width)
+        across = -0.5 * (np.expm1(np.minimum(a, 0.0)) + np.expm1(-b))
+        return np.where(a < 0.0, across, aside)
+
+
+@dataclass(frozen=True)
+class Gaussian(ProductNoise):
+    r"""Gaussian noise, independent on each axis.
+
+    .. math:: K(z) = \prod_k \frac{1}{\sqrt{2\pi}\sigma_k} e^{-z_k^2 / (2 \sigma_k^2)}, \qquad
+              D_\alpha(K \| K(\cdot - z)) = \frac{\alpha}{2} \sum_k z_k^2 / \sigma_k^2
+
+    Parameters
+    ----------
+    scale : float or tuple of float
+        The standard deviation sigma, in the units of the column; one for all axes or one an axis.
+
+    Notes
+    -----
+    *Formal guarantees.* Adding it to a value that moves by ``z`` has no pure privacy loss but the
+    infinite one (0 for z = 0). The Renyi loss is exactly the sum above (004, Cor. 3.1). The delta
+    is exactly, in any number of columns, for u the norm of z_k / sigma_k (rotate z into one axis),
+
+    .. math:: \delta = \Phi(u/2 - \varepsilon/u) - e^\varepsilon \Phi(-u/2 - \varepsilon/u)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a scale is not a positive finite number.
+
+    Examples
+    --------
+    >>> float(Gaussian(1.0).renyi_divergence([3.0], alpha=2.0))
+    9.0
+    >>> round(float(Gaussian(1.0).hockey_stick([1.0], epsilon=1.0)), 6)
+    0.126937
+    """
+
+    def _log_density(self, u: FloatArray) -> FloatArray:
+        return -0.5 * np.square(u) - 0.5 * log(2.0 * pi)
+
+    def _score(self, u: FloatArray) -> FloatArray:
+        return -u
+
+    def _bend(self, u: FloatArray) -> FloatArray:
+        return np.full_like(u, -1.0)
+
+    def _max_divergence(self, u: FloatArray) -> FloatArray:
+        return np.where(u > 0.0, inf, 0.0)
+
+    def _renyi(self, u: FloatArray, alpha: float) -> FloatArray:
+        return 0.5 * alpha * np.square(u)
+
+    def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray:
+        return gaussian_hockey_stick(norm(u), epsilon)
+
+    def _mass(self, a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
+        return gaussian_mass(a, b, width)
+
+
+@dataclass(frozen=True)
+class _CauchyKind(ProductNoise):
+    """Noise of density proportional to (1 + (z / scale)^2)^(-k/2)."""
+
+    _steepest_at = 1.0
+    _most_convex_at = sqrt(3.0)
+
+    @property
+    @abstractmethod
+    def _exponent(self) -> float:
+        """The exponent k."""
+
+    def _log_density(self, u: FloatArray) -> FloatArray:
+        return log(density_at_zero(self._exponent)) - 0.5 * self._exponent * log1p_square(u)
+
+    def _score(self, u: FloatArray) -> FloatArray:
+        size = np.hypot(1.0, u)
+        return -self._exponent * np.where(np.isfinite(u), u, 1.0) / size / size
+
+    def _bend(self, u: FloatArray) -> FloatArray:
+        # k (u^2 - 1) / (1 + u^2)^2, by factors that neither cancel nor overflow.
+        inner, size = np.where(np.isfinite(u), u, 1.0), np.hypot(1.0, u)
+        return self._exponent * ((inner - 1.0) / size) * ((inner + 1.0) / size) / size / size
+
+    def _max_divergence(self, u: FloatArray) -> FloatArray:
+        loss: FloatArray = self._exponent * np.arcsinh(0.5 * u)
         return loss
 
+    def _renyi(self, u: FloatArray, alpha: float) -> FloatArray:
+        return cauchy_renyi(u, self._exponent, alpha)
 
-FAMILIES: dict[str, type[Laplace]] = {"laplace": Laplace}
+    def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray:
+        return cauchy_rows_hockey_stick(u, self._exponent, epsilon)
+
+    def _mass(self, a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
+        k = self._exponent
+        return cauchy_mass(a, b, width) if k == 2.0 else student_mass(a, b, width, k)
+
+
+@dataclass(frozen=True)
+class Cauchy(_CauchyKind):
+    r"""Cauchy noise, independent on each axis: the generalised Cauchy noise of k = 2.
+
+    .. math:: K(z) = \prod_k \frac{1}{\pi s_k} \frac{1}{1 + (z_k/s_k)^2}, \qquad
+              D_\infty(K \| K(\cdot - z)) = \sum_k 2 \operatorname{asinh}\frac{|z_k|}{2 s_k}
+
+    Parameters
+    ----------
+    scale : float or tuple of float
+        s, in the units of the column; one for all axes or one an axis.
+
+    Notes
+    -----
+    *Formal guarantees.* Adding it to a value that moves by ``z`` has a pure privacy loss of exactly
+    ``max_divergence(z)``, and a Renyi loss of exactly the sum over the columns of
+
+    .. math:: \frac{1}{\alpha - 1} \log P_{\alpha - 1}\left(1 + \frac{z_k^2}{2 s_k^2}\right)
+
+    with the Legendre function P (004, Lemma D.1 is misprinted); deltas as in `GeneralizedCauchy`.
+    Neither mean nor variance exist: the quartiles are at -s and s.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a scale is not a positive finite number.
+
+    Examples
+    --------
+    >>> round(float(Cauchy(1.0).renyi_divergence([1.0], alpha=2.0)), 6)  # log 1.5
+    0.405465
+    >>> round(float(Cauchy(0.1).max_divergence([1.0])), 6)
+    4.624877
+    """
+
+    @property
+    def _exponent(self) -> float:
+        return 2.0
+
+
+@dataclass(frozen=True)
+class GeneralizedCauchy(_CauchyKind):
+    r"""Generalised Cauchy noise, independent on each axis: a Student t with lighter tails.
+
+    .. math:: K(z) = \prod_j \frac{\Gamma(k/2)}{\sqrt\pi \, \Gamma((k-1)/2) s_j}
+              \left(1 + (z_j/s_j)^2\right)^{-k/2}, \qquad
+              D_\infty(K \| K(\cdot - z)) = \sum_j k \operatorname{asinh}\frac{|z_j|}{2 s_j}
+
+    Parameters
+    ----------
+    scale : float or tuple of float
+        s, in the units of the column; one for all axes or one an axis.
+    k : float
+        Above 1 and finite. 2 is the Cauchy law; 4 is the least integer with a variance, s^2.
+
+    Notes
+    -----
+    It is s / sqrt(k - 1) times a Student t with k - 1 degrees of freedom, a self-decomposable law
+    (Halgreen, 1979): noise of a larger scale is noise of a smaller one plus something independent,
+    which is why no loss ever grows with the scale. Moments exist up to any order below k - 1.
+
+    *Formal guarantees.* Adding it to a value that moves by ``z`` has a pure privacy loss of exactly
+    ``max_divergence(z)``. Renyi losses are sums over the columns. With u = \|z_j\| / s_j and m =
+    k (alpha - 1) / 2 an integer to 256, a column's loss is a finite sum of positive terms,
+
+    .. math:: \frac{1}{\alpha - 1} \log \sum_{n=0}^m \binom{m}{n}
+              \frac{((k-1)/2)_n \, (k\alpha/2)_n}{(k/2)_{2n}} u^{2n}
+
+    the exact value where 004, Lemma D.1 gives a bound; otherwise it is a quadrature, rounded up by
+    a hundred times the error that tests have shown (so that margin is tested, not proven).
+
+    In one column delta is exact: a closed form for k = 2, a quadrature otherwise. In several
+    columns it is the smaller of two bounds. With e0 the total max-divergence, the (e^e0 -
+    e^epsilon)_+ / (1 + e^e0) of a randomised response, which every pair of laws of that
+    max-divergence (both ways) post-processes; and the delta of the largest column at epsilon less
+    the max-divergences e' of the others, as q' >= e^(-e') p' there gives
+    (p p' - e^epsilon q q')_+ <= p' (p - e^(epsilon - e') q)_+.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a scale is not a positive finite number, or k not a finite number above 1.
+
+    Examples
+    --------
+    >>> round(float(GeneralizedCauchy(1.0, k=4.0).renyi_divergence([1.0], alpha=2.0)), 6)
+    1.287854
+    >>> round(float(GeneralizedCauchy(1.0, k=3.0).hockey_stick([1.0], epsilon=0.5)), 6)
+    0.293674
+    """
+
+    k: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "k", check_above(self.k, 1.0, "k"))
+
+    @property
+    def _exponent(self) -> float:
+        return self.k
+
+
+FAMILIES: dict[str, type[ProductNoise]] = {
+    "laplace": Laplace,
+    "gaussian": Gaussian,
+    "cauchy": Cauchy,
+}
+KINDS: tuple[type[ProductNoise], ...] = (*FAMILIES.values(), GeneralizedCauchy)
 
 
 def _check_scale(scale: Any) -> float | tuple[float, ...]:

@@ -50,6 +50,12 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
     ----------
     epsilon : float, default=1.0
         Budget in nats: odds between two secrets move by at most a factor e^epsilon.
+    delta : float, default=0.0
+        With delta > 0 the promise is (epsilon, delta)-Pufferfish privacy.
+    alpha : float or None, default=None
+        With alpha > 1 the promise bounds the Renyi divergence of that order by epsilon; with a
+        delta besides, given events of probability 1 - delta (strategies "approximate",
+        "wasserstein" and "sensitivity").
     sensitive : str, int or list of these, default=None
         The sensitive columns of X; an int is a position, a str a name. They are never released.
         Without them, pass ``sensitive_features`` to `fit`.
@@ -57,22 +63,34 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         The columns to release; None for every column that is not sensitive.
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The pairs (s_i, s_j) to protect, always in both directions.
-    prior : "empirical" or mapping, default="empirical"
-        What the adversary knows: the laws counted from the rows, or {secret: prior object}
-        ({column: {secret: prior object}} for several sensitive columns), over all public columns
-        in X's order.
+    prior : "empirical", "gaussian", "gmm", fit object or mapping, default="empirical"
+        What the adversary knows: the laws counted from the rows, a Gaussian or a Gaussian mixture
+        fitted to them (`fits.GaussianFit`, `fits.MixtureFit` have the settings), or
+        {secret: prior object} ({column: {secret: prior object}} for several sensitive columns),
+        over all public columns in X's order. Under Gaussian and mixture priors any number can be
+        released, seen in `fit` or not.
     strategy : name or strategy object, default="exact"
-        How the scale is found. "exact" needs the least noise; "relaxed", "wasserstein" and
-        "sensitivity" are the published mechanisms.
-    noise : "laplace" or noise family, default="laplace"
+        How the scale is found. "exact" needs the least noise; "relaxed", "distribution_aware",
+        "approximate", "wasserstein" and "sensitivity" are the published mechanisms, and "monge"
+        is one that the certificate catches where it is wrong.
+    noise : "laplace", "gaussian", "cauchy" or noise family, default="laplace"
+        A family object, such as ``noise.GeneralizedCauchy(1.0, k=4)``, gives the shape; its scale
+        is not used.
     dependence : "joint", "independent" or list of column groups, default="joint"
         "joint" protects the row as a whole; its loss is exact up to `accounting.MAX_CELLS` cells
         of the grid that the columns' atoms span, and a proven bound beyond. "independent" trusts
         that the columns are independent given the secret; a list of groups trusts that of the
         groups.
-    adversaries : list of mappings, default=None
+    adversaries : list, "confidence" or ConfidenceSet, default=None
         Further priors, each as in ``prior``; the promise then holds against every one of them.
         Their atoms belong to the columns' values from then on, and fall into bins as rows do.
+        `priors.ConfidenceSet(level)` (also within the list; "confidence" for 0.95) stands for all
+        priors in a simultaneous confidence set around the counted ones, and is recommended for
+        production: the counted laws are not the true ones. For Gaussian and mixture priors it
+        stands for draws, and what is said about them is an estimate.
+    weights : "spread", "optimal" or mapping, default="spread"
+        Proportions of the columns' scales: their standard deviations, those that make the expected
+        error per standard deviation small, or {column: positive number}.
     categories : {column: list}, default=None
         The values of a column in the order of their codes 0..n-1; its noise is in codes.
     n_bins : int or {column: int}, default=None
@@ -113,8 +131,9 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
     Notes
     -----
     *Formal guarantees.* One call of `transform` on rows drawn independently from a prior named in
-    ``certificate_.assumptions`` is epsilon-Pufferfish private for all pairs of ``secret_pairs_``
-    (000, Definition 2.1), the error of the sampler included. The proof is recomputed by
+    ``certificate_.assumptions`` is Pufferfish private (000, Definition 2.1; with delta 003,
+    Definition 1; with alpha 004, Definitions 2.2 and 4.1) for all pairs of ``secret_pairs_``, the
+    error of the sampler included. The proof is recomputed by
     `accounting` without the strategy. Noise is drawn on a grid from cryptographic bits, and none
     of its state is kept.
 
@@ -130,7 +149,8 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
 
     References
     ----------
-    000: Noise reduction for Pufferfish privacy (Prop. 3.2, 3.3; Eq. 11, 12, 26).
+    000: Noise reduction for Pufferfish privacy (Prop. 3.2, 3.3; Eq. 11, 12, 26). 003: Gaussian
+    priors (Thm 1, 2). 004: Renyi Pufferfish privacy (Thm 3.3, 4.3, 4.5).
 
     Examples
     --------
@@ -146,6 +166,8 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         self,
         epsilon: float = 1.0,
         *,
+        delta: float = 0.0,
+        alpha: float | None = None,
         sensitive: Any = None,
         public: Any = None,
         secret_pairs: Any = "all",
@@ -154,6 +176,7 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         noise: Any = "laplace",
         dependence: Any = "joint",
         adversaries: Any = None,
+        weights: Any = "spread",
         categories: Any = None,
         n_bins: Any = None,
         missing: str = "error",
@@ -165,6 +188,8 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         n_jobs: int | None = None,
     ) -> None:
         self.epsilon = epsilon
+        self.delta = delta
+        self.alpha = alpha
         self.sensitive = sensitive
         self.public = public
         self.secret_pairs = secret_pairs
@@ -173,6 +198,7 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         self.noise = noise
         self.dependence = dependence
         self.adversaries = adversaries
+        self.weights = weights
         self.categories = categories
         self.n_bins = n_bins
         self.missing = missing
@@ -396,11 +422,12 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         way = check_choice(self.on_uncertified, "on_uncertified", ["raise", "warn"])
         if self.certificate_.holds:
             return
-        loss, epsilon = self.certificate_.loss, self.certificate_.epsilon
+        certificate = self.certificate_
         message = (
-            f"the certificate does not hold: the proven loss {loss:.6g} exceeds epsilon = "
-            f'{epsilon:g}; use strategy="exact", or pass on_uncertified="warn" to release all the '
-            "same, without a guarantee."
+            f"the certificate does not hold: the proven loss {certificate.loss:.6g} exceeds the "
+            f"budget {certificate.notion.budget_name()}; "
+            f'{certificate.remedy or "use another strategy."} Or pass on_uncertified="warn" to '
+            "release all the same, without a guarantee."
         )
         if way == "raise":
             raise UncertifiedError(message)

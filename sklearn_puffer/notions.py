@@ -1,45 +1,322 @@
-"""What is promised: the privacy notions and their budgets."""
+"""What is promised: the privacy notions, their budgets, and how losses are read under them."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
-from sklearn_puffer._validation import check_positive
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_puffer._validation import check_above, check_delta, check_positive
+from sklearn_puffer.noise import Noise
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[Any]
+
+_ULP = 2.0**-52
+
+
+class Notion(Protocol):
+    """A notion of privacy, with its budget.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+    """
+
+    @property
+    def epsilon(self) -> float:
+        """The budget in nats."""
+
+    @property
+    def delta(self) -> float:
+        """The probability that may be left out."""
+
+    @property
+    def budget(self) -> float:
+        """What a loss is held against, in the unit of the loss."""
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the losses of independent columns add up."""
+
+    def shift_loss(self, noise: Noise, shift: ArrayLike) -> FloatArray:
+        """Return the loss of noise that moves by ``shift`` (..., d), of shape (...)."""
+
+    def average(self, losses: FloatArray, weights: FloatArray, starts: IntArray) -> FloatArray:
+        """Return what losses amount to when each has a chance ``weights``, group by group."""
+
+    def shared(self, n_groups: int) -> Self:
+        """Return the notion that each of some independent groups must keep for all to keep this."""
+
+    def for_law(self, ratio: float) -> Self:
+        """Return the notion that a continuous law must keep for its samples to keep this one."""
+
+    def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
+        """Return what a loss of the law under `for_law` is at most for its samples."""
+
+    def promise(self) -> str:
+        """Return the promise as the end of a sentence."""
+
+    def budget_name(self) -> str:
+        """Return the budget in words."""
 
 
 @dataclass(frozen=True)
 class Pufferfish:
-    r"""Pure Pufferfish privacy: no odds between two secrets move by more than e^epsilon.
+    r"""Pufferfish privacy, pure or up to a probability delta.
 
-    .. math:: \sup_y \left|\log \frac{p(y \mid s_i)}{p(y \mid s_j)}\right| \le \varepsilon
+    .. math:: P(Y \in B \mid s_i) \le e^{\varepsilon} P(Y \in B \mid s_j) + \delta
+              \quad \text{for all sets } B
 
     Parameters
     ----------
     epsilon : float
         Budget in nats, positive and finite.
+    delta : float, default=0.0
+        Probability in [0, 1). At 0 the promise is pure.
 
     Notes
     -----
-    *Formal guarantees.* Whoever knows the prior of X given S and sees the release Y has
+    *Formal guarantees.* Pure: whoever knows the prior of X given S and sees the release Y has
     posterior odds between s_i and s_j within a factor e^epsilon of the prior odds (000, Def. 2.1).
+    With delta: the inequality above holds for sets, which is stronger than for single outcomes
+    (003, Def. 1; 004, Def. 2.1 as printed is about outcomes, and promises nothing: uniform laws on
+    two disjoint sets of 1,000 outcomes keep it with epsilon 0 and delta 0.001).
+
+    The loss under delta is the smallest delta that goes with epsilon, the hockey-stick divergence.
 
     Raises
     ------
     TypeError, ValueError
-        If ``epsilon`` is not a positive finite number.
+        If ``epsilon`` is not a positive finite number, or ``delta`` not in [0, 1).
 
     Examples
     --------
-    >>> Pufferfish(epsilon=1).budget
-    1.0
+    >>> Pufferfish(epsilon=1).budget, Pufferfish(epsilon=1, delta=1e-5).budget
+    (1.0, 1e-05)
     """
 
     epsilon: float
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", check_delta(self.delta, "delta"))
 
     @property
     def budget(self) -> float:
-        """What a loss is held against, in nats."""
+        """Epsilon for the pure promise, delta otherwise."""
+        return self.delta if self.delta > 0.0 else self.epsilon
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether losses of independent columns add up: where the promise is pure."""
+        return self.delta == 0.0
+
+    def shift_loss(self, noise: Noise, shift: ArrayLike) -> FloatArray:
+        """Return the max-divergence of a shift, or its hockey-stick divergence at epsilon.
+
+        >>> from sklearn_puffer.noise import Laplace
+        >>> float(Pufferfish(1.0).shift_loss(Laplace(2.0), [3.0]))
+        1.5
+        """
+        if self.delta == 0.0:
+            return noise.max_divergence(shift)
+        return noise.hockey_stick(shift, self.epsilon)
+
+    def average(self, losses: FloatArray, weights: FloatArray, starts: IntArray) -> FloatArray:
+        """Return the largest loss of each group, or the mean of its deltas (004, Thm 4.5)."""
+        if self.delta == 0.0:
+            return _largest(losses, weights, starts)
+        means: FloatArray = np.add.reduceat(weights * losses, starts)
+        return np.minimum(means * _sum_margin(losses.size), 1.0)
+
+    def shared(self, n_groups: int) -> Pufferfish:
+        """Return equal shares of epsilon and delta (basic composition)."""
+        if n_groups <= 1:
+            return self
+        return Pufferfish(self.epsilon / n_groups, self.delta / n_groups)
+
+    def for_law(self, ratio: float) -> Pufferfish:
+        """Return a smaller epsilon, and with it a smaller delta."""
+        return Pufferfish(self.epsilon - ratio, self.delta * math.exp(-ratio))
+
+    def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
+        """Return the loss plus the ratio, or delta times its exponential."""
+        # Where p' <= a p and q' >= b q with log(a/b) = ratio and a <= e^ratio:
+        # int (p' - e^eps q')_+ <= a int (p - e^(eps - ratio) q)_+.
+        return loss + ratio if self.delta == 0.0 else np.minimum(loss * math.exp(ratio), 1.0)
+
+    def promise(self) -> str:
+        """Return the promise as the end of a sentence."""
+        odds = f"shift their odds between two secrets by at most a factor of {_power(self.epsilon)}"
+        if self.delta == 0.0:
+            return odds
+        return f"{odds}, except with probability delta = {self.delta:g}"
+
+    def budget_name(self) -> str:
+        """Return the budget in words: epsilon alone, or the delta that goes with it."""
+        if self.delta == 0.0:
+            return f"epsilon = {self.epsilon:g}"
+        return f"delta = {self.delta:g} at epsilon = {self.epsilon:g}"
+
+
+@dataclass(frozen=True)
+class RenyiPufferfish:
+    r"""Renyi Pufferfish privacy, exact or up to events of probability delta.
+
+    .. math:: D_\alpha(P_{Y | s_i} \| P_{Y | s_j}) \le \varepsilon, \qquad
+              D_\alpha(P \| Q) = \frac{1}{\alpha - 1} \log \int p^\alpha q^{1 - \alpha}
+
+    Parameters
+    ----------
+    epsilon : float
+        Budget in nats, positive and finite.
+    alpha : float
+        Order, above 1 and finite.
+    delta : float, default=0.0
+        With delta > 0 the divergence is that given events E, E' of probability at least
+        1 - delta (004, Def. 4.1).
+
+    Notes
+    -----
+    *Formal guarantees.* The odds between two secrets move by at most a factor e^epsilon in the
+    mean of order alpha; `to_pufferfish` says what follows for single outcomes (004, Def. 2.2).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``epsilon`` is not positive, ``alpha`` not above 1, or ``delta`` not in [0, 1).
+
+    Examples
+    --------
+    >>> RenyiPufferfish(epsilon=1.0, alpha=2.0).to_pufferfish(1e-5)
+    Pufferfish(epsilon=12.51292546497023, delta=1e-05)
+    """
+
+    epsilon: float
+    alpha: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "alpha", check_above(self.alpha, 1.0, "alpha"))
+        object.__setattr__(self, "delta", check_delta(self.delta, "delta"))
+
+    @property
+    def budget(self) -> float:
+        """Epsilon, in nats."""
         return self.epsilon
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether losses of independent columns add up: where no event is left out."""
+        return self.delta == 0.0
+
+    def to_pufferfish(self, delta: float | None = None) -> Pufferfish:
+        r"""Return the (epsilon', delta) promise that follows.
+
+        .. math:: \varepsilon' = \varepsilon + \frac{\log(1/\delta)}{\alpha - 1}
+
+        Parameters
+        ----------
+        delta : float, optional
+            Probability in (0, 1); given by the notion itself where that has a delta, and then the
+            promise is (epsilon', 2 delta).
+
+        Raises
+        ------
+        ValueError
+            If delta is not in (0, 1), or given twice.
+
+        References
+        ----------
+        004, Prop. 2.2 and, for delta > 0, Prop. 4.1.
+
+        Examples
+        --------
+        >>> RenyiPufferfish(epsilon=1.0, alpha=3.0, delta=1e-6).to_pufferfish().delta
+        2e-06
+        """
+        if (delta is None) == (self.delta == 0.0):
+            raise ValueError(
+                f"delta must be given here or in the notion, got {delta!r} and {self.delta!r}."
+            )
+        left_out = check_positive(self.delta if delta is None else delta, "delta")
+        epsilon = self.epsilon - math.log(left_out) / (self.alpha - 1.0)
+        return Pufferfish(
+            math.nextafter(epsilon, math.inf), left_out if delta is not None else 2.0 * left_out
+        )
+
+    def shift_loss(self, noise: Noise, shift: ArrayLike) -> FloatArray:
+        """Return the Renyi divergence of a shift.
+
+        >>> from sklearn_puffer.noise import Gaussian
+        >>> float(RenyiPufferfish(1.0, alpha=2.0).shift_loss(Gaussian(1.0), [3.0]))
+        9.0
+        """
+        return noise.renyi_divergence(shift, self.alpha)
+
+    def average(self, losses: FloatArray, weights: FloatArray, starts: IntArray) -> FloatArray:
+        """Return log E[e^((alpha - 1) D)] / (alpha - 1) of each group (004, Thm 4.5)."""
+        order = self.alpha - 1.0
+        tops = _largest(losses, weights, starts)
+        finite = np.where(np.isfinite(tops), tops, 0.0)
+        lengths = np.diff(starts, append=losses.size)
+        with np.errstate(over="ignore"):
+            powers = np.exp(np.minimum(order * (losses - np.repeat(finite, lengths)), 0.0))
+        logs = np.log(np.add.reduceat(weights * powers, starts) * _sum_margin(losses.size))
+        below = np.minimum(finite + logs / order, finite)
+        rounded = below + (8.0 + 4.0 / order) * _ULP * (1.0 + np.abs(finite))
+        return np.where(np.isfinite(tops), np.minimum(rounded, tops), np.inf)
+
+    def shared(self, n_groups: int) -> RenyiPufferfish:
+        """Return equal shares of epsilon and delta."""
+        if n_groups <= 1:
+            return self
+        return RenyiPufferfish(self.epsilon / n_groups, self.alpha, self.delta / n_groups)
+
+    def for_law(self, ratio: float) -> RenyiPufferfish:
+        """Return a smaller epsilon, and delta where there is one."""
+        return RenyiPufferfish(
+            self.epsilon - self._extra(ratio), self.alpha, self.delta * math.exp(-ratio)
+        )
+
+    def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
+        """Return the loss plus what the ratio adds at most."""
+        return loss + self._extra(ratio)
+
+    def _extra(self, ratio: float) -> float:
+        # int p'^a q'^(1-a) <= A^a B^(1-a) int p^a q^(1-a) for p' <= A p and q' >= B q, where
+        # log(A/B) = ratio, A >= 1 >= B; given an event, its probability moves likewise.
+        return ratio * self.alpha / (self.alpha - 1.0) * (1.0 if self.delta == 0.0 else 2.0)
+
+    def promise(self) -> str:
+        """Return the promise as the end of a sentence."""
+        left_out = f", given events of probability 1 - {self.delta:g}" if self.delta > 0.0 else ""
+        return (
+            "shift their odds between two secrets by at most a factor of "
+            f"{_power(self.epsilon)} in the mean of Renyi order alpha = {self.alpha:g}{left_out}"
+        )
+
+    def budget_name(self) -> str:
+        """Return the budget in words."""
+        left_out = f" up to delta = {self.delta:g}" if self.delta > 0.0 else ""
+        return f"epsilon = {self.epsilon:g} of order alpha = {self.alpha:g}{left_out}"
+
+
+def _largest(losses: FloatArray, weights: FloatArray, starts: IntArray) -> FloatArray:
+    largest: FloatArray = np.maximum.reduceat(np.where(weights > 0.0, losses, 0.0), starts)
+    return largest
+
+
+def _sum_margin(n_terms: int) -> float:
+    return 1.0 + (n_terms + 8.0) * _ULP
+
+
+def _power(epsilon: float) -> str:
+    value = f"{math.exp(epsilon):.4g}" if epsilon < 700.0 else "a number beyond all bounds"
+    return f"e^{epsilon:g} = {value}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from sklearn_puffer._validation import check_positive
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[Any]
@@ -136,11 +139,142 @@ class Discrete:
             array.setflags(write=False)
 
 
+class GaussianMixture:
+    r"""A prior that is a mixture of Gaussians; a single component is a Gaussian prior.
+
+    .. math:: P(x \mid S = s) = \sum_k w_k \, \mathcal{N}(x; \mu_k, \Sigma_k)
+
+    Parameters
+    ----------
+    weights : array-like of shape (k,)
+        Positive, summing to one within 1e-9; they are divided by their sum.
+    means : array-like of shape (k,) or (k, d)
+        Of one column, or of rows of d columns.
+    scales : array-like of shape (k,) or (k, d, d)
+        Standard deviations for one column, covariance matrices for rows. All positive (definite).
+
+    Attributes
+    ----------
+    weights, means, scales : ndarray
+        Read-only, in the order given.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, a number is not finite, a weight or scale is not positive, or a
+        covariance matrix is not symmetric and positive definite.
+
+    Examples
+    --------
+    >>> GaussianMixture([0.25, 0.75], [0.0, 3.0], [1.0, 0.5]).n_axes
+    1
+    >>> rows = GaussianMixture([1.0], [[0.0, 1.0]], [[[1.0, 0.5], [0.5, 1.0]]])
+    >>> rows.marginal([1]).means.tolist()
+    [1.0]
+    """
+
+    __slots__ = ("means", "scales", "weights")
+
+    weights: FloatArray
+    means: FloatArray
+    scales: FloatArray
+
+    def __init__(self, weights: ArrayLike, means: ArrayLike, scales: ArrayLike) -> None:
+        masses = _check_masses(weights)
+        if masses.min() == 0.0:
+            raise ValueError("weights must be positive, got 0.0; leave that component out.")
+        self.weights = masses / masses.sum()
+        self.means = _check_means(means, masses.size)
+        self.scales = _check_scales(scales, self.means)
+        for array in (self.weights, self.means, self.scales):
+            array.setflags(write=False)
+
+    @property
+    def n_axes(self) -> int:
+        """Number of public columns the prior describes."""
+        return 1 if self.means.ndim == 1 else self.means.shape[1]
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return len(self.weights)
+
+    @property
+    def rows(self) -> FloatArray:
+        """The means as rows, shape (k, d)."""
+        return self.means.reshape(self.n_components, self.n_axes)
+
+    @property
+    def covariances(self) -> FloatArray:
+        """The covariance matrices, shape (k, d, d)."""
+        if self.means.ndim == 2:
+            return self.scales
+        squares: FloatArray = (self.scales**2)[:, None, None]
+        return squares
+
+    def marginal(self, axes: Sequence[int]) -> GaussianMixture:
+        """Return the prior of some of the columns, in the order of ``axes``."""
+        kept = list(axes)
+        means, covariances = self.rows[:, kept], self.covariances[:, kept][:, :, kept]
+        if len(kept) == 1:
+            return GaussianMixture(self.weights, means[:, 0], np.sqrt(covariances[:, 0, 0]))
+        return GaussianMixture(self.weights, means, covariances)
+
+    def __repr__(self) -> str:
+        return f"GaussianMixture({self.n_components} component(s), {self.n_axes} column(s))"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GaussianMixture):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (GaussianMixture, (self.weights, self.means, self.scales))
+
+
+Prior = Discrete | GaussianMixture
+
+
 class PriorPair(NamedTuple):
     """Two priors to be told apart: P(X | s_i) and P(X | s_j), in that order."""
 
-    p: Discrete
-    q: Discrete
+    p: Any  # two of `Discrete`, or two of `GaussianMixture`
+    q: Any
+
+
+@dataclass(frozen=True)
+class ConfidenceSet:
+    """Adversaries whose prior lies in a simultaneous confidence set around the counted one.
+
+    Parameters
+    ----------
+    level : float, default=0.95
+        Probability in (0, 1) with which the set holds all true laws at once.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``level`` is not a number in (0, 1).
+
+    Examples
+    --------
+    >>> ConfidenceSet().level
+    0.95
+    """
+
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "level", check_positive(self.level, "level"))
+        if self.level >= 1.0:
+            raise ValueError(
+                f"level must lie in (0, 1), got {self.level!r}; 0.95 is usual, and certainty "
+                'about a prior is strategy="sensitivity".'
+            )
 
 
 def rational_counts(masses: FloatArray) -> IntArray:
@@ -215,6 +349,44 @@ def _check_masses(probabilities: ArrayLike) -> FloatArray:
 
 def _first_bad(masses: FloatArray) -> float:
     return float(masses[~(np.isfinite(masses) & (masses >= 0.0))][0])
+
+
+def _check_means(means: ArrayLike, size: int) -> FloatArray:
+    values = np.array(means, dtype=float)
+    if values.ndim not in (1, 2) or len(values) != size or 0 in values.shape:
+        raise ValueError(
+            f"means must have shape ({size},) or ({size}, d), as the weights do, "
+            f"got {values.shape}."
+        )
+    if not np.all(np.isfinite(values)):
+        raise ValueError("means must be finite, got NaN or infinity; drop those components.")
+    return values
+
+
+def _check_scales(scales: ArrayLike, means: FloatArray) -> FloatArray:
+    values = np.array(scales, dtype=float)
+    expected = means.shape if means.ndim == 1 else (*means.shape, means.shape[1])
+    if values.shape != expected:
+        raise ValueError(
+            f"scales must have shape {expected}: standard deviations for one column, covariance "
+            f"matrices for rows; got {values.shape}."
+        )
+    if not np.all(np.isfinite(values)):
+        raise ValueError("scales must be finite, got NaN or infinity; drop those components.")
+    if means.ndim == 1:
+        if values.min() <= 0.0:
+            raise ValueError(
+                f"scales must be positive, got {float(values.min())!r}; put a floor under them."
+            )
+        return values
+    for matrix in values:
+        asymmetric = not np.allclose(matrix, matrix.T, rtol=1e-12, atol=0.0)
+        if asymmetric or np.linalg.eigvalsh(matrix)[0] <= 0.0:
+            raise ValueError(
+                "scales must be symmetric positive definite covariance matrices, got "
+                f"{matrix.tolist()!r}; add a floor to the diagonal."
+            )
+    return values
 
 
 def _check_counts(counts: ArrayLike) -> IntArray:

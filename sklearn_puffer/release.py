@@ -15,7 +15,14 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from sklearn_puffer._validation import listed
-from sklearn_puffer.columns import BLOCK_ROWS, Column, Missing, Reader, Unknown
+from sklearn_puffer.columns import (
+    BLOCK_ROWS,
+    Column,
+    Missing,
+    Reader,
+    Unknown,
+    check_finite,
+)
 from sklearn_puffer.frame import Finished, Name, Table, Values
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.sampling import Entropy, sampler, to_steps
@@ -180,28 +187,67 @@ class _Worker:
         self.output = output
         self.codes = np.empty(BLOCK_ROWS, dtype=np.intp)
         atoms = release.column.atoms
-        if release.noise is None:
-            self.sampler = None
-            self.table = reader.spread(_within(atoms, output.dtype))
+        self.sampler = None
+        if release.noise is not None:
+            self.sampler = sampler(release.noise, release.grid, entropy, nearest=release.whole)
+            self.steps = np.empty(BLOCK_ROWS, dtype=np.int64)
+        if release.column.free:
             return
-        self.sampler = sampler(release.noise, release.grid, entropy, nearest=release.whole)
-        self.table = reader.spread(to_steps(atoms, release.grid))
-        self.steps = np.empty(BLOCK_ROWS, dtype=np.int64)
+        if release.noise is None:
+            self.table = reader.spread(_within(atoms, output.dtype))
+        else:
+            self.table = reader.spread(to_steps(atoms, release.grid))
 
     def run(self, rows: slice) -> None:
         """Release the values of a block of rows."""
         n = rows.stop - rows.start
-        codes, out = self.codes[:n], self.output[rows]
-        self.reader.positions(rows, codes)
+        out = self.output[rows]
         if self.sampler is None:
-            out[:] = self.table[codes]
+            self._copy(rows, out)
             return
         steps = self.steps[:n]
-        np.take(self.table, codes, out=steps, mode="clip")
+        self._place(rows, steps)
         with np.errstate(over="ignore"):  # beyond the range of float32 is infinity
             add_noise(steps, self.sampler, out)
         if self.release.last_code is not None:
             np.clip(out, 0, self.release.last_code, out=out)
+
+    def _copy(self, rows: slice, out: Array) -> None:
+        """Write the values of ``rows`` as they are."""
+        if self.release.column.free:
+            out[:] = self._numbers(rows)
+            return
+        codes = self.codes[: len(out)]
+        self.reader.positions(rows, codes)
+        out[:] = self.table[codes]
+
+    def _place(self, rows: slice, steps: Array) -> None:
+        """Write the values of ``rows`` in steps of the grid."""
+        if not self.release.column.free:
+            codes = self.codes[: len(steps)]
+            self.reader.positions(rows, codes)
+            np.take(self.table, codes, out=steps, mode="clip")
+            return
+        try:
+            steps[:] = to_steps(self._numbers(rows), self.release.grid)
+        except ValueError:
+            far = float(np.abs(self._numbers(rows)).max())
+            raise ValueError(
+                f"column {self.release.column.name!r} contains a value {far:.6g} away from 0, "
+                f"beyond the reach of noise on a grid of {self.release.grid:.3g}; remove it, or "
+                "fit on data that has such values."
+            ) from None
+
+    def _numbers(self, rows: slice) -> Array:
+        block, column = self.reader.data(rows), self.release.column
+        if block.dtype.kind == "f":
+            check_finite(block, column.name)
+            if column.whole and (block % 1.0 != 0.0).any():
+                raise ValueError(
+                    f"column {column.name!r} contains {float(block[block % 1.0 != 0.0][0])!r} and "
+                    "held whole numbers in fit; round it, or fit on fractions."
+                )
+        return block
 
     def finished(self) -> Finished:
         """Return the filled column."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sklearn_puffer._validation import listed
-from sklearn_puffer.certificate import ColumnNoise
+from sklearn_puffer.certificate import ColumnNoise, SetLoss
 from sklearn_puffer.frame import Name
+from sklearn_puffer.notions import Notion
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,12 @@ class Facts:
     n_rows: int
     fewest_rows: int
     given_prior: bool
+    model: str | None
     n_adversaries: int
     theorem: bool
+    noise: str
+    notion: Notion
+    over_set: SetLoss | None
     seed: int | None
 
 
@@ -34,6 +39,7 @@ def assumptions_of(facts: Facts) -> list[str]:
     """Return under which conditions the promise holds, and what it does not cover."""
     said = [
         _about_prior(facts),
+        _about_set(facts),
         "Rows are independent of each other: what one person's row tells about another person is "
         "not covered.",
         "theta, this table and the priors are functions of the same rows as the release; nothing "
@@ -41,7 +47,7 @@ def assumptions_of(facts: Facts) -> list[str]:
         _about_columns(facts),
         "Each protected secret is one value of one sensitive column "
         f"({_all(facts.sensitive)}); combinations of several sensitive columns are not secrets.",
-        _about_releases(facts),
+        _about_releases(facts.noise),
         f"Only {_all([c.name for c in facts.columns])} are protected, and only as released by this "
         "noiser without a random_state; the number of rows, their order, their index and the types "
         "of the columns are handed through.",
@@ -72,6 +78,11 @@ def assumptions_of(facts: Facts) -> list[str]:
         said.append(
             f"random_state={facts.seed} makes the noise reproducible, so whoever knows the seed "
             "can remove it: NOTHING is promised outside tests."
+        )
+    if facts.notion.delta > 0.0:
+        said.append(
+            f"delta = {facts.notion.delta:g} is the chance that nothing is promised, for every "
+            "row and every pair of secrets; it should be far below one over the number of rows."
         )
     return said
 
@@ -173,6 +184,13 @@ def _about_prior(facts: Facts) -> str:
     further = f", and the {others} further prior(s) of adversaries=" if others else ""
     if facts.given_prior:
         return f"The adversary's prior is the one given in prior={further}."
+    if facts.model is not None:
+        return (
+            "The adversary's prior, the law of the released columns given each secret, is "
+            f"{facts.model} fitted to these {facts.n_rows} rows{further}; it is a model: the "
+            "promise is about an adversary who believes it, and the rarest secret has "
+            f"{facts.fewest_rows} rows."
+        )
     return (
         "The adversary's prior, the law of the released columns given each secret, is the one "
         f"counted from these {facts.n_rows} rows{further}; the rarest secret has "
@@ -190,11 +208,60 @@ def _about_columns(facts: Facts) -> str:
     )
 
 
-def _about_releases(facts: Facts) -> str:
+def _about_set(facts: Facts) -> str:
+    over = facts.over_set
+    if over is None:
+        return (
+            "What adversaries learn whose prior differs from it, for instance by sampling error, "
+            "is not computed here and may be more."
+        )
+    within = "within" if over.loss <= facts.notion.budget else "ABOVE"
+    if over.estimate:
+        around = f"{over.level:.0%} of the priors drawn around the fitted ones lose about"
+        kind = " (an ESTIMATE, not a bound)"
+    else:
+        around = (
+            f"Over all priors in the simultaneous {over.level:.0%} confidence set around the "
+            "counted ones the loss is at most"
+        )
+        kind = ""
+    return (
+        f"{around} {over.loss:.6g} at these scales{kind}, {within} the budget; the fitted prior "
+        f"alone asks for {over.share:.0%} of theta, and sampling error for the rest."
+    )
+
+
+def decided_sentence(secrets: Sequence[Any], level: float) -> str:
+    """Return the warning about secrets with too few rows."""
+    return (
+        f"secret(s) {_all(secrets)} have so few rows that the {level:.0%} confidence set says next "
+        'to nothing about them, and the noise is that of strategy="sensitivity"; group rare '
+        "secrets, use fewer bins or categories, or fit on more rows."
+    )
+
+
+def no_set_sentence(reason: str) -> str:
+    """Return the warning where the loss over the confidence set is not computable."""
+    return (
+        f"the loss over the confidence set is not computable here ({reason}); the noise is that of "
+        'strategy="sensitivity", which serves every prior over the same values.'
+    )
+
+
+_LEDGERS = {"laplace": ("1/theta", "k"), "gaussian": ("1/theta^2", "sqrt(k)")}
+
+
+def _about_releases(noise: str) -> str:
+    if noise not in _LEDGERS:
+        return (
+            "The promise is for one release. Several noisy releases of the same rows under "
+            f"{noise} noise reveal more, and no rule here says how much."
+        )
+    precision, times = _LEDGERS[noise]
     return (
         "The promise is for one release. Noisy releases of the same rows add up: their precisions "
-        "1/theta are summed, column by column, and the budget is spent when the sum exceeds "
-        "1/theta of this certificate; k releases need k times the noise. That is proven for "
-        "releases of the same values on the same grid: other bins or another grid start no new "
+        f"{precision} are summed, column by column, and the budget is spent when the sum exceeds "
+        f"{precision} of this certificate; k releases need {times} times the noise. That is proven "
+        "for releases of the same values on the same grid: other bins or another grid start no new "
         "budget, and this sum does not cover them."
     )

@@ -28,6 +28,14 @@ class Script:
         return np.array(taken, dtype=np.uint64)
 
 
+class Padded(Script):
+    """An entropy that hands out the words it was given, and noughts after them."""
+
+    def words(self, count):
+        self.left += [0] * (count - len(self.left))
+        return super().words(count)
+
+
 def word(first, second):
     """Return the word of a single draw, which the sampler reads as two halves of 32 bits."""
     return np.array([first, second], dtype=np.uint32).view(np.uint64).tolist()[0]
@@ -134,3 +142,169 @@ def _all_accepted(source):
     chunks = np.bincount(law.rest_cell, minlength=last + 1).tolist()
     intercept, slope = (mp.fdot(chunks, a.tolist()) for a in (law.intercept, law.slope))
     return (intercept + slope * mean) / REST_CHUNKS / 2**64
+
+
+# ------------------------------------------------------------------------- the sampler from tables
+
+
+def density_at_zero(k):
+    """Return the density of magnitudes at 0, for a power k or, for None, the normal law."""
+    if k is None:
+        return mp.sqrt(2 / mp.pi)
+    return 2 * mp.gamma(mpf(k) / 2) / mp.sqrt(mp.pi) / mp.gamma((mpf(k) - 1) / 2)
+
+
+def decay(k, x):
+    """Return log p(0)/p(x)."""
+    return mpf(x) ** 2 / 2 if k is None else mpf(k) / 2 * mp.log1p(mpf(x) ** 2)
+
+
+def beyond(k, x):
+    """Return the mass of magnitudes beyond x >= 0."""
+    if k is None:
+        return mp.erfc(mpf(x) / mp.sqrt(2))
+    if k == 2:
+        return 1 - 2 / mp.pi * mp.atan(x) if x < 1 else 2 / mp.pi * mp.atan(1 / mpf(x))
+    return mp.betainc((mpf(k) - 1) / 2, 0.5, 0, 1 / (1 + mpf(x) ** 2), regularized=True)
+
+
+def _share(how_many):
+    """Return the share of the words that are accepted: those below some limit."""
+    low = 0
+    for bits in (52, 40, 28, 16, 4, 0):
+        places = 2 ** (4 if bits == 0 else 12)
+        # if its last word is accepted, so is all of a part
+        low += how_many([low + (j << bits) - 1 for j in range(1, places + 1)]) << bits
+    return mpf(low) / 2**64
+
+
+class Table:
+    """The law of a table sampler, worked out from its tables and from what it does with bits."""
+
+    def __init__(self, source, scale, k):
+        self.source, self.law, self.k = source, source._law, k
+        self.rate = mpf(source.step) / mpf(scale) / 2**source._true_shift
+        self.length, self.cells = 1 << int(self.law.cell_bits), int(self.law.last)
+        self.reach = self.cells * self.length
+        self.start_bits = self.reach.bit_length() - 1
+        self.chunks = np.bincount(self.law.rest_cell, minlength=self.cells + 1).tolist()
+        self.rest = 1 - mpf(int(self.law.limit)) / 2**32
+        self._accepted = None
+
+    def wanted(self, magnitude):
+        """Return the exact mass of an atom of the magnitude."""
+        low, high = magnitude * self.rate, (magnitude + 1) * self.rate
+        return beyond(self.k, low) - beyond(self.k, high)
+
+    def probability(self, magnitude):
+        """Return the probability of an atom of the magnitude, in the cells or beyond."""
+        if magnitude >= self.reach:
+            return self.rest * self._tail_share(magnitude) / self.accepted
+        cell, offset = divmod(magnitude, self.length)
+        drawn = self.rest * self._cell_share(cell, offset) / self.accepted
+        return (mpf(int(self.law.body[cell])) / CHUNKS + drawn) / self.length
+
+    @property
+    def accepted(self):
+        """The probability of a proposal for the rest to be accepted, summed in 50 digits."""
+        if self._accepted is None:
+            width, peak = self.length * self.rate, density_at_zero(self.k)
+            outside = beyond(self.k, self.cells * width) / peak
+            # c_h times the slope is the same for all cells, but for its rounding
+            weights = [
+                c * mpf(w) for c, w in zip(self.chunks, self.law.slope.tolist(), strict=True)
+            ]
+            middle = (np.arange(self.cells) + 0.5) * float(width)
+            uneven = mp.fdot(
+                [weight - weights[0] for weight in weights[:-1]],
+                self.law.shape.falloff(middle).tolist(),
+            )
+            total = weights[0] * (1 / peak - outside) / width + uneven
+            total -= mp.fdot(self.chunks, self.law.intercept.tolist())
+            start = mpf(2) ** self.start_bits * self.rate
+            tail = mpf(self.law.tail_gain) / mpf(self.law.tail.top) * outside / start
+            total += self.chunks[-1] * tail / 2 ** (1 + self.law.tail.shell_bits)
+            self._accepted = total / REST_CHUNKS / 2**64
+        return self._accepted
+
+    def _cell_share(self, cell, offset):
+        place = proposal(self.source, cell, offset)
+        share = _share(
+            lambda chances: self.scripted(
+                [place] * len(chances) + chances,
+                lambda: self.source._accepted(len(chances)).size,
+            )
+        )
+        return mpf(self.chunks[cell]) / REST_CHUNKS * share
+
+    def _tail_share(self, magnitude):
+        shell = magnitude.bit_length() - 1 - self.start_bits
+        finer = 62 - self.start_bits - shell
+        assert finer >= 1, "the atom must consist of whole positions"
+        # the chance hardly changes over an atom: its middle stands for all its positions
+        mantissa = magnitude << finer | 1 << (finer - 1)
+        words, _ = self.tail_words(mantissa, shell)
+        share = _share(
+            lambda chances: self.scripted(
+                [w for w in words for _ in chances] + chances,
+                lambda: int(self.source._beyond(len(chances))[1].sum()),
+            )
+        )
+        halvings = shell >> self.law.tail.shell_bits
+        heads = mpf(2) ** -self._coins(mantissa, shell)
+        chosen = mpf(2) ** -(1 + halvings + self.law.tail.shell_bits + self.start_bits + shell)
+        return mpf(self.chunks[-1]) / REST_CHUNKS * chosen * share * heads
+
+    def _coins(self, mantissa, shell):
+        y = np.array([float(mpf(mantissa) / mpf(2) ** 62)])
+        halvings = np.array([shell >> self.law.tail.shell_bits])
+        return int(self.law.tail.chance(y, np.array([shell]), halvings)[1][0])
+
+    def tail_words(self, mantissa, shell, *, negative=False):
+        """Return the words that propose 2^-62 mantissa in a shell, and how many more are coins."""
+        bits = self.law.tail.shell_bits
+        passes, zeros = divmod(shell >> bits, 53)
+        words = [0] * passes + [1 << (63 - zeros)]
+        if bits:
+            words.append((shell & ((1 << bits) - 1)) << (64 - bits))
+        position = mantissa & (2**62 - 1)
+        # a negative draw is the complement of its magnitude
+        words.append(position << 2 | negative)
+        return words, -(-self._coins(mantissa, shell) // 64)
+
+    def scripted(self, words, call):
+        """Return what a call makes of the words."""
+        self.source._entropy, kept = Padded(words), self.source._entropy
+        try:
+            return call()
+        finally:
+            self.source._entropy = kept
+
+    def words_for(self, j):
+        """Return words that make the sampler draw J = j as its only value, on the finest grid."""
+        magnitude, negative = (j, False) if j >= 0 else (-1 - j, True)
+        if magnitude >= self.reach:
+            return [rest_word(), *self._words_beyond(magnitude, negative)]
+        cell, offset = divmod(magnitude, self.length)
+        chunks = np.flatnonzero(cells_of_chunks(self.source) == cell)
+        if not chunks.size:
+            first = proposal(self.source, cell, offset, negative=negative)
+            return [rest_word(), *self._round(first, 0)]
+        low_bits = int(self.law.low_bits)
+        low = offset & ((1 << low_bits) - 1)
+        second = (-1 - low if negative else low) << (31 - low_bits) & 0xFFFFFFFF
+        return [word(int(chunks[-1]) << 16 | offset >> low_bits, second)]
+
+    def _words_beyond(self, magnitude, negative):
+        shell = magnitude.bit_length() - 1 - self.start_bits
+        shift = 62 - self.start_bits - shell
+        mantissa = magnitude << shift if shift >= 0 else magnitude >> -shift
+        words, coins = self.tail_words(mantissa, shell, negative=negative)
+        place = proposal(self.source, self.cells, 0)
+        return [*self._round(place, MOST), *words, 0, *[0] * coins]
+
+    def _round(self, first, chance):
+        """Return the words of a round of proposals of which only the first can be accepted."""
+        others = int(self.law.trials) + 31
+        filler = proposal(self.source, 0, 0)
+        return [first, *[filler] * others, chance, *[MOST] * others]

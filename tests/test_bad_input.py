@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn_puffer import PufferfishNoiser, fitting
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.noise import Laplace
-from sklearn_puffer.priors import Discrete
+from sklearn_puffer.priors import ConfidenceSet, Discrete
 
 N_ROWS = 60
 RNG = np.random.default_rng(0)
@@ -58,6 +58,8 @@ def refuses(kind, message, X=FRAME, *, fit=None, **options):
 
 # --------------------------------------------------------------------------------------- parameters
 
+SET = ConfidenceSet()
+
 PARAMETERS = [
     (ValueError, r"epsilon must be positive and finite, got 0; choose a budget", {"epsilon": 0}),
     (ValueError, r"epsilon must be positive and finite, got -1.5", {"epsilon": -1.5}),
@@ -70,16 +72,28 @@ PARAMETERS = [
     (ValueError, r"strategy must be one of \['sensitivity', .*got 'best'", {"strategy": "best"}),
     (TypeError, r"strategy must be one of .* or a strategy object, got 3", {"strategy": 3}),
     (TypeError, r"or a strategy object, got <class .*Relaxed", {"strategy": Relaxed}),
-    (ValueError, r"noise must be one of \['laplace'\], got 'gauss'", {"noise": "gauss"}),
+    (ValueError, r"noise must be one of \['laplace', .*got 'gauss'", {"noise": "gauss"}),
     (TypeError, r"or a noise object, got <class .*Laplace", {"noise": Laplace}),
     (ValueError, r"missing must be one of .*got 'drop'", {"missing": "drop"}),
     (ValueError, r"unknown must be one of .*got None", {"unknown": None}),
     (ValueError, r"output must be one of .*got 'raw'", {"output": "raw"}),
     (ValueError, r"remainder must be one of .*got 'keep'", {"remainder": "keep"}),
     (ValueError, r"on_uncertified must be one of .*got 0", {"on_uncertified": 0}),
-    (ValueError, r"prior must be one of \['empirical'\], got 'guess'", {"prior": "guess"}),
-    (TypeError, r"prior must be \"empirical\" or a mapping .*got 3", {"prior": 3}),
-    (TypeError, r"adversaries must be None or a list .*got 'all'", {"adversaries": "all"}),
+    (ValueError, r"delta must lie in \[0, 1\), got 1.0; choose 0 for a pure", {"delta": 1.0}),
+    (ValueError, r"delta must lie in \[0, 1\), got -0.1", {"delta": -0.1}),
+    (ValueError, r"delta must lie in \[0, 1\), got nan", {"delta": float("nan")}),
+    (ValueError, r"delta must be 0 or at least 1e-300, got 1e-310", {"delta": 1e-310}),
+    (TypeError, r"delta must be a number in \[0, 1\), got '0'", {"delta": "0"}),
+    (ValueError, r"alpha must be finite and above 1, got 1", {"alpha": 1}),
+    (ValueError, r"alpha must be finite and above 1, got inf", {"alpha": float("inf")}),
+    (TypeError, r"alpha must be a number above 1, got '2'", {"alpha": "2"}),
+    (ValueError, r"prior must be one of \['empirical', .*got 'guess'", {"prior": "guess"}),
+    (TypeError, r"prior must be one of .* or a mapping .*got 3", {"prior": 3}),
+    (TypeError, r"adversaries must be None, .* or a list .*got 'all'", {"adversaries": "all"}),
+    (ValueError, r"adversaries may hold one ConfidenceSet", {"adversaries": [SET, SET]}),
+    (TypeError, r"weights must be \"spread\", .*got 3", {"weights": 3}),
+    (ValueError, r"weights must be one of .*got 'equal'", {"weights": "equal"}),
+    (ValueError, r"weights\['x'\] must be positive and finite, got 0", {"weights": {"x": 0}}),
     (TypeError, r"adversaries\[0\] must map every secret .*got 3", {"adversaries": [3]}),
     (TypeError, r"random_state must be None or an integer, got Generator", {"random_state": RNG}),
     (TypeError, r"a generator would store its state", {"random_state": np.random.RandomState(0)}),
@@ -376,7 +390,7 @@ CODES = Discrete([0, 1, 2, 3], [0.25] * 4)
 PRIORS = [
     (ValueError, r"prior has no prior for 'no' of column 'secret'; give one for each", given({})),
     (ValueError, r"prior has no prior for 'yes'", given({"no": CODES})),
-    (TypeError, r"prior must hold prior objects .*got 1 for 'no'", given({"no": 1, "yes": CODES})),
+    (TypeError, r"prior must hold priors.Discrete .*got 1 for 'no'", given({"no": 1, "yes": CODES})),
     (
         ValueError,
         r"column 'x' contains 2.0, to which no prior in prior= gives an atom",

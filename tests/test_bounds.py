@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from sklearn_puffer.bounds import Relaxed, Tightest, sensitivity, tightest, wasserstein
 from sklearn_puffer.calibration import STRATEGIES, calibrate, exact
-from sklearn_puffer.noise import Laplace
-from sklearn_puffer.notions import Pufferfish
+from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
+from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
+from sklearn_puffer.transport import w_infinity
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_000.json").read_text(encoding="utf-8"))
 COLUMNS = {
@@ -127,16 +128,39 @@ def test_lemma_3_of_001_on_irregular_atoms_needs_the_true_w_infinity():
     assert _losses(p, q, 1.0, exact).max() == pytest.approx(8.78376, rel=1e-6)
 
 
-def test_proposition_5_1_of_000_the_worst_case_of_wasserstein_is_sensitivity():
-    rng = np.random.default_rng(0)
-    for _ in range(100):
-        n = int(rng.integers(2, 8))
-        a, b = rng.integers(0, 20, (2, n + 1))
-        # P(0 | s_i) > 1 - P(n | s_j)
-        a[0], b[n] = a.sum() + 1, b.sum() + 1
-        p, q = (Discrete.from_counts(np.arange(n + 1), each) for each in (a, b))
-        assert p.probabilities[0] > 1 - q.probabilities[n]
-        assert _losses(p, q, 0.7, wasserstein) == pytest.approx(_losses(p, q, 0.7, sensitivity))
+@given(
+    st.lists(st.integers(0, 20), min_size=2, max_size=8),
+    st.data(),
+    st.sampled_from([Laplace(), Cauchy(), Gaussian()]),
+    st.sampled_from([Pufferfish(1.0), Pufferfish(0.3, 0.01), RenyiPufferfish(1.0, 3.0)]),
+)
+def test_proposition_5_1_of_000_the_worst_case_of_wasserstein_is_sensitivity(
+    a, data, noise, notion
+):
+    n = len(a) - 1
+    b = data.draw(st.lists(st.integers(0, 20), min_size=n + 1, max_size=n + 1))
+    # P(0 | s_i) > 1 - P(n | s_j)
+    a[0], b[n] = sum(a) + 1, sum(b) + 1
+    p, q = (Discrete.from_counts(np.arange(n + 1), each) for each in (a, b))
+    assert p.probabilities[0] > 1 - q.probabilities[n]
+    assert w_infinity(p, q) == n
+    bounds = [s([PriorPair(p, q)], noise, notion) for s in (wasserstein, sensitivity)]
+    assert bounds[0].losses(0.7).tolist() == bounds[1].losses(0.7).tolist()
+
+
+@given(st.integers(2, 8), st.integers(1, 6), st.floats(0.2, 3.0))
+def test_remark_5_2_of_000_the_thinner_the_worst_move_the_less_noise_relaxed_needs(n, k, epsilon):
+    """Masses (1 + delta)/2 at opposite ends, the rest at the other one, none in between."""
+    scales = []
+    for thin in (10**k, 10 ** (k + 1)):  # delta = 1 / thin
+        p, q = (Discrete.from_counts([0, n], [thin + s, thin - s]) for s in (1, -1))
+        assert p.probabilities[0] + q.probabilities[1] > 1.0
+        assert _scale(p, q, epsilon, "wasserstein") == pytest.approx(n / epsilon, rel=1e-11)
+        scales.append(_scale(p, q, epsilon, "relaxed"))
+        # of the mass that ends at n, 2 / (thin + 1) has moved there
+        expected = n / np.log1p(np.expm1(epsilon) * (thin + 1) / 2)
+        assert scales[-1] == pytest.approx(expected, rel=1e-9)
+    assert scales[1] < scales[0] < n / epsilon
 
 
 def test_remark_5_2_of_000_relaxed_may_need_far_less_in_that_worst_case():
@@ -233,7 +257,7 @@ def test_no_bound_increases_with_the_noise(drawn, level, step):
     for strategy in STRATEGIES.values():
         bound = strategy([pair], Laplace(), Pufferfish(1.0))
         # roundings are outwards, so a larger scale may show one a little larger
-        slack = 1e-11 * (1.0 + bound.reach / low)
+        slack = 1e-11 * (1.0 + bound.guess / low)
         assert np.all(bound.losses(high) <= bound.losses(low) + slack)
 
 
@@ -243,7 +267,7 @@ def test_relaxed_is_the_same_inside_and_outside_of_the_window_of_a_search(drawn,
     x = np.cumsum(gaps)
     pair = PriorPair(Discrete.from_counts(x, a), Discrete.from_counts(x, b))
     bound = Relaxed()([pair], Laplace(), Pufferfish(budget))
-    factor = float(np.clip(10.0**level * bound.reach / budget, 1e-6, 1e6))
+    factor = float(np.clip(10.0**level * bound.guess / budget, 1e-6, 1e6))
     direct = [
         _mean_by_mean(*pair, factor),
         _mean_by_mean(pair.q, pair.p, factor),
@@ -283,4 +307,4 @@ def test_the_tightest_of_several_bounds_is_taken_pair_by_pair():
     bounds = [Relaxed(c)(pairs, Laplace(), Pufferfish(1.0)) for c in ("eq11", "eq12")]
     both = Tightest(bounds)
     assert both.losses(1.0).tolist() == np.minimum(*(b.losses(1.0) for b in bounds)).tolist()
-    assert both.reach == min(bound.reach for bound in bounds)
+    assert both.guess == min(bound.guess for bound in bounds)

@@ -259,7 +259,7 @@ def _too_optimistic(pairs, noise, notion, *, share):
     bound = exact(pairs, noise, notion)
 
     class Claim:
-        reach = bound.reach
+        guess = bound.guess
 
         def losses(self, factor):
             return share * bound.losses(factor)
@@ -273,7 +273,7 @@ def test_a_wrong_strategy_is_caught_and_refused():
     noiser.fit(table())
     assert noiser.certificate_.loss > 0.2
     assert not noiser.certificate_.holds
-    with pytest.raises(UncertifiedError, match=r"exceeds epsilon = 0\.2; use strategy="):
+    with pytest.raises(UncertifiedError, match=r"exceeds the budget epsilon = 0\.2; strategy="):
         noiser.transform(table())
     with pytest.warns(UserWarning, match="does not hold"):
         noiser.set_params(on_uncertified="warn").transform(table())

@@ -1,5 +1,6 @@
 """Every example runs, and prints and writes what it says."""
 
+import itertools
 import json
 import os
 import re
@@ -71,6 +72,75 @@ def test_table_4_is_printed_side_by_side_and_drawn(run, tmp_path):
     assert [float(figure) for figure in student.split()] == [3.39, 3.39, 2.75, 1.57, 53.56]
     assert "saves 47 to 100 %" in printed
     assert (tmp_path / "table4.png").stat().st_size > 0
+
+
+def row(printed, *start):
+    """Return the figures of the first printed row that starts with these cells."""
+    begin = r" +".join(map(re.escape, start))
+    return [float(figure) for figure in re.search(rf"^ *{begin} +(.*)$", printed, re.M)[1].split()]
+
+
+def test_figures_1_to_5_of_paper_003_are_printed_and_drawn(run, tmp_path):
+    printed = run("plot_gaussian_priors", "--tables", "nowhere")
+    assert row(printed, "Laplace(4), variance 32") == [0.2992, 0.2988, 0.2988]
+    assert row(printed, "1", "1") == [2.036, 2.036, 1.54, 0.6543, 0.5246, 74.2]
+    assert row(printed, "Theorem 2", "0.001")[1] == 0.01  # ten times what it promises
+    assert row(printed, "Corollary 2", "1.000")[1] == 10
+    assert row(printed, "0.300") == [1.237, 1.036, 1.036, 0, 100]
+    mixtures = printed.split("three Gaussians")[1]
+    published, its_loss, *_ = row(mixtures, "Hungarian", "0.50")
+    assert (published, its_loss) == (52.61, 0.0004535)
+    assert "Skipped fitting again: adult.csv is not in nowhere" in printed
+    for name in ("1", "2", "34", "5"):
+        assert (tmp_path / f"gaussian_figure{name}.png").stat().st_size > 0
+
+
+def test_the_mixtures_of_paper_003_are_fitted_again_where_the_tables_are(run, table):
+    table("adult"), table("heart-hungarian")
+    printed = run("plot_gaussian_priors").split("fitted here")[1]
+    assert row(printed, "Adult", "0.5")[0] == pytest.approx(2.33, abs=0.02)
+    # EM has many ends on so few rows: 31 to 53 over starts and floors
+    assert 30.0 < row(printed, "Hungarian", "0.5")[0] < 54.0
+
+
+def test_the_examples_and_table_1_of_paper_004_are_printed_and_drawn(run, tmp_path):
+    printed = run("plot_renyi", "--budgets", "1")
+    assert row(printed, "Cauchy", "2.0", "0.5") == [1.609, 1.099, 1.099, 31.7]
+    assert row(printed, "-0.4")[:2] == [-0.2, 0.6]
+    assert row(printed, "average")[:4] == [98, 49.5, 1, 49.5]
+    assert row(printed, "rising together") == [10, 5, 5, 5, 0]
+    assert row(printed, "Student Scores") == [20, 20, 8, 8, 2.76, 2.276]
+    assert row(printed, "Heart (Cleveland)") == [100, 48, 8, 13, 7.8, 7.803]
+    assert row(printed, "3.0") == [2.667, 3.138, 4.333, 2.768, -3.8]
+    assert row(printed, "Adult", "gaussian") == [1, 1, 0.6469, 0, 100]
+    assert row(printed, "Heart (Cleveland)", "1.0")[3:] == [5.953, 4.209, 1.413, 76.3]
+    for name in ("shifts", "example1", "mechanisms"):
+        assert (tmp_path / f"renyi_{name}.png").stat().st_size > 0
+
+
+def test_every_strategy_is_printed_and_drawn_for_every_noise_and_promise(run, tmp_path):
+    printed = run("plot_strategies", "--budgets", "1")
+    pure, rest = printed.split("delta = 0.01")
+    with_delta, renyi = rest.split("Renyi")[:2]
+    assert re.search(r"Laplace +1.0 +20.000 +8.000 +5.383 +- +8.000 +2.167 +59.7", pure)
+    assert re.search(r"Gaussian +1.0( +-){7}", pure)
+    for part, noise in itertools.product(
+        (pure, with_delta, renyi), ("Laplace", "Cauchy", "generalised Cauchy, k = 6")
+    ):
+        figures = re.search(rf"{noise} +1.0 +(.*)", part)[1].split()
+        largest, w_inf, *others, exact, _ = figures
+        smaller = [float(figure) for figure in others if figure != "-"]
+        assert float(exact) <= min(smaller) <= float(w_inf) <= float(largest)
+    assert "strategy='relaxed' is a bound for Laplace noise and pure epsilon" in printed
+    assert (tmp_path / "strategies.png").stat().st_size > 0
+
+
+def test_student_is_printed_and_drawn_at_several_confidence_levels(run, tmp_path):
+    printed = run("plot_confidence")
+    figures = row(printed, "0.5")
+    assert figures == [0.88, 2.0, 0.88, 0.0, 0.356, 0.526, 0.576, 0.669, 34.5]
+    assert row(printed, "Bank Marketing")[-3:] == [0.0, 0.0, 100.0]
+    assert (tmp_path / "confidence.png").stat().st_size > 0
 
 
 def test_a_pipeline_learns_from_its_release_and_loses_accuracy_to_small_budgets(run):

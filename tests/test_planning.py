@@ -16,7 +16,7 @@ from sklearn_puffer.calibration import exact
 from sklearn_puffer.learning import Part
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.planning import make_plan, sampler_loss
+from sklearn_puffer.planning import Problem, make_plan, sampler_loss
 from sklearn_puffer.priors import Discrete, PriorPair
 
 
@@ -24,14 +24,16 @@ def plan_of(*pairs, epsilon=1.0, whole=False, weights=None):
     """Return the plan of one-column pairs."""
     part = Part((0,), [PriorPair(p, q) for p, q in pairs], np.arange(len(pairs)))
     return make_plan(
-        [[part]],
-        len(pairs),
-        np.ones(1) if weights is None else weights,
-        np.array([whole]),
-        ["age"],
-        notion=Pufferfish(epsilon),
-        strategy=exact,
-        noise=Laplace(),
+        Problem(
+            groups=[[part]],
+            n_pairs=len(pairs),
+            weights=np.ones(1) if weights is None else weights,
+            whole=np.array([whole]),
+            names=["age"],
+            notion=Pufferfish(epsilon),
+            strategy=exact,
+            noise=Laplace(),
+        )
     )
 
 
@@ -177,7 +179,7 @@ def test_the_certificate_reads_back_from_json():
 
 def test_an_infinite_loss_is_valid_json_and_does_not_hold():
     p, q = Discrete([0, 1], [1, 0]), Discrete([0, 1], [0, 1])
-    losses = planning._recompute([PriorPair(p, q)], Laplace(), 0.0)[1]
+    losses = planning._recompute([PriorPair(p, q)], Laplace(), Pufferfish(1.0), 0.0)[1]
     assert math.isinf(losses.max())
 
 

@@ -11,8 +11,10 @@ from sklearn.datasets import load_diabetes
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.bounds import Relaxed
-from sklearn_puffer.calibration import calibrate
+from sklearn_puffer.calibration import calibrate, smallest_factor
+from sklearn_puffer.confidence import SetLosses, box_of_counts, error_share, rows_needed
 from sklearn_puffer.datasets import published_table4, table4_contingencies
+from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 
 ROOT = Path(__file__).parents[1]
@@ -63,6 +65,34 @@ def test_the_noise_by_budget_is_measured():
 def test_the_noise_by_strategy_is_measured():
     for strategy, _, printed in rows_under("strategy"):
         assert noise(strategy=strategy.strip('`"'), **RELEASE) == printed
+
+
+@pytest.mark.parametrize("row", rows_under("promise"), ids=lambda row: row[0])
+def test_the_noise_by_promise_is_measured(row):
+    promise, *printed = row
+    name, value = promise.split()[0].strip("`").split("=")
+    for family, shown in zip(("laplace", "gaussian", "cauchy"), printed, strict=True):
+        parameters = {name: float(value), "noise": family, "epsilon": 0.5}
+        if shown == "refused":
+            with pytest.raises(ValueError, match=r"no noise scale|no pure epsilon"):
+                noise(public=["bmi"], n_bins=5, **parameters)
+        else:
+            assert noise(public=["bmi"], n_bins=5, **parameters) == shown
+
+
+def test_the_price_of_sampling_error_is_measured():
+    assert noise(adversaries="confidence", **RELEASE) == "4.11"
+    assert "4.11 standard deviations" in README
+    rows = [rows_needed(n_cells) for n_cells in (2, 20, 200)]
+    assert "{}, {} or {} rows".format(*rows) in README
+    fourfold = [
+        rows_needed(n_cells, epsilon=0.5) / n for n_cells, n in zip((2, 20, 200), rows, strict=True)
+    ]
+    assert all(3.5 < ratio < 4.5 for ratio in fourfold)
+    share = error_share(0.95, [2, 2])
+    student = [box_of_counts([[0, 1]], counts, share) for counts in ([376, 204], [34, 35])]
+    losses = SetLosses([tuple(student)], Laplace(), Pufferfish(0.5))
+    assert f"{smallest_factor([losses], 0.5):.2f} codes" in README
 
 
 def test_the_price_of_a_row_is_measured():

@@ -24,7 +24,7 @@ from sampling_oracle import (
 )
 from scipy import stats
 
-from sklearn_puffer import sampling
+from sklearn_puffer import _laplace_sampler as laplace_sampler
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.sampling import (
     MAX_STEPS,
@@ -112,7 +112,7 @@ def test_the_chunks_of_each_cell_are_as_many_as_the_tables_say(scale):
 
 @given(st.floats(0.5, 1.0, exclude_max=True), st.integers(40, 42))
 def test_the_tables_have_the_shares_that_the_stated_error_takes_for_granted(mantissa, exponent):
-    law = sampling._law.__wrapped__(mantissa, exponent)
+    law = laplace_sampler._law.__wrapped__(mantissa, exponent)
     assert 0.011 < 1 - law.body.sum() / CHUNKS < 0.013
     assert law.intercept.min() >= 2.0**64 / 150
     # a proposal is accepted with at most probability 1, even where the rest is largest
@@ -124,7 +124,7 @@ def test_the_tables_have_the_shares_that_the_stated_error_takes_for_granted(mant
 
 @given(st.floats(0.5, 1.0, exclude_max=True), st.integers(40, 42))
 def test_the_tables_add_up_to_the_share_of_the_rest(mantissa, exponent):
-    mass, body, above = sampling._body_and_rest(mantissa, exponent)
+    mass, body, above = laplace_sampler._body_and_rest(mantissa, exponent)
     t = 1 / (mpf(mantissa) * 2**exponent)
     length = 2 ** (exponent - 7)
     mean = mp.expm1(-t * length) / mp.expm1(-t) / length - 1
@@ -235,7 +235,7 @@ def test_the_loss_of_a_shift_stays_below_shift_over_scale(scale, shift):
 
 
 def test_the_stated_error_covers_900_scales():
-    passes = 900 / sampling._REACH
+    passes = 900 / laplace_sampler._REACH
     assert 110 * (1 + passes) * UNIT <= fine_sampler().relative_error == RELATIVE_ERROR <= 1e-11
     assert 900 / math.log(10) > 390
 
@@ -456,6 +456,8 @@ def test_a_reach_that_bounds_nothing_is_refused(reach):
 
 class Fixed:
     """A sampler whose noise is given."""
+
+    saturated = False
 
     def __init__(self, step, noise):
         self.step, self.noise = step, np.asarray(noise, dtype=np.int64)

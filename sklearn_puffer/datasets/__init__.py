@@ -1,4 +1,4 @@
-"""The contingency counts behind Table 4 of paper 000, and the figures the paper prints."""
+"""The counts, priors and printed figures behind the examples of papers 000, 003 and 004."""
 
 from sklearn_puffer.datasets._contingency import (
     Contingency,
@@ -9,15 +9,21 @@ from sklearn_puffer.datasets._contingency import (
     load_student,
     table4_contingencies,
 )
+from sklearn_puffer.datasets._mixtures import fitted_gaussians, fitted_mixtures
 from sklearn_puffer.datasets._published import published_table4
+from sklearn_puffer.datasets._table1 import published_table1, table1_priors
 
 __all__ = [
     "Contingency",
+    "fitted_gaussians",
+    "fitted_mixtures",
     "load_bank",
     "load_census",
     "load_simulation_2b",
     "load_simulation_3b",
     "load_student",
+    "published_table1",
     "published_table4",
+    "table1_priors",
     "table4_contingencies",
 ]

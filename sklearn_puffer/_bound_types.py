@@ -1,0 +1,103 @@
+"""What a strategy gives: a bound on losses as a function of the noise, and how bounds combine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion
+from sklearn_puffer.priors import PriorPair
+
+FloatArray = NDArray[np.float64]
+
+
+class Bound(Protocol):
+    """Upper bounds on the losses of some pairs, as functions of the noise level."""
+
+    @property
+    def guess(self) -> float:
+        """A factor near which to start the search for the smallest sufficient one.
+
+        Positive; any value is sound, and 1 says nothing.
+        """
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return proven bounds of shape (n_pairs, 2), forward and backward.
+
+        They hold under noise whose scales are ``factor`` times those given, in the unit of the
+        notion's loss (nats, or delta), are rounded outwards and never increase with the factor.
+        Factor 0 means no noise at all.
+        """
+
+
+Strategy = Callable[[Sequence[PriorPair], Noise, Notion], Bound]
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """The bound of a combination that has none: infinite at every factor.
+
+    Parameters
+    ----------
+    reason : str
+        Why there is none, and what to use instead.
+    n_pairs : int, default=1
+
+    Examples
+    --------
+    >>> Impossible("there is no such bound.", n_pairs=2).losses(1.0).tolist()
+    [[inf, inf], [inf, inf]]
+    """
+
+    reason: str
+    n_pairs: int = 1
+
+    @property
+    def guess(self) -> float:
+        """One, which says nothing."""
+        return 1.0
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return infinities of shape (n_pairs, 2)."""
+        return np.full((self.n_pairs, 2), math.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Tightest:
+    """The smallest of several bounds on the same pairs, pair by pair and direction by direction.
+
+    Parameters
+    ----------
+    bounds : sequence of Bound
+
+    Notes
+    -----
+    *Formal guarantees.* Each bound holds, so the smallest does.
+    """
+
+    bounds: Sequence[Bound]
+
+    @property
+    def guess(self) -> float:
+        """The smallest of the bounds' guesses."""
+        return min(bound.guess for bound in self.bounds)
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return the smallest losses, shape (n_pairs, 2)."""
+        smallest: FloatArray = np.min([bound.losses(factor) for bound in self.bounds], axis=0)
+        return smallest
+
+
+def both_ways(losses: FloatArray) -> FloatArray:
+    """Return losses (n_pairs,) that hold in both directions as an array of shape (n_pairs, 2).
+
+    >>> both_ways(np.array([1.0, 2.0])).tolist()
+    [[1.0, 1.0], [2.0, 2.0]]
+    """
+    return np.stack([losses, losses], axis=1)

@@ -1,0 +1,357 @@
+r"""From panels to losses: proven intervals of any divergence of two released laws.
+
+The space of released values is cut into panels. Of each panel we hold bounds on its mass under p
+and under q, and on the log ratio f = log h_p / h_q within it. For a convex function phi, the sum
+
+.. math:: D = \int \phi(h_p / h_q) \, dQ
+
+lies between that of the panels' masses (data processing: a panel's mean ratio is P/Q) and that of
+the chords of phi over [e^low, e^high], which depend on P and Q alone because a chord is linear.
+Both ends are second order in the width of the panels, however rough the bounds on f.
+"""
+
+# Rounding. Sums are numpy's pairwise ones over terms of one sign: off by at most 60 u, u = 2^-53.
+# A term is a product of few factors and one exponential, whose relative error is u times its
+# exponent, plus 4 u. `_MARGIN` and `_exponent_margin` cover them with room; the masses' own errors
+# are in the bounds given.
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer.notions import Notion, RenyiPufferfish
+
+FloatArray = NDArray[np.float64]
+
+_MARGIN = 2.0**-44
+_ULP = 2.0**-52
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Bounds on the masses of panels and on the log ratio within them, in one direction.
+
+    Attributes
+    ----------
+    p_low, p_high, q_low, q_high : ndarray of shape (n_panels,)
+        Bounds on the mass of each panel under p and q. All panels together are all there is.
+    log_low, log_high : ndarray of shape (n_panels,)
+        Bounds on log h_p / h_q within each; infinite where only one of them has mass.
+    """
+
+    p_low: FloatArray
+    p_high: FloatArray
+    q_low: FloatArray
+    q_high: FloatArray
+    log_low: FloatArray
+    log_high: FloatArray
+
+    def swapped(self) -> Panels:
+        """Return the panels of the loss from q to p."""
+        return Panels(
+            self.q_low, self.q_high, self.p_low, self.p_high, -self.log_high, -self.log_low
+        )
+
+    def taken(self, places: NDArray[Any]) -> Panels:
+        """Return some of the panels."""
+        return Panels(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
+
+    @classmethod
+    def joined(cls, *parts: Panels) -> Panels:
+        """Return the panels of all parts together."""
+        return cls(
+            *(np.concatenate([getattr(p, n) for p in parts]) for n in cls.__dataclass_fields__)
+        )
+
+
+def divergence_interval(panels: Panels, notion: Notion) -> tuple[float, float]:
+    r"""Return proven lower and upper ends of the loss from p to q under a notion.
+
+    Parameters
+    ----------
+    panels : Panels
+    notion : Pufferfish or RenyiPufferfish
+        Pure: the supremum of f. With delta: :math:`\int (h_p - e^{\varepsilon} h_q)_+`. Renyi:
+        :math:`\log(\int h_p^\alpha h_q^{1-\alpha})/(\alpha - 1)`; with a delta, of h_p given the
+        best event that the panels can express (and then the lower end is 0).
+
+    Examples
+    --------
+    >>> one = np.array([0.25, 0.75]); two = np.array([0.75, 0.25])
+    >>> ratio = np.log(one / two)
+    >>> low, high = divergence_interval(Panels(one, one, two, two, ratio, ratio), Pufferfish(1.0))
+    >>> round(low, 9), round(high, 9)
+    (1.098612289, 1.098612289)
+    """
+    if isinstance(notion, RenyiPufferfish):
+        return _renyi(panels, notion)
+    if notion.delta == 0.0:
+        return _supremum(panels)
+    return _hockey_stick(panels, notion.epsilon)
+
+
+def gaps(panels: Panels, notion: Notion) -> FloatArray:
+    """Return how much each panel adds to the width of the interval: where to cut next.
+
+    In units of their own, comparable between panels.
+    """
+    if isinstance(notion, RenyiPufferfish):
+        low, high = renyi_terms(panels, notion)
+        top = max(float(high.max(initial=-np.inf)), -1e300)
+        return np.exp(np.minimum(high - top, 0.0)) - np.exp(np.minimum(low - top, 0.0))
+    if notion.delta == 0.0:
+        best = _supremum(panels)[0]
+        excess: FloatArray = np.where(panels.p_high > 0.0, panels.log_high - best, -np.inf)
+        return excess
+    low, high = _hockey_terms(panels, notion.epsilon)
+    return high - low
+
+
+def _supremum(panels: Panels) -> tuple[float, float]:
+    some = panels.p_high > 0.0
+    upper = float(panels.log_high[some].max(initial=0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.log(panels.p_low) - np.log(panels.q_high)
+    lower = float(ratios[panels.p_low > 0.0].max(initial=0.0))
+    lower -= 8.0 * _ULP * (1.0 + abs(lower)) if np.isfinite(lower) else 0.0
+    return max(min(lower, upper), 0.0), upper
+
+
+def _hockey_stick(panels: Panels, epsilon: float) -> tuple[float, float]:
+    low, high = _hockey_terms(panels, epsilon)
+    margin = _MARGIN
+    lower = max(float(low.sum()) * (1.0 - margin), 0.0)
+    upper = min(float(high.sum()) * (1.0 + margin), 1.0)
+    return min(lower, upper), upper
+
+
+def _hockey_terms(panels: Panels, epsilon: float) -> tuple[FloatArray, FloatArray]:
+    """Return bounds on each panel's share of int (h_p - e^epsilon h_q)_+."""
+    keep_low, keep_high = _kept(epsilon, panels.log_low), _kept(epsilon, panels.log_high)
+    low = np.maximum(_apart(panels.p_low, panels.q_high, epsilon, -1.0), panels.p_low * keep_low)
+    high = panels.p_high * keep_high
+    inside = panels.log_low >= epsilon
+    apart = _apart(panels.p_high, panels.q_low, epsilon, 1.0)
+    high = np.where(inside, np.fmin(high, apart), high)
+    straddling = ~inside & (panels.log_high > epsilon)
+    if straddling.any():
+        high = np.where(straddling, np.fmin(high, _straddling(panels, keep_high)), high)
+    low = np.where(panels.log_high <= epsilon, 0.0, low)
+    return np.minimum(low, high), high
+
+
+def _kept(epsilon: float, log_ratio: FloatArray) -> FloatArray:
+    """Return 1 - e^(epsilon - f) where f > epsilon, else 0."""
+    share: FloatArray = -np.expm1(np.minimum(epsilon - log_ratio, 0.0))
+    return share
+
+
+def _apart(p: FloatArray, q: FloatArray, log_factor: FloatArray | float, side: float) -> FloatArray:
+    """Return p - e^log_factor q, rounded down (side -1) or up (side 1), and at least 0.
+
+    By logs: the factor alone may be more than floats hold where the product is not.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+        log_q = np.log(q)
+        # the exponent is off by the roundings of its two parts, the exponential by 4u
+        size = np.abs(np.where(np.isfinite(log_q), log_q, 0.0)) + 2.0 * np.abs(log_factor)
+        taken = np.exp(np.minimum(log_factor + log_q, 700.0))
+        slack = _ULP * (4.0 + np.where(np.isfinite(size), size, 0.0))
+        taken = np.where(q > 0.0, np.nan_to_num(taken) * (1.0 - side * slack), 0.0)
+    return np.maximum(p - taken + side * 2.0 * _ULP * p, 0.0)
+
+
+def _straddling(panels: Panels, keep_high: FloatArray) -> FloatArray:
+    """Return the chord's bound where f - epsilon changes its sign."""
+    width = np.maximum(panels.log_high - panels.log_low, _ULP)
+    above = _apart(panels.p_high, panels.q_low, panels.log_low, 1.0)
+    chord: FloatArray = keep_high / -np.expm1(-width) * above * (1.0 + 16.0 * _ULP)
+    return chord
+
+
+def _renyi(panels: Panels, notion: RenyiPufferfish) -> tuple[float, float]:
+    low, high = renyi_terms(panels, notion)
+    if notion.delta > 0.0:
+        return 0.0, given_an_event(panels, notion, low, high)[1]
+    return renyi_of_terms(low, high, notion.alpha)
+
+
+def renyi_of_terms(low: FloatArray, high: FloatArray, alpha: float) -> tuple[float, float]:
+    """Return ends of the Renyi divergence from logs of bounds on the panels' integrals."""
+    order = alpha - 1.0
+    lower, upper = _log_sum(low) / order, _log_sum(high) / order
+    if not np.isfinite(upper):
+        return max(min(lower, np.inf), 0.0), np.inf
+    return max(lower - _log_margin(lower, order), 0.0), max(upper + _log_margin(upper, order), 0.0)
+
+
+def renyi_terms(panels: Panels, notion: RenyiPufferfish) -> tuple[FloatArray, FloatArray]:
+    """Return logs of bounds on each panel's share of int h_p^alpha h_q^(1 - alpha)."""
+    order = notion.alpha - 1.0
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        log_p_low, log_p_high = np.log(panels.p_low), np.log(panels.p_high)
+        processed = notion.alpha * log_p_low - order * np.log(panels.q_high)
+        floor = log_p_low + order * panels.log_low
+        roof = log_p_high + order * panels.log_high
+        chord = order * panels.log_low + np.log(_chord(panels, notion.alpha))
+    low = np.where(panels.p_low > 0.0, np.fmax(processed, floor), -np.inf)
+    high = np.where(panels.p_high > 0.0, np.fmin(roof, chord), -np.inf)
+    return np.minimum(low, high), high
+
+
+def _chord(panels: Panels, alpha: float) -> FloatArray:
+    """Return kappa P - (kappa - 1) e^low Q, with the chord's slope kappa e^((alpha - 1) low)."""
+    width = panels.log_high - panels.log_low
+    narrow = np.maximum(width, 1e-300)
+    slope = np.where(width > 1e-300, np.expm1(alpha * narrow) / np.expm1(narrow), alpha)
+    below = np.exp(panels.log_low) * panels.q_low
+    size = np.minimum(np.abs(panels.log_low), 1e4)
+    rounding = 16.0 * _ULP * slope * panels.p_high * (1.0 + alpha * narrow + size)
+    chord: FloatArray = panels.p_high + (slope - 1.0) * (panels.p_high - below) + rounding
+    return np.where(np.isfinite(chord) & (chord > 0.0), chord, np.inf)
+
+
+def given_an_event(
+    panels: Panels, notion: RenyiPufferfish, low: FloatArray, high: FloatArray
+) -> tuple[float, float, NDArray[np.bool_]]:
+    r"""Return the least divergence from h_p, given that the k worst panels are not hit, to h_q.
+
+    .. math:: \frac{1}{\alpha - 1} \Bigl(\log \sum_{\text{kept}} - \alpha \log P(\text{kept})\Bigr)
+
+    Returns
+    -------
+    estimate : float
+        What the lower bounds of the kept terms give: no bound, but what cutting can reach.
+    upper : float
+        The proven upper end.
+    gone : ndarray of bool
+        The panels that are not hit.
+    """
+    order, size = notion.alpha - 1.0, len(high)
+    worst_first = np.argsort(-panels.log_high, kind="stable")
+    gone = np.append(0.0, np.cumsum(panels.p_high[worst_first])) * (1.0 + size * _ULP)
+    kept = np.append(np.logaddexp.accumulate(high[worst_first][::-1])[::-1], -np.inf)
+    allowed = gone <= notion.delta
+    losses = (kept[allowed] - notion.alpha * np.log1p(-gone[allowed])) / order
+    best = int(losses.argmin())
+    least = float(losses[best])
+    missed = np.zeros(size, dtype=bool)
+    missed[worst_first[:best]] = True
+    floor = (_log_sum(low[~missed]) - notion.alpha * float(np.log1p(-gone[best]))) / order
+    # accumulated sums of n terms are off by 2 n u
+    upper = max(least + _log_margin(least, order) + 2.0 * size * _ULP / order, 0.0)
+    return min(floor, upper), upper, missed
+
+
+class Slopes(NamedTuple):
+    """How the log ratio and both log densities run within panels around their middles.
+
+    Attributes
+    ----------
+    value, slope : ndarray of shape (m,)
+        Of f in the middle, right to within ``error`` (of f along all of the linear part).
+    spread, size : ndarray of shape (m,)
+        Length of the interval that f'' stays in, and its largest absolute value.
+    p_slope, p_bend, q_slope, q_bend : ndarray of shape (m,)
+        Bounds on |(log h)'| in the middle, and on |(log h)''| throughout.
+    radius : ndarray of shape (m,)
+    """
+
+    value: FloatArray
+    slope: FloatArray
+    error: FloatArray
+    spread: FloatArray
+    size: FloatArray
+    p_slope: FloatArray
+    p_bend: FloatArray
+    q_slope: FloatArray
+    q_bend: FloatArray
+    radius: FloatArray
+
+    def swapped(self) -> Slopes:
+        """Return the slopes of the loss from q to p."""
+        return self._replace(
+            value=-self.value,
+            slope=-self.slope,
+            p_slope=self.q_slope,
+            p_bend=self.q_bend,
+            q_slope=self.p_slope,
+            q_bend=self.p_bend,
+        )
+
+
+def sharper_terms(panels: Panels, runs: Slopes, alpha: float) -> tuple[FloatArray, FloatArray]:
+    r"""Return logs of bounds on the Renyi integrals of narrow panels, of third order in the width.
+
+    With x = f - v, v the value in the middle and c = alpha - 1, let R = e^(cx) - (1 + c) + c e^-x,
+    which vanishes at 0 with its slope. As e^-f h_p = h_q,
+
+    .. math:: \int h_p e^{cf} = e^{cv} \bigl((1 + c) P - c e^v Q + \int h_p R(x)\bigr)
+
+    and R is c (c + 1) x^2 / 2 up to its third derivative times |x|^3 / 6. Of x^2 the mean over the
+    panel is known from the slope of f, as that of t^2 over a nearly even density.
+    """
+    c = alpha - 1.0
+    with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
+        least, most, reach = _mean_square(runs)
+        third = np.maximum(
+            np.abs(c**3 * np.exp(c * reach) - c * np.exp(-reach)),
+            np.abs(c**3 * np.exp(-c * reach) - c * np.exp(reach)),
+        )
+        rest = third * reach * most / 6.0
+        low_rest = np.maximum(0.5 * c * alpha * least - rest, 0.0) * panels.p_low
+        high_rest = (0.5 * c * alpha * most + rest) * panels.p_high
+        ratio = c * np.exp(runs.value)
+        slack = (
+            64.0
+            * _ULP
+            * (1.0 + np.abs(runs.value))
+            * (alpha * panels.p_high + ratio * panels.q_high)
+        )
+        low = alpha * panels.p_low - ratio * panels.q_high + low_rest * (1.0 - _MARGIN) - slack
+        high = alpha * panels.p_high - ratio * panels.q_low + high_rest * (1.0 + _MARGIN) + slack
+        log_low = c * runs.value + np.log(np.maximum(low, 0.0))
+        log_high = c * runs.value + np.log(np.maximum(high, 0.0))
+    # roundings of the exponents, which the sums over panels do not count
+    margin = 8.0 * _ULP * (1.0 + c * np.abs(runs.value))
+    log_low = np.where(np.isfinite(low) & (low > 0.0), log_low - margin, -np.inf)
+    return log_low, np.where(np.isfinite(high) & (high > 0.0), log_high + margin, np.inf)
+
+
+def _mean_square(runs: Slopes) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return bounds on the mean of x^2 over each panel under p, and on |x|.
+
+    The density at m + t is h(m) e^(l t + b), |b| <= B t^2 / 2. Its even part, and its odd part S,
+    are taken against the even and odd parts of x^2, x = s t + rho, rho'' within the spread.
+    """
+    r = runs.radius
+    slope, error = np.abs(runs.slope), runs.error
+    bent = np.exp(0.5 * runs.p_bend * r * r)
+    even = np.cosh(runs.p_slope * r) * bent
+    odd = np.sinh(runs.p_slope * r) * bent + even * np.expm1(0.5 * runs.p_bend * r * r)
+    reach = slope * r + 0.5 * runs.size * r * r + error
+    uneven = 0.5 * slope * runs.spread * r
+    crossed = odd * bent * (2.0 * slope + 0.5 * runs.spread * r) * runs.size * r**3 / 8.0
+    share = r * r / 3.0
+    least = share / (even * bent) * np.maximum(slope * slope - uneven, 0.0) - crossed
+    most = share * even * bent * (slope * slope + uneven + np.square(0.5 * runs.size * r)) + crossed
+    wrong = 2.0 * error * reach + error * error
+    return np.maximum(least - wrong, 0.0) * (1.0 - _MARGIN), (most + wrong) * (1.0 + _MARGIN), reach
+
+
+def _log_sum(logs: FloatArray) -> float:
+    top = float(logs.max(initial=-np.inf))
+    if not np.isfinite(top):
+        return top
+    return top + float(np.log(np.exp(logs - top).sum()))
+
+
+def _log_margin(value: float, order: float) -> float:
+    """Return what roundings move log(sum)/order by, at most."""
+    # each exponent is (alpha - 1) f + log p, off by a few u of its parts
+    size = abs(value) if np.isfinite(value) else 0.0
+    return _MARGIN / order + 8.0 * _ULP * (size + 750.0 / order + 1.0)

@@ -1,0 +1,456 @@
+r"""The worst privacy loss over all priors in simultaneous confidence sets around the counted ones.
+
+The priors of the two secrets lie in their sets independently of each other, so
+
+.. math:: \sup_{p, q} \sup_y \log \frac{h_p(y)}{h_q(y)}
+          = \sup_y \Bigl( \log \sup_p h_p(y) - \log \inf_q h_q(y) \Bigr)
+
+and both inner extremes are linear programs over a tree of bounds, which filling solves: for the
+largest density the atoms nearest to y first, for the smallest the farthest.
+"""
+
+# Why, and how sharp it is. Order the atoms by their distance from y, and let W_k hold the first k
+# of them, K_k be the noise density at the k-th. Then
+#
+#   h_p(y) = sum_k (K_k - K_(k+1)) p(W_k),   with K_k - K_(k+1) >= 0 and K_(n+1) = 0,
+#
+# so that max p(W_k) and min p(W_k) in the place of p(W_k) give an upper and a lower bound, and one
+# law attains all of them at once (`_laminar`): they are the extremes. As sums over k they read
+# sum_k K_k (max p(W_k) - max p(W_(k-1))), all terms positive.
+#
+# Laplace noise. For fixed p and q the supremum over all real y is attained at a vertex of the grid
+# of atoms (header of `accounting`), so the supremum over p, q and y is the largest over the
+# vertices of the two extremes. And the order of the atoms does not depend on the factor: the masses
+# of the extreme laws are computed once, and a factor costs one kernel and one row sum.
+#
+# Rounding, u = 2^-53. Masses are integers below 2^60, rounded once to floats: u. Distances are sums
+# of d terms of a difference and a quotient each, divided by the factor: the kernel is that of other
+# distances D (1 + e), |e| <= (d + 4) u; it is as if sorted by those, since sorting is monotone. As
+# f(t) = log sum m e^(-t D) is convex with f(0) = 0 (masses add up to one), log h moves by at most
+# (d + 5) u |log h|. exp is right to 4u, and sums of n positive terms to n u. Where sums would
+# underflow, the nearest atom with mass comes out: two more roundings of the exponent. Together
+# below (n + 16) u + (d + 12) u |log h| for each of the two.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._confidence_boxes import (
+    Box,
+    box_of,
+    box_of_counts,
+    error_share,
+    n_events,
+    rows_needed,
+)
+from sklearn_puffer._envelopes import Column, integral, supremum
+from sklearn_puffer._laminar import ONE, chain_masses, interval_masses
+from sklearn_puffer.noise import ROUNDING, Laplace, Noise
+from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+
+__all__ = [
+    "Box",
+    "SetLosses",
+    "box_of",
+    "box_of_counts",
+    "computable",
+    "decides_everything",
+    "error_share",
+    "n_events",
+    "rows_needed",
+]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[Any]
+
+MAX_CELLS = 4096
+"""Most cells of a grid whose sets are looked through."""
+
+MAX_WORK = 2**26
+"""Most numbers held: twice the squared number of cells for every set."""
+
+_UNIT = 2.0**-53
+_SMALLEST_SUM = 1e-250  # sums below it may have lost terms that are no floats
+
+
+def computable(shape: Sequence[int], n_boxes: int, noise: Noise, notion: Notion) -> bool:
+    """Return whether the worst case over sets on one grid can be computed.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Number of atoms of each column.
+    n_boxes : int
+        Sets on the grid.
+    noise : Noise
+    notion : Notion
+
+    Returns
+    -------
+    bool
+        One column: any noise and notion. Rows: Laplace noise and a pure promise. At most
+        ``MAX_CELLS`` cells, and ``MAX_WORK`` numbers to hold.
+
+    Examples
+    --------
+    >>> computable((16, 20), 10, Laplace(), Pufferfish(1.0))
+    True
+    >>> computable((16, 20), 10, Laplace(), Pufferfish(1.0, delta=1e-5))
+    False
+    """
+    n_cells = math.prod(shape)
+    fits = n_cells <= MAX_CELLS and 2 * n_boxes * n_cells**2 <= MAX_WORK
+    return fits and (len(shape) == 1 or _is_exact(noise, notion))
+
+
+class Extremes:
+    """The largest and the smallest density over some sets on one grid, at its vertices.
+
+    Parameters
+    ----------
+    boxes : sequence of Box
+        All over the same grid.
+    weights : ndarray of shape (d,)
+        The scale of the noise on each axis at factor 1.
+    """
+
+    def __init__(self, boxes: Sequence[Box], weights: FloatArray) -> None:
+        self.n_axes = len(weights)
+        distances = _distances(boxes[0].axes, weights)
+        order = np.argsort(distances, axis=1, kind="stable")
+        self.distances = np.take_along_axis(distances, order, axis=1)
+        most, least = _masses(boxes, order)
+        # (vertices, the largest and then the smallest of each set, cells)
+        self.masses = np.concatenate([_steps(most), _steps(least)]).transpose(1, 0, 2).copy()
+        leaves = slice(boxes[0].tree.n_inner, None)
+        bounds = [[box.upper[leaves] for box in boxes], [box.lower[leaves] for box in boxes]]
+        self.cells = np.array(bounds) / ONE
+
+    def logs(self, factor: float) -> FloatArray:
+        """Return the log extremes, shape (2, n_boxes, n_vertices), up to the kernel's height."""
+        with np.errstate(over="ignore"):
+            exponents = self.distances / factor
+        sums = np.matmul(self.masses, np.exp(-exponents)[:, :, None])[:, :, 0]
+        with np.errstate(divide="ignore"):
+            logs = np.log(sums)
+        for vertex, law in np.argwhere(sums < _SMALLEST_SUM):
+            logs[vertex, law] = _shifted(self.masses[vertex, law], exponents[vertex])
+        return np.ascontiguousarray(logs.T).reshape(2, -1, len(logs))
+
+    def logs_without_noise(self) -> FloatArray:
+        """Return the same for the masses of the cells themselves."""
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.log(self.cells)
+        return logs
+
+    def rounding(self, logs: FloatArray) -> FloatArray:
+        """Return what each log may be wrong by."""
+        size = float(self.masses.shape[2] + 16)
+        return 1.01 * _UNIT * (size + (self.n_axes + 12.0) * np.abs(logs))
+
+
+@dataclass(frozen=True, eq=False)
+class SetLosses:
+    r"""The worst losses over confidence sets, as a bound for calibration.
+
+    .. math:: \max_{p \in \mathcal{P}_i,\, q \in \mathcal{P}_j} \mathrm{loss}(p, q)
+
+    Parameters
+    ----------
+    pairs : sequence of (Box, Box)
+        The sets of the two secrets of each pair; both over the same grid.
+    noise : Noise
+        At factor 1.
+    notion : Notion
+
+    Notes
+    -----
+    *Formal guarantees.* With probability ``level`` (see `error_share`) no true loss exceeds
+    ``losses``. Pure promise: the supremum over the sets, up to rounding outwards for Laplace noise
+    and within 1e-6 of itself for others (infinite for Gaussian noise, unless the outermost atoms
+    have a least mass). With delta or alpha it is an upper bound only: the integral of the extremes
+    at each point, which belong to different laws. Never above the loss of a shift across the grid.
+
+    Raises
+    ------
+    ValueError
+        If the sets of a pair are over different grids, or cannot be looked through (`computable`).
+
+    Examples
+    --------
+    The Student table at level 0.95: no noise would be needed if its counts were the law itself.
+
+    >>> share = error_share(0.95, [2, 2])
+    >>> boxes = [box_of_counts([[0, 1]], counts, share) for counts in ([376, 204], [34, 35])]
+    >>> losses = SetLosses([tuple(boxes)], Laplace(), Pufferfish(0.5))
+    >>> round(float(losses.losses(0.575966935857).max()), 9)
+    0.5
+    """
+
+    pairs: Sequence[tuple[Box, Box]]
+    noise: Noise
+    notion: Notion
+
+    @property
+    def exact(self) -> bool:
+        """Whether the bound is the supremum itself, up to rounding."""
+        return _is_exact(self.noise, self.notion)
+
+    @cached_property
+    def guess(self) -> float:
+        """A factor near which the loss of a shift across the grid meets the budget."""
+        factor = 1.0
+        for _ in range(64):
+            if self._caps(factor).max() <= self.notion.budget:
+                break
+            factor *= 2.0
+        for _ in range(64):
+            if self._caps(0.5 * factor).max() > self.notion.budget:
+                break
+            factor *= 0.5
+        return factor
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return proven bounds of shape (n_pairs, 2), forward and backward."""
+        if factor == 0.0:
+            return self._most
+        return np.minimum(self._worst(factor), np.minimum(self._most, self._caps(factor)))
+
+    def lower(self, factor: float) -> FloatArray:
+        """Return losses that some laws in the sets do reach, shape (n_pairs, 2).
+
+        Raises
+        ------
+        ValueError
+            If the bound is not ``exact``: then no such losses are known.
+        """
+        lower = np.empty((len(self.pairs), 2))
+        for group in self._groups:
+            if not isinstance(group, _Vertices):
+                raise ValueError(
+                    f"lower must be asked of Laplace noise and a pure promise, got {self.noise!r} "
+                    f"and {self.notion!r}; there `losses` is an upper bound only."
+                )
+            lower[group.members] = group.losses(factor, -1.0)
+        return np.clip(lower, 0.0, self.losses(factor))
+
+    def decided(self, factor: float, within: float = 0.05) -> NDArray[np.bool_]:
+        """Return for each pair whether the loss is all but ``within`` of what no law exceeds."""
+        caps = self._caps(factor).max(axis=1)
+        losses = self.losses(factor).max(axis=1)
+        decided: NDArray[np.bool_] = (losses >= (1.0 - within) * caps) & (caps > 0.0)
+        return decided
+
+    @cached_property
+    def _groups(self) -> list[_Vertices | _Integrals]:
+        return _grouped(self.pairs, self.noise, self.notion)
+
+    @cached_property
+    def _most(self) -> FloatArray:
+        """The losses without noise: no noise makes them larger, as a release is made of X."""
+        return np.minimum(self._worst(0.0), self._caps(0.0))
+
+    def _worst(self, factor: float) -> FloatArray:
+        upper = np.empty((len(self.pairs), 2))
+        for group in self._groups:
+            upper[group.members] = group.worst(factor)
+        return upper
+
+    @cached_property
+    def _spans(self) -> FloatArray:
+        return np.array([[axis[-1] - axis[0] for axis in box.axes] for box, _ in self.pairs])
+
+    def _caps(self, factor: float) -> FloatArray:
+        """Return the losses of shifts across the grids, as `bounds.sensitivity` does."""
+        if factor == 0.0:
+            highest = 1.0 if _is_delta(self.notion) else math.inf
+            caps = np.where(self._spans.any(axis=1), highest, 0.0)
+        else:
+            shifts = self._spans * (1.0 + ROUNDING)
+            caps = self.notion.shift_loss(self.noise.scaled(factor), shifts) * (1.0 + ROUNDING)
+        return np.repeat(caps[:, None], 2, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Vertices:
+    """Laplace noise and a pure promise: the worst is at a vertex of the grid."""
+
+    members: IntArray  # (n_members,)
+    sides: tuple[IntArray, IntArray]  # the sets of each pair
+    extremes: Extremes
+
+    def worst(self, factor: float) -> FloatArray:
+        return self.losses(factor, 1.0)
+
+    def losses(self, factor: float, side: float) -> FloatArray:
+        """Return losses of shape (n_members, 2), moved by their rounding to one side."""
+        extremes = self.extremes
+        logs = extremes.logs(factor) if factor > 0.0 else extremes.logs_without_noise()
+        error = extremes.rounding(np.where(np.isfinite(logs), logs, 0.0))
+        most, least = logs[0] + side * error[0], logs[1] - side * error[1]
+        p, q = self.sides
+        return np.stack([_largest(most[p] - least[q]), _largest(most[q] - least[p])], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Integrals:
+    """One column, any noise and notion: the extremes at every point, between which to bound."""
+
+    members: IntArray
+    sides: tuple[IntArray, IntArray]
+    column: Column
+    noise: Noise
+    notion: Notion
+
+    def worst(self, factor: float) -> FloatArray:
+        p, q = self.sides
+        first, second = np.append(p, q), np.append(q, p)
+        if factor == 0.0:
+            losses = _without_noise(self.column.cell_logs(), first, second, self.notion)
+        elif _is_pure(self.notion):
+            losses = supremum(self.column, self.noise.scaled(factor), first, second)
+        else:
+            level = self.noise.scaled(factor)
+            losses = integral(self.column, level, first, second, self.notion)
+        return losses.reshape(2, -1).T
+
+
+def decides_everything(box: Box, noise: Noise, notion: Notion, within: float = 0.05) -> bool:
+    """Return whether a secret has so few rows that the set decides the scale.
+
+    That is so where even another secret with the same counts would need all but ``within`` of the
+    noise that knowing nothing about the laws asks for.
+
+    Parameters
+    ----------
+    box : Box
+    noise : Noise
+    notion : Notion
+    within : float, default=0.05
+
+    Examples
+    --------
+    >>> rows = {n: box_of_counts([[0, 1]], [n, n], share=0.01) for n in (0, 200)}
+    >>> [decides_everything(box, Laplace(), Pufferfish(1.0)) for box in rows.values()]
+    [True, False]
+    """
+    losses = SetLosses([(box, box)], noise, notion)
+    return bool(losses.decided(losses.guess, within).any())
+
+
+def _is_pure(notion: Notion) -> bool:
+    return isinstance(notion, Pufferfish) and notion.delta == 0.0
+
+
+def _is_delta(notion: Notion) -> bool:
+    return isinstance(notion, Pufferfish) and notion.delta > 0.0
+
+
+def _is_exact(noise: Noise, notion: Notion) -> bool:
+    return isinstance(noise, Laplace) and _is_pure(notion)
+
+
+def _grouped(
+    pairs: Sequence[tuple[Box, Box]], noise: Noise, notion: Notion
+) -> list[_Vertices | _Integrals]:
+    """Gather the pairs by grid, so that sets which several of them share are treated once."""
+    grids: dict[tuple[bytes, ...], list[int]] = {}
+    for place, (p, q) in enumerate(pairs):
+        keys = [tuple(axis.tobytes() for axis in box.axes) for box in (p, q)]
+        if keys[0] != keys[1]:
+            raise ValueError(
+                f"pairs[{place}] must hold two sets over the same grid; declare one alphabet."
+            )
+        grids.setdefault(keys[0], []).append(place)
+    return [_group(pairs, members, noise, notion) for members in grids.values()]
+
+
+def _group(
+    pairs: Sequence[tuple[Box, Box]], members: list[int], noise: Noise, notion: Notion
+) -> _Vertices | _Integrals:
+    boxes = list({id(box): box for place in members for box in pairs[place]}.values())
+    shape = [len(axis) for axis in boxes[0].axes]
+    if not computable(shape, len(boxes), noise, notion):
+        raise ValueError(
+            f"pairs must be sets that `computable` allows, got {len(boxes)} on a grid of {shape} "
+            f"cells under {noise!r} and {notion!r}; use the loss of a shift across the grid."
+        )
+    numbers = {id(box): number for number, box in enumerate(boxes)}
+    p, q = (np.array([numbers[id(pairs[place][side])] for place in members]) for side in (0, 1))
+    if _is_exact(noise, notion):
+        return _Vertices(np.array(members), (p, q), Extremes(boxes, noise.axis_scales(len(shape))))
+    return _Integrals(np.array(members), (p, q), Column(boxes), noise, notion)
+
+
+def _without_noise(
+    logs: FloatArray, first: IntArray, second: IntArray, notion: Notion
+) -> FloatArray:
+    """Return losses of the values themselves, from the log extremes (2, n_boxes, n) of cells."""
+    most, least = logs[0, first], logs[1, second]
+    sizes = [np.where(np.isfinite(part), np.abs(part), 0.0) for part in (most, least)]
+    error = 16.0 * _UNIT * (1.0 + notion.epsilon + sizes[0] + sizes[1])
+    with np.errstate(invalid="ignore", over="ignore"):
+        if _is_pure(notion):
+            return _largest(most - least + error)
+        if isinstance(notion, RenyiPufferfish):
+            order = notion.alpha - 1.0
+            total = np.logaddexp.reduce(most + order * (most - least + error) + error, axis=1)
+            renyi = np.maximum((total + 1e-12 * (1.0 + np.abs(total))) / order, 0.0)
+            return np.where(np.isnan(renyi), np.inf, renyi)
+        excess = np.maximum(most - least - notion.epsilon + error, 0.0)
+        deltas: FloatArray = (np.exp(most) * -np.expm1(-excess)).sum(axis=1)
+    return np.minimum(deltas * (1.0 + 1e-10), 1.0)
+
+
+def _distances(axes: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+    """Return the weighted l1 distances between all cells of a grid, shape (n, n)."""
+    total = np.zeros((1, 1))
+    for axis, weight in zip(axes, weights, strict=True):
+        gaps = np.abs(axis[:, None] - axis) / weight
+        total = (total[:, None, :, None] + gaps[None, :, None, :]).reshape(
+            len(total) * len(axis), -1
+        )
+    return total
+
+
+def _masses(boxes: Sequence[Box], order: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the most and the least mass of the cells that are nearest to each vertex."""
+    tree = boxes[0].tree
+    lower, upper = (np.stack([getattr(box, side) for box in boxes]) for side in ("lower", "upper"))
+    if len(boxes[0].axes) > 1:
+        places = np.empty(tree.n_cells, dtype=np.int64)
+        places[tree.cells] = np.arange(tree.n_cells)
+        return chain_masses(tree, lower, upper, places[order])
+    # In one column the nearest cells are an interval. (Of cells at the same distance on one side
+    # the farther may come first: both then count as one step, at their common distance.)
+    first, last = np.minimum.accumulate(order, axis=1), np.maximum.accumulate(order, axis=1)
+    most, least = interval_masses(tree, lower, upper)
+    return most[:, first, last], least[:, first, last]
+
+
+def _steps(masses: IntArray) -> FloatArray:
+    """Return what each cell adds, as floats."""
+    steps: FloatArray = np.diff(masses, axis=2, prepend=0) / ONE
+    return steps
+
+
+def _shifted(masses: FloatArray, exponents: FloatArray) -> float:
+    """Return log sum m e^-x where that is no float: the nearest mass comes out of the sum."""
+    some = masses > 0.0
+    nearest = float(exponents[some][0])
+    if not math.isfinite(nearest):
+        return -math.inf
+    return float(np.log((masses[some] * np.exp(nearest - exponents[some])).sum())) - nearest
+
+
+def _largest(ratios: FloatArray) -> FloatArray:
+    """Return the largest log ratio of each pair, at least 0: both densities have mass one."""
+    largest: FloatArray = np.maximum(ratios.max(axis=1), 0.0)
+    return largest

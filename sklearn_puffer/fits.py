@@ -1,0 +1,528 @@
+"""Fitting priors: from the rows of one secret to a Gaussian, or a mixture of Gaussians.
+
+A fit sees rows with counts, and gives the same prior whatever their order. What it finds is an
+estimate: the certificate holds for an adversary who believes it. `bootstrap` says how far another
+sample of the same size would have led.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincinv, ndtri
+from sklearn import mixture
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_puffer._validation import check_choice, check_count, check_positive
+from sklearn_puffer.priors import GaussianMixture
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[Any]
+
+MOST_ROWS = 2**13
+"""Largest number of values of a column that a mixture is fitted to: else as many quantiles are."""
+
+MOST_JOINT_ROWS = 2**15
+"""The same for rows of several columns."""
+
+_COVARIANCES = ["separate", "common"]
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Distinct rows in order, and how often each occurs."""
+
+    rows: FloatArray  # (n, d)
+    counts: FloatArray  # (n,), whole numbers
+
+    @property
+    def total(self) -> float:
+        return float(self.counts.sum())
+
+    @property
+    def n_kept(self) -> int:
+        """Number of rows that a mixture is fitted to."""
+        return min(int(self.total), MOST_ROWS if self.rows.shape[1] == 1 else MOST_JOINT_ROWS)
+
+    @property
+    def mean(self) -> FloatArray:
+        middle = 0.5 * (self.rows.min(axis=0) + self.rows.max(axis=0))  # against cancellation
+        shifted: FloatArray = middle + self.counts @ (self.rows - middle) / self.total
+        return shifted
+
+    @property
+    def covariance(self) -> FloatArray:
+        """The covariance matrix over the sample, divided by the number of rows."""
+        centred = self.rows - self.mean
+        matrix: FloatArray = (centred * self.counts[:, None]).T @ centred / self.total
+        return 0.5 * (matrix + matrix.T)
+
+    def scaled(self, spread: FloatArray) -> _Sample:
+        return _Sample((self.rows - self.mean) / spread, self.counts)
+
+    def expanded(self) -> FloatArray:
+        """Return every row as often as it occurs, or at most `n_kept` quantiles of them.
+
+        Of several columns they are the quantiles in the order of the first column, then the
+        second, and so on.
+        """
+        size = self.n_kept
+        positions = (np.arange(size) + 0.5) / size * self.total
+        return self.rows[np.searchsorted(np.cumsum(self.counts), positions, side="right")]
+
+
+@dataclass(frozen=True)
+class GaussianFit:
+    r"""A Gaussian prior by maximum likelihood: the mean and the covariance of the rows.
+
+    .. math:: \hat\mu = \frac1n \sum x, \qquad
+              \hat\Sigma = \frac1n \sum (x - \hat\mu)(x - \hat\mu)^T
+
+    Parameters
+    ----------
+    covariance : {"separate", "common"}, default="separate"
+        ``"common"``: all secrets share the mean of their covariances, weighted by their rows. Their
+        priors then are translations of each other (004, Prop. F.1), for which every strategy and
+        noise has a bound.
+    floor : float, default=1e-3
+        Smallest standard deviation, as a fraction of the column's spread over all secrets. Smaller
+        ones are raised to it; for rows in every direction, in units of the columns' spreads.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``floor`` is not positive, or ``covariance`` none of the two.
+
+    Examples
+    --------
+    >>> prior = GaussianFit().fit([[1.0], [2.0], [3.0]], [1, 2, 1], [1.0])
+    >>> prior.means.tolist(), prior.scales.round(6).tolist()
+    ([2.0], [0.707107])
+    """
+
+    covariance: str = "separate"
+    floor: float = 1e-3
+
+    def __post_init__(self) -> None:
+        check_choice(self.covariance, "covariance", _COVARIANCES)
+        object.__setattr__(self, "floor", check_positive(self.floor, "floor"))
+
+    def fit(self, rows: Any, counts: Any, spread: Any, secret: Any = None) -> GaussianMixture:
+        """Return the prior of one secret.
+
+        Parameters
+        ----------
+        rows : array-like of shape (n, d)
+            In the columns' own units, in any order.
+        counts : array-like of shape (n,)
+            How often each row occurs.
+        spread : array-like of shape (d,)
+            Standard deviation of each column over all secrets.
+        secret : object, optional
+            Its name, for messages.
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree, a number is not finite, or a column does not vary.
+        """
+        sample, scale = _check(rows, counts, spread)
+        _check_varies(sample, secret)
+        return _gaussian(sample.mean, _floored(sample.covariance, scale, self.floor))
+
+    def fit_all(
+        self, groups: Mapping[Any, tuple[Any, Any]], spread: Any
+    ) -> dict[Any, GaussianMixture]:
+        """Return the prior of each secret.
+
+        Parameters
+        ----------
+        groups : mapping of secret to (rows, counts)
+            As in `fit`. With a common covariance a secret may be constant, if not all are.
+        spread : array-like of shape (d,)
+
+        Examples
+        --------
+        >>> groups = {"a": ([[0.0], [2.0]], [1, 1]), "b": ([[5.0], [9.0]], [1, 1])}
+        >>> priors = GaussianFit("common").fit_all(groups, [1.0])
+        >>> [float(prior.scales[0].round(6)) for prior in priors.values()]
+        [1.581139, 1.581139]
+        """
+        if self.covariance == "separate":
+            return {name: self.fit(*group, spread, name) for name, group in groups.items()}
+        samples, scale = _check_groups(groups, spread)
+        _check_any_varies(samples)
+        pooled = _pooled([(sample.total, sample.covariance) for sample in samples.values()])
+        shared = _floored(pooled, scale, self.floor)
+        return {name: _gaussian(sample.mean, shared) for name, sample in samples.items()}
+
+
+@dataclass(frozen=True)
+class MixtureFit:
+    """A mixture of Gaussians by scikit-learn's EM, with as many components as BIC asks for.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of components; given none, the one of 1 to ``max_components`` with the least BIC.
+    max_components : int, default=5
+    floor : float, default=1e-3
+        Smallest standard deviation of a component, as a fraction of the column's spread over all
+        secrets: its square is added to every variance in each step of EM. Without it, a component
+        settles on any value that is repeated, its scale falls to zero, and the likelihood has no
+        maximum. With it, repeated values still get components of about that scale: raise it where
+        the prior should be smooth.
+    n_init, max_iter, tol, random_state : int, int, float, int
+        As in `sklearn.mixture.GaussianMixture`. ``random_state`` is an integer, so that the same
+        rows give the same prior.
+    covariance : {"separate", "common"}, default="separate"
+        ``"common"``: components share one covariance, within each secret in EM, and over the
+        secrets by the mean weighted by their rows. Components then are translations of each other.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not positive, or ``covariance`` none of the two.
+
+    Warns
+    -----
+    UserWarning
+        If EM did not converge, with the remedy.
+
+    Notes
+    -----
+    Of more than `MOST_ROWS` rows that many quantiles are fitted, which in one column moves no
+    probability by more than 1/MOST_ROWS (rows of several columns: `MOST_JOINT_ROWS` of them in
+    order, which is a subsample); BIC counts all rows.
+
+    Examples
+    --------
+    >>> rows = [[0.0], [0.1], [0.2], [9.0], [9.1], [9.3]]
+    >>> prior = MixtureFit(max_components=2).fit(rows, [20, 40, 20, 20, 40, 20], [4.5])
+    >>> prior.n_components, sorted(prior.means.round(3).tolist())
+    (2, [0.1, 9.125])
+    """
+
+    n_components: int | None = None
+    max_components: int = 5
+    floor: float = 1e-3
+    n_init: int = 3
+    max_iter: int = 500
+    tol: float = 1e-4
+    random_state: int = 0
+    covariance: str = "separate"
+
+    def __post_init__(self) -> None:
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components")
+        for name in ("max_components", "n_init", "max_iter"):
+            check_count(getattr(self, name), name)
+        check_count(self.random_state, "random_state", minimum=0)
+        for name in ("floor", "tol"):
+            object.__setattr__(self, name, check_positive(getattr(self, name), name))
+        check_choice(self.covariance, "covariance", _COVARIANCES)
+
+    def fit(self, rows: Any, counts: Any, spread: Any, secret: Any = None) -> GaussianMixture:
+        """Return the prior of one secret; parameters and errors are those of `GaussianFit.fit`."""
+        sample, scale = _check(rows, counts, spread)
+        _check_varies(sample, secret)
+        return self._fitted(sample, scale, secret)
+
+    def fit_all(
+        self, groups: Mapping[Any, tuple[Any, Any]], spread: Any
+    ) -> dict[Any, GaussianMixture]:
+        """Return the prior of each secret; parameters are those of `GaussianFit.fit_all`."""
+        priors = {name: self.fit(*group, spread, name) for name, group in groups.items()}
+        if self.covariance == "separate":
+            return priors
+        totals = [float(np.sum(counts)) for _, counts in groups.values()]
+        found = [prior.covariances[0] for prior in priors.values()]
+        shared = _pooled(list(zip(totals, found, strict=True)))
+        return {name: _with_covariance(prior, shared) for name, prior in priors.items()}
+
+    def _fitted(
+        self, sample: _Sample, scale: FloatArray, secret: Any, start: GaussianMixture | None = None
+    ) -> GaussianMixture:
+        unit, rows = sample.scaled(scale), sample.scaled(scale).expanded()
+        models = [self._model(rows, size, secret, start) for size in self._sizes(unit)]
+        scores = [self._bic(model, rows, unit) for model in models]
+        best = models[int(np.argmin(scores))]
+        d = rows.shape[1]
+        covariances = np.broadcast_to(best.covariances_, (len(best.weights_), d, d))
+        return _mixture(
+            best.weights_,
+            sample.mean + best.means_ * scale,
+            np.array([_floored(c, np.ones(d), self.floor) for c in covariances])
+            * np.outer(scale, scale),
+        )
+
+    def _sizes(self, sample: _Sample) -> list[int]:
+        """Return the numbers of components to try: never more than there are distinct rows."""
+        wanted = [self.n_components] if self.n_components else range(1, self.max_components + 1)
+        return [size for size in wanted if size <= len(sample.rows)] or [len(sample.rows)]
+
+    def _model(
+        self, rows: FloatArray, size: int, secret: Any, start: GaussianMixture | None
+    ) -> mixture.GaussianMixture:
+        tied = self.covariance == "common"
+        model = mixture.GaussianMixture(
+            size,
+            covariance_type="tied" if tied else "full",
+            tol=self.tol,
+            reg_covar=self.floor**2,
+            max_iter=self.max_iter,
+            n_init=self.n_init if start is None else 1,
+            random_state=self.random_state,
+        )
+        if start is not None:
+            precisions = np.linalg.inv(start.covariances)
+            model.set_params(
+                weights_init=start.weights,
+                means_init=start.rows,
+                precisions_init=precisions[0] if tied else precisions,
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(rows)
+        if not model.converged_:
+            warnings.warn(
+                f"the mixture of {size} components{_given(secret)} has not converged after "
+                f"max_iter={self.max_iter} steps; raise max_iter or tol, or take a smaller "
+                "n_components or max_components.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return model
+
+    def _bic(self, model: mixture.GaussianMixture, rows: FloatArray, sample: _Sample) -> float:
+        """Return -2 log likelihood + (number of parameters) log n, of all n rows."""
+        k, d = model.means_.shape
+        matrices = 1 if self.covariance == "common" else k
+        n_parameters = k - 1 + k * d + matrices * d * (d + 1) // 2
+        fit: float = -2.0 * sample.total * float(model.score(rows))
+        return fit + float(n_parameters) * math.log(sample.total)
+
+
+def bootstrap(
+    fit: GaussianFit | MixtureFit,
+    rows: Any,
+    counts: Any,
+    n_draws: int = 100,
+    seed: int = 0,
+    *,
+    spread: Any = None,
+) -> list[GaussianMixture]:
+    r"""Return priors that could as well have been fitted to one secret: an estimate, no bound.
+
+    Gaussian: draws from the posterior under the reference prior, with S the scatter matrix,
+
+    .. math:: \Sigma^{-1} \sim \text{Wishart}(n - 1, S^{-1}), \qquad
+              \mu \mid \Sigma \sim N(\hat\mu, \Sigma/n);
+
+    in one column :math:`(n-1) s^2/\sigma^2 \sim \chi^2_{n-1}`. Mixtures: the rows are drawn again
+    with replacement, and EM is run from the fitted mixture on, with as many components.
+
+    Parameters
+    ----------
+    fit : GaussianFit or MixtureFit
+        With separate covariances.
+    rows, counts : array-like of shape (n, d), (n,)
+    n_draws : int, default=100
+    seed : int, default=0
+        The draws are a function of it, and of the rows in any order.
+    spread : array-like of shape (d,), optional
+        As in `GaussianFit.fit`; that of the rows themselves if not given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not a positive integer, a column does not vary, or there are no more rows
+        than columns.
+
+    Examples
+    --------
+    >>> draws = bootstrap(GaussianFit(), [[0.0], [1.0]], [500, 500], n_draws=200)
+    >>> means = [float(draw.means[0]) for draw in draws]
+    >>> 0.4 < min(means) < 0.5 < max(means) < 0.6  # each within some 0.5 / sqrt(1000) of 0.5
+    True
+    """
+    check_count(n_draws, "n_draws")
+    uniforms = _uniforms(check_count(seed, "seed", minimum=0))
+    if spread is None:
+        sample, _ = _check(rows, counts, np.ones(np.shape(rows)[1]))
+        _check_varies(sample, None)
+        spread = np.sqrt(np.diag(sample.covariance))
+    sample, scale = _check(rows, counts, spread)
+    _check_varies(sample, None)
+    if isinstance(fit, GaussianFit):
+        return [_posterior_draw(sample, scale, fit.floor, uniforms) for _ in range(n_draws)]
+    fitted = fit._fitted(sample, scale, None)
+    within = _standardised(fitted, sample.mean, scale)
+    again = replace(fit, n_components=fitted.n_components)
+    return [_refitted(again, sample, scale, within, uniforms) for _ in range(n_draws)]
+
+
+def _posterior_draw(
+    sample: _Sample, scale: FloatArray, floor: float, uniforms: Iterator[float]
+) -> GaussianMixture:
+    n, d = sample.total, len(scale)
+    if n <= d:
+        raise ValueError(
+            f"rows must be more than the {d} columns for a posterior, got {int(n)}; merge secrets."
+        )
+    # Bartlett: Sigma^-1 = L A A^T L^T with S^-1 = L L^T, A lower triangular with independent
+    # entries: standard normal below the diagonal, chi with n - 1 - k degrees of freedom on it
+    scatter = _floored(sample.covariance, scale, floor) * n
+    root = np.linalg.cholesky(scatter)
+    factor = np.diag([_chi(n - 1.0 - k, next(uniforms)) for k in range(d)])
+    factor[np.tril_indices(d, -1)] = [float(ndtri(next(uniforms))) for _ in range(d * (d - 1) // 2)]
+    spread = root @ np.linalg.inv(factor).T  # Sigma = root (A A^T)^-1 root^T
+    normals = np.array([float(ndtri(next(uniforms))) for _ in range(d)])
+    mean = sample.mean + spread @ normals / np.sqrt(n)
+    return _gaussian(mean, _floored(spread @ spread.T, scale, floor))
+
+
+def _chi(degrees: float, uniform: float) -> float:
+    return float(np.sqrt(2.0 * gammaincinv(0.5 * degrees, uniform)))
+
+
+def _refitted(
+    fit: MixtureFit,
+    sample: _Sample,
+    scale: FloatArray,
+    start: GaussianMixture,
+    uniforms: Iterator[float],
+) -> GaussianMixture:
+    places = np.array([next(uniforms) for _ in range(sample.n_kept)]) * sample.total
+    drawn = np.searchsorted(np.cumsum(sample.counts), places, side="right")
+    drawn = np.minimum(drawn, len(sample.rows) - 1)
+    counts = np.bincount(drawn, minlength=len(sample.rows)).astype(np.float64)
+    kept = counts > 0.0
+    again = _Sample(sample.rows[kept], counts[kept])
+    moved = GaussianMixture(
+        start.weights, start.rows + (sample.mean - again.mean) / scale, start.covariances
+    )
+    if kept.sum() < fit.n_components:
+        return _mixture(start.weights, *_in_units(start, sample.mean, scale))
+    return fit._fitted(again, scale, None, moved)
+
+
+def _standardised(prior: GaussianMixture, mean: FloatArray, scale: FloatArray) -> GaussianMixture:
+    """Return a prior in units of the spread, centred, always as one of rows."""
+    return GaussianMixture(
+        prior.weights, (prior.rows - mean) / scale, prior.covariances / np.outer(scale, scale)
+    )
+
+
+def _in_units(
+    prior: GaussianMixture, mean: FloatArray, scale: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    return mean + prior.rows * scale, prior.covariances * np.outer(scale, scale)
+
+
+def _uniforms(seed: int) -> Iterator[float]:
+    """Yield numbers in (0, 1) that depend on the seed alone, in every version of every library."""
+    block = 0
+    while True:
+        digest = hashlib.shake_256(f"{seed}:{block}".encode()).digest(8 * 4096)
+        yield from ((np.frombuffer(digest, dtype="<u8") >> 11).astype(float) + 0.5) * 2.0**-53
+        block += 1
+
+
+def _gaussian(mean: FloatArray, covariance: FloatArray) -> GaussianMixture:
+    return _mixture(np.ones(1), mean[None], covariance[None])
+
+
+def _mixture(weights: FloatArray, means: FloatArray, covariances: FloatArray) -> GaussianMixture:
+    """Return a prior of components that have some weight, sorted by their means."""
+    kept = np.flatnonzero(weights > 0.0)
+    order = kept[np.lexsort(means[kept].T[::-1])]
+    weights, means, covariances = weights[order], means[order], covariances[order]
+    if means.shape[1] == 1:
+        return GaussianMixture(weights, means[:, 0], np.sqrt(covariances[:, 0, 0]))
+    return GaussianMixture(weights, means, 0.5 * (covariances + covariances.transpose(0, 2, 1)))
+
+
+def _with_covariance(prior: GaussianMixture, covariance: FloatArray) -> GaussianMixture:
+    shape = (prior.n_components, *covariance.shape)
+    return _mixture(prior.weights, prior.rows, np.broadcast_to(covariance, shape))
+
+
+def _pooled(parts: list[tuple[float, FloatArray]]) -> FloatArray:
+    total = sum(weight for weight, _ in parts)
+    pooled: FloatArray = np.sum([matrix * (weight / total) for weight, matrix in parts], axis=0)
+    return pooled
+
+
+def _floored(covariance: FloatArray, spread: FloatArray, floor: float) -> FloatArray:
+    """Raise the deviations of a covariance matrix, in units of the spreads, to the floor."""
+    units = np.outer(spread, spread)
+    values, vectors = np.linalg.eigh(covariance / units)
+    if values[0] >= floor**2:
+        return covariance
+    raised = vectors * np.maximum(values, floor**2) @ vectors.T
+    matrix: FloatArray = 0.5 * (raised + raised.T) * units
+    return matrix
+
+
+def _check(rows: Any, counts: Any, spread: Any) -> tuple[_Sample, FloatArray]:
+    """Return the sample, with equal rows merged and in order, and the spreads."""
+    table, numbers = np.asarray(rows, dtype=float), np.asarray(counts, dtype=float)
+    scale = np.asarray(spread, dtype=float)
+    if table.ndim != 2 or table.shape[0] == 0 or numbers.shape != table.shape[:1]:
+        raise ValueError(
+            f"rows must have shape (n, d) and counts (n,), got {table.shape} and {numbers.shape}."
+        )
+    if scale.shape != table.shape[1:] or not np.all((scale > 0.0) & (scale < math.inf)):
+        raise ValueError(
+            f"spread must hold a positive number for each of the {table.shape[1]} columns, got "
+            f"{scale.tolist()!r}; leave out columns that do not vary."
+        )
+    if not np.all(np.isfinite(table)):
+        raise ValueError("rows must be finite, got NaN or infinity; drop or fill those rows.")
+    if not np.all((numbers >= 0.0) & (numbers == np.floor(numbers))) or numbers.sum() == 0.0:
+        raise ValueError(
+            "counts must be whole numbers, none negative and not all of them 0, got "
+            f"{numbers.tolist()[:5]!r}."
+        )
+    distinct, back = np.unique(table[numbers > 0.0], axis=0, return_inverse=True)
+    merged = np.bincount(back.ravel(), weights=numbers[numbers > 0.0])
+    return _Sample(distinct, merged.astype(float)), scale
+
+
+def _check_groups(
+    groups: Mapping[Any, tuple[Any, Any]], spread: Any
+) -> tuple[dict[Any, _Sample], FloatArray]:
+    samples = {name: _check(*group, spread)[0] for name, group in groups.items()}
+    return samples, np.asarray(spread, dtype=float)
+
+
+def _check_varies(sample: _Sample, secret: Any) -> None:
+    constant = np.flatnonzero(np.ptp(sample.rows, axis=0) == 0.0)
+    if constant.size:
+        column = f" in column {constant[0]}" if sample.rows.shape[1] > 1 else ""
+        raise ValueError(
+            f"all values{_given(secret)}{column} are equal: "
+            f"{float(sample.rows[0, constant[0]])!r}, and a Gaussian has no scale for them; use "
+            "prior='empirical', covariance='common', or merge or leave out that secret."
+        )
+
+
+def _check_any_varies(samples: Mapping[Any, _Sample]) -> None:
+    varies = np.any([np.ptp(sample.rows, axis=0) > 0.0 for sample in samples.values()], axis=0)
+    if not varies.all():
+        raise ValueError(
+            f"all values of each secret in column {int(np.argmin(varies))} are equal, and a "
+            "Gaussian has no scale for them; use prior='empirical'."
+        )
+
+
+def _given(secret: Any) -> str:
+    return "" if secret is None else f" given secret {secret!r}"

@@ -1,0 +1,407 @@
+"""Laws of Gaussian mixtures plus noise: every bound holds eighty digits' truth, and is narrow."""
+
+import json
+from pathlib import Path
+
+import mixture_oracle as oracle
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_puffer._line import LawPair, loss_interval
+from sklearn_puffer._mixture_laws import WIDEST_UNDER_CAUCHY, computable, law_of
+from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
+from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
+from sklearn_puffer.priors import GaussianMixture
+
+GOLDEN = json.loads((Path(__file__).parent / "golden_003.json").read_text(encoding="utf-8"))
+PRIORS = {
+    "one": GaussianMixture([1.0], [2.0], [1.5]),
+    "two": GaussianMixture([0.3, 0.7], [0.0, 3.0], [1.0, 0.05]),
+    "five": GaussianMixture(
+        [0.1, 0.2, 0.3, 0.25, 0.15], [-4.0, -1.0, 0.5, 0.6, 9.0], [0.5, 2.0, 0.3, 1.0, 0.7]
+    ),
+}
+CLOSED = {
+    "none": None,
+    "gaussian": Gaussian(0.5),
+    "laplace": Laplace(1.0),
+    "laplace-narrow": Laplace(1e-3),
+    "laplace-wide": Laplace(1e3),
+}
+HEAVY = {
+    "cauchy": Cauchy(1.0),
+    "cauchy-narrow": Cauchy(0.2),
+    "k4": GeneralizedCauchy(2.0, 4.0),
+}
+POINTS = np.array([-300.0, -7.0, -0.5, 0.0, 1.0, 2.93, 3.0, 3.2, 8.0, 40.0])
+
+
+@pytest.fixture(autouse=True)
+def many_digits():
+    with mp.workdps(oracle.DIGITS):
+        yield
+
+
+def cases(noises):
+    return [
+        pytest.param(prior, noise, id=f"{name}-{kind}")
+        for name, prior in PRIORS.items()
+        for kind, noise in noises.items()
+    ]
+
+
+def assert_expansion(law, prior, noise, points, order=(1e-20, 1e-12)):
+    """Check value, slope and curvature against central differences of the oracle."""
+    found = law.expansion(points, np.zeros_like(points))
+    low, high = law.log_bounds(points, points)
+    step, allowed = mp.mpf(order[0]), order[1]
+    for k, y in enumerate(points):
+        at = [mp.log(oracle.density(prior, noise, mp.mpf(y) + j * step)) for j in (-1, 0, 1)]
+        slope, bend = (at[2] - at[0]) / (2 * step), (at[2] - 2 * at[1] + at[0]) / step**2
+        assert low[k] <= at[1] <= high[k]
+        assert high[k] - low[k] <= 1e-8 + 1e-13 * abs(at[1])
+        assert abs(found.value[k] - at[1]) <= found.value_error[k]
+        assert abs(found.slope[k] - slope) <= found.slope_error[k] + allowed * (1 + abs(slope))
+        room = allowed * (1 + abs(bend))
+        assert found.lowest[k] - room <= bend <= found.highest[k] + room
+        assert found.slope_error[k] <= 1e-7 * (1 + abs(slope))
+
+
+@pytest.mark.parametrize(("prior", "noise"), cases(CLOSED))
+def test_the_expansion_at_a_point_holds_the_truth(prior, noise):
+    assert_expansion(law_of(prior, noise), prior, noise, POINTS)
+
+
+@pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
+def test_the_expansion_under_cauchy_noise_holds_the_truth(noise):
+    points = np.array([0.5, 50.0])
+    assert_expansion(law_of(PRIORS["one"], noise), PRIORS["one"], noise, points, (1e-8, 1e-8))
+
+
+@pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
+def test_a_mixture_under_cauchy_noise_has_the_density_of_its_integral(noise):
+    law, points = law_of(PRIORS["two"], noise), np.array([3.0, 300.0])
+    low, high = law.log_bounds(points, points)
+    for k, y in enumerate(points):
+        assert low[k] <= mp.log(oracle.density(PRIORS["two"], noise, y)) <= high[k]
+
+
+@pytest.mark.parametrize("theta", [0.2, 1.0, 7.0])
+def test_the_oracle_agrees_with_the_definition_of_the_law(theta):
+    prior, noise = PRIORS["two"], Laplace(theta)
+    for y in (-2.0, 2.9, 5.0):
+        exact = oracle.density(prior, noise, y)
+        assert abs(oracle.by_integration(prior, noise, y) / exact - 1) < mp.mpf("1e-15")
+
+
+@pytest.mark.parametrize("ratio", [1e-8, 1e-4, 1e-2, 1.0, 30.0, 1e3, 1e5, 1e6, 1e8])
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_one_component_with_laplace_noise_of_any_scale(ratio, unit):
+    prior, noise = GaussianMixture([1.0], [0.0], [unit]), Laplace(unit / ratio)
+    law = law_of(prior, noise)
+    spots = np.array([0.0, 1e-9, 0.1, 1.0, 3.0, 8.0, 0.5 * ratio, ratio, ratio + 3.0, 4.0 * ratio])
+    points = unit * np.unique(np.concatenate([-spots, spots]))
+    low, high = law.log_bounds(points, points)
+    found = law.expansion(points, np.zeros_like(points))
+    t, a = mp.mpf(unit), mp.mpf(unit) / mp.mpf(noise.scale)
+    for k, y in enumerate(points):
+        exact = oracle.density(prior, noise, y)
+        with mp.workdps(200):  # two exponentials of a^2/2 that nearly cancel
+            sides = oracle._sides(mp.mpf(y) / t, a)
+            slope = (sides[1] - sides[0]) / (sides[0] + sides[1]) / mp.mpf(noise.scale)
+        assert low[k] <= mp.log(exact) <= high[k]
+        assert high[k] - low[k] <= 1e-12 + 1e-13 * abs(mp.log(exact))
+        assert abs(found.slope[k] - slope) <= found.slope_error[k]
+        assert found.slope_error[k] * unit <= 1e-6 * (1.0 + min(abs(y) / unit, ratio))
+
+
+@pytest.mark.parametrize(("prior", "noise"), cases(CLOSED))
+def test_panels_bound_the_density_within_them(prior, noise):
+    law = law_of(prior, noise)
+    edges = np.array([-40.0, -9.0, -4.0, -3.9, -1.0, 0.0, 0.01, 2.8, 2.9, 3.1, 3.11, 9.0, 30.0])
+    low, high = edges[:-1], edges[1:]
+    least, most = law.log_bounds(low, high)
+    middle, radius = 0.5 * (low + high), 0.5 * (high - low)
+    around = law.expansion(middle, radius)
+    for share in (0.0, 0.25, 0.5, 0.9, 1.0):
+        points = low + share * (high - low)
+        for k, y in enumerate(points):
+            exact = mp.log(oracle.density(prior, noise, y))
+            assert least[k] <= exact <= most[k]
+            moved = mp.mpf(y) - mp.mpf(middle[k])
+            line = around.value[k] + around.slope[k] * moved
+            room = around.value_error[k] + around.slope_error[k] * abs(moved)
+            assert line + around.lowest[k] * moved**2 / 2 - room <= exact + mp.mpf("1e-12")
+            assert line + around.highest[k] * moved**2 / 2 + room >= exact - mp.mpf("1e-12")
+
+
+@pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
+def test_panels_bound_the_density_under_cauchy_noise(noise):
+    prior = PRIORS["two"]
+    law, exact = law_of(prior, noise), law_of(prior, noise)
+    edges = np.array([-1e6, -1e3, -9.0, -1.0, 0.0, 0.01, 2.9, 3.1, 3.11, 9.0, 1e4])
+    low, high = edges[:-1], edges[1:]
+    least, most = law.log_bounds(low, high)
+    middle, radius = 0.5 * (low + high), 0.5 * (high - low)
+    around = law.expansion(middle, radius)
+    for share in np.linspace(0.0, 1.0, 9):
+        points = low + share * (high - low)
+        value = exact.expansion(points, np.zeros_like(points))  # checked against integrals above
+        moved = points - middle
+        line = around.value + around.slope * moved
+        room = around.value_error + value.value_error + around.slope_error * np.abs(moved) + 1e-12
+        assert np.all(least <= value.value + value.value_error)
+        assert np.all(most >= value.value - value.value_error)
+        assert np.all(line + 0.5 * around.lowest * moved**2 - room <= value.value)
+        assert np.all(line + 0.5 * around.highest * moved**2 + room >= value.value)
+
+
+@pytest.mark.parametrize(("prior", "noise"), cases(CLOSED))
+def test_masses_hold_the_truth_in_both_tails_and_over_narrow_panels(prior, noise):
+    law = law_of(prior, noise)
+    low = np.array([-np.inf, -np.inf, -1.0, 0.0, 2.9, 3.0, 3.0, 3.0, 14.0, 6.0, 25.0, -np.inf])
+    high = np.array(
+        [-30.0, 0.0, 1.0, 1e-9, 3.1, 3.001, 3.0 + 1e-7, 12.0, 14.001, np.inf, 26.0, np.inf]
+    )
+    least, most = law.masses(low, high)
+    for k in range(len(low)):
+        exact = oracle.mass(prior, noise, low[k], high[k])
+        assert least[k] <= exact <= most[k]
+        assert most[k] - least[k] <= 1e-8 * exact + 1e-305
+
+
+@pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
+def test_masses_under_cauchy_noise_hold_the_truth(noise):
+    law = law_of(PRIORS["one"], noise)
+    low = np.array([-np.inf, 0.0, 2.0, 50.0, 1e4, -np.inf])
+    high = np.array([-3.0, 1e-6, 2.5, 60.0, np.inf, np.inf])
+    least, most = law.masses(low, high)
+    for k in range(len(low)):
+        exact = oracle.mass(PRIORS["one"], noise, low[k], high[k])
+        assert least[k] <= exact <= most[k]
+        assert most[k] - least[k] <= 1e-8 * exact
+
+
+def tail_pairs():
+    wide, narrow = PRIORS["two"], GaussianMixture([0.5, 0.5], [-1.0, 2.0], [1.0, 0.2])
+    return [(wide, narrow), (narrow, wide), (wide, wide)]
+
+
+@pytest.mark.parametrize("noise", [*CLOSED.values(), *HEAVY.values()], ids=[*CLOSED, *HEAVY])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_no_ratio_in_a_tail_is_outside_of_its_bounds(noise, side):
+    for p, q in tail_pairs():
+        first, second = law_of(p, noise), law_of(q, noise)
+        ends = [*first.anchors()[[0, -1]], *second.anchors()[[0, -1]]]
+        edge = float(max(ends) if side > 0 else min(ends))
+        for nearer in (edge, side * 10.0):
+            low, high = first.beyond(second, nearer, side)
+            for out in (0.0, 1.0, 30.0, 1e4):
+                y = np.array([nearer + side * out])
+                ratio = first.expansion(y, 0.0 * y), second.expansion(y, 0.0 * y)
+                error = ratio[0].value_error[0] + ratio[1].value_error[0]
+                exact = ratio[0].value[0] - ratio[1].value[0]
+                assert low <= exact + error
+                assert exact - error <= high
+
+
+def test_laplace_tails_converge_to_the_ratio_of_their_constants():
+    p, q = GaussianMixture([0.4, 0.6], [0.0, 1.0], [1.0, 0.5]), GaussianMixture([1.0], [0.5], [1.2])
+    first, second = (law_of(prior, Laplace(0.7)) for prior in (p, q))
+    edge = float(max(first.anchors()[-1], second.anchors()[-1]))
+    low, high = first.beyond(second, edge, 1)
+    constants = [
+        mp.log(
+            sum(
+                mp.mpf(w) * mp.exp(mp.mpf(m) / mp.mpf(0.7) + (mp.mpf(s) / mp.mpf(0.7)) ** 2 / 2)
+                for w, m, s in zip(prior.weights, prior.means, prior.scales, strict=True)
+            )
+        )
+        for prior in (p, q)
+    ]
+    assert low <= constants[0] - constants[1] <= high
+    assert high - low < 1e-11
+
+
+def test_gaussian_tails_are_bounded_only_where_they_agree():
+    base = GaussianMixture([0.5, 0.5], [0.0, 1.0], [1.0, 2.0])
+    heavier = GaussianMixture([0.9, 0.1], [0.0, 1.0], [1.0, 2.0])
+    wider = GaussianMixture([0.5, 0.5], [0.0, 1.0], [1.0, 2.0 + 1e-12])
+    laws = [law_of(prior, Gaussian(1e6)) for prior in (base, heavier, wider)]
+    edge = 1e9
+    low, high = laws[0].beyond(laws[1], edge, 1)
+    assert low <= np.log(5.0) <= high
+    assert laws[0].beyond(laws[2], edge, 1)[0] == -np.inf
+    assert laws[2].beyond(laws[0], edge, 1)[1] == np.inf
+
+
+def losses(p, q, noise, notion):
+    return loss_interval(LawPair(law_of(p, noise), law_of(q, noise)), notion)
+
+
+def renyi_integrand(alpha):
+    return lambda y: mp.npdf(y, 0, 1) ** alpha * mp.npdf(y, 1, mp.mpf(1.5)) ** (1 - mp.mpf(alpha))
+
+
+def test_tails_of_gaussians_have_the_renyi_integral_of_their_closed_form():
+    p, q = GaussianMixture([1.0], [0.0], [1.0]), GaussianMixture([1.0], [1.0], [1.5])
+    first, second = law_of(p, None), law_of(q, None)
+    for alpha, edge, side in ((2.0, 9.0, 1), (1.5, -4.0, -1), (30.0, 2.0, 1)):
+        stop = mp.inf if side > 0 else -mp.inf
+        points = sorted([mp.mpf(edge), mp.mpf(edge) + side * 5, stop])
+        exact = mp.quad(renyi_integrand(alpha), points)
+        found = first.beyond_power(second, edge, side, alpha)
+        assert mp.log(exact) <= found <= mp.log(exact) + mp.mpf("1e-9")
+
+
+@pytest.mark.parametrize("noise", [None, Gaussian(0.5), Laplace(1.0), Cauchy(1.0)], ids=repr)
+def test_the_renyi_integral_of_a_tail_is_never_below_that_of_a_part_of_it(noise):
+    for p, q in tail_pairs():
+        first, second = law_of(p, noise), law_of(q, noise)
+        edges = np.linspace(4.0, 12.0, 400)
+        masses = first.masses(edges[:-1], edges[1:])[0], second.masses(edges[:-1], edges[1:])[1]
+        with np.errstate(divide="ignore"):
+            part = np.logaddexp.reduce(3.0 * np.log(masses[0]) - 2.0 * np.log(masses[1]))
+        assert first.beyond_power(second, 4.0, 1, 3.0) >= part
+
+
+def golden_mixtures():
+    for table, results in GOLDEN["real"].items():
+        for floor, fitted in results["gmm"].items():
+            pair = (GaussianMixture(*fitted["P"]), GaussianMixture(*fitted["Q"]))
+            yield pytest.param(*pair, fitted, id=f"{table}-{floor}")
+
+
+def bisection_floor(p, q):
+    """Return the scale at which the stored search stopped: no noise was needed."""
+    spread = float(max(p.scales.max(), q.scales.max()))
+    return 1.1e-4 * max(spread, float(np.abs(p.means[:, None] - q.means).max()))
+
+
+@pytest.mark.parametrize(("p", "q", "fitted"), list(golden_mixtures()))
+def test_mixtures_of_real_tables_lose_what_003_says_at_the_stored_scales(p, q, fitted):
+    low, high = losses(p, q, Laplace(fitted["pure_exact"]), Pufferfish(1.0))
+    assert low.max() == pytest.approx(1.0, abs=1e-8)
+    assert high.max() - low.max() < 1e-9
+    at_thm2 = losses(p, q, Laplace(fitted["res"]["0.3"]["b_thm2"]), Pufferfish(1.0))[0].max()
+    assert at_thm2 == pytest.approx(fitted["pure_eps_at_thm2_0.3"], rel=1e-8)
+    for name, stored in fitted["res"].items():
+        delta = float(name)
+        low, high = losses(p, q, Laplace(stored["b_exact"]), Pufferfish(1.0, delta))
+        assert high.max() - low.max() < 1e-9 * high.max()
+        if stored["b_exact"] > bisection_floor(p, q):
+            assert low.max() == pytest.approx(delta, rel=1e-6)
+        else:
+            assert high.max() < delta
+        if stored["delta_at_thm2"] > 0.0:
+            low, high = losses(p, q, Laplace(stored["b_thm2"]), Pufferfish(1.0, delta))
+            assert low.max() == pytest.approx(stored["delta_at_thm2"], rel=1e-6)
+
+
+@pytest.mark.parametrize("table", list(GOLDEN["real"]))
+def test_gaussians_of_real_tables_lose_what_003_says_at_the_stored_scales(table):
+    stored = GOLDEN["real"][table]
+    p, q = (
+        GaussianMixture([1.0], [m], [s])
+        for m, s in zip(stored["gauss"]["mu"], stored["gauss"]["sd"], strict=True)
+    )
+    pure = losses(p, q, Laplace(stored["thm1"]["pure_exact_eps1"]), Pufferfish(1.0))[0].max()
+    assert pure == pytest.approx(1.0, abs=1e-8)
+    for name, row in stored["thm1"].items():
+        if name == "pure_exact_eps1":
+            continue
+        notion = Pufferfish(1.0, float(name))
+        low, high = losses(p, q, Laplace(row["b_exact_eps_delta"]), notion)
+        if row["b_exact_eps_delta"] > bisection_floor(p, q):
+            assert low.max() == pytest.approx(float(name), rel=1e-6)
+        else:
+            assert high.max() < float(name)
+        at_b = losses(p, q, Laplace(row["b"]), notion)
+        assert at_b[0].max() - 1e-12 <= row["delta_at_b"] <= at_b[1].max() + 1e-10
+
+
+def test_figure_2_of_003_is_two_gaussians_of_k_and_k_minus_1_users():
+    rows = GOLDEN["audit"]["fig2"]
+    for variance, users in ((1, 2), (4, 1), (4, 10), (9, 1), (9, 1000)):
+        stored = rows[str(variance)][str(users)]
+        p, q = figure_2(variance, users)
+        pure = losses(p, q, Laplace(stored["exact_pure"]), Pufferfish(1.0))
+        assert pure[0].max() == pytest.approx(1.0, abs=1e-7)
+        low, high = losses(p, q, Laplace(stored["exact_eps_delta"]), Pufferfish(1.0, 0.3))
+        if users == 1:
+            assert low.max() == pytest.approx(0.3, rel=1e-6)
+        else:
+            assert high.max() < 0.3
+
+
+def figure_2(variance, users):
+    """Return sums of k users, mean 1 apart, and of k - 1; of none: a very narrow Gaussian."""
+    deviations = np.sqrt([variance * users, variance * (users - 1)])
+    return (
+        GaussianMixture([1.0], [mean], [max(deviation, 1e-7)])
+        for mean, deviation in zip((1.0, 0.0), deviations, strict=True)
+    )
+
+
+def test_the_counterexamples_to_theorem_2_and_corollary_2_of_003_lose_what_is_stored():
+    for row in GOLDEN["audit"]["thm2_counterexamples"]:
+        p, q = (
+            GaussianMixture(row["w"], row[side], [row["sd"]] * len(row["w"]))
+            for side in ("mu_i", "mu_j")
+        )
+        notion = Pufferfish(row["eps"], row["delta"])
+        printed = losses(p, q, Laplace(row["b_thm2"]), notion)[0].max()
+        assert printed == pytest.approx(row["delta_actual"], rel=1e-8)
+        exact = losses(p, q, Laplace(row["b_exact"]), notion)[0].max()
+        assert exact == pytest.approx(row["delta"], rel=1e-6)
+    row = GOLDEN["audit"]["cor2_counter"]
+    p, q = (GaussianMixture(row["w"], row[side], [row["sd"]] * 2) for side in ("mu_i", "mu_j"))
+    assert losses(p, q, Laplace(row["b"]), Pufferfish(1.0))[0].max() == pytest.approx(10.0)
+    assert losses(p, q, Laplace(row["b_exact"]), Pufferfish(1.0))[0].max() == pytest.approx(1.0)
+
+
+@settings(max_examples=6)
+@given(st.floats(0.05, 3.0), st.floats(1.05, 4.0), st.integers(0, 2**31))
+def test_no_loss_grows_with_the_noise(scale, factor, seed):
+    rng = np.random.default_rng(seed)
+    p, q = (
+        GaussianMixture(rng.dirichlet(np.ones(2)), rng.normal(0, 2, 2), rng.uniform(0.2, 1.5, 2))
+        for _ in range(2)
+    )
+    delta = Pufferfish(1.0, 1e-5)
+    for family, notion in ((Laplace, delta), (Laplace, Pufferfish(0.5)), (Gaussian, delta)):
+        lower = losses(p, q, family(scale * factor), notion)[0]
+        upper = losses(p, q, family(scale), notion)[1]
+        assert np.all(lower <= upper)
+
+
+@pytest.mark.parametrize(("noise", "deviation"), [(None, 1.3), (Gaussian(0.8), 1.0)], ids=repr)
+def test_single_gaussians_have_the_closed_renyi_divergence(noise, deviation):
+    p, q = GaussianMixture([1.0], [0.0], [1.0]), GaussianMixture([1.0], [0.7], [deviation])
+    added = 0.0 if noise is None else 0.64
+    first, second = 1.0 + added, deviation**2 + added
+    alpha = 3.0
+    low, high = losses(p, q, noise, RenyiPufferfish(1.0, alpha))
+    mixed = alpha * second + (1.0 - alpha) * first
+    spread = np.log(mixed / first ** (1.0 - alpha) / second**alpha) / (2.0 * (alpha - 1.0))
+    exact = 0.5 * alpha * 0.49 / mixed - spread
+    assert low[0] <= exact * (1.0 + 1e-12)
+    assert exact <= high[0] * (1.0 + 1e-12)
+    assert high[0] - low[0] <= 1e-5 * exact
+
+
+def test_laws_under_very_narrow_cauchy_noise_are_refused():
+    prior = GaussianMixture([1.0], [0.0], [1.0])
+    assert computable(prior, Cauchy(1.0 / WIDEST_UNDER_CAUCHY))
+    with pytest.raises(ValueError, match="sixteenth"):
+        law_of(prior, Cauchy(0.9 / WIDEST_UNDER_CAUCHY))
+
+
+def test_rows_have_no_law_on_a_line():
+    rows = GaussianMixture([1.0], [[0.0, 1.0]], [np.eye(2)])
+    assert not computable(rows, Laplace(1.0))
+    with pytest.raises(ValueError, match="one column"):
+        law_of(rows, Laplace(1.0))
