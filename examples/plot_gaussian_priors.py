@@ -40,7 +40,6 @@ LABELS = {
     "Adult": ("years of education", "Black", "Asian-Pac-Islander"),
     "Hungarian": ("cholesterol, mg/dl", "female", "male"),
 }
-BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def main():
@@ -49,7 +48,7 @@ def main():
     parser.add_argument(
         "--tables",
         type=Path,
-        default=os.environ.get("SKLEARN_PUFFER_TABLES", BESIDE_THE_CHECKOUT),
+        default=tables_folder(),
         help="folder of the public tables",
     )
     arguments = parser.parse_args()
@@ -205,6 +204,12 @@ def broken_promises():
             "exact": _scale("exact", pair, notion),
         }
     return _with_saving(rows, ["statement", "budget"])
+
+
+def tables_folder():
+    """Return the folder that SKLEARN_PUFFER_TABLES names, or one beside the checkout."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    return Path(os.environ.get("SKLEARN_PUFFER_TABLES", beside))
 
 
 def read_rows(folder):

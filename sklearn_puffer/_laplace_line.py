@@ -139,7 +139,8 @@ class LaplacePair:
     @cached_property
     def _margin(self) -> float:
         logs = np.concatenate((self._rightward, self._leftward))
-        largest = float(-np.maximum(logs, -800.0).min())
+        # sums of no mass at all are exactly 0
+        largest = float(-np.maximum(logs[np.isfinite(logs)], -800.0).min())
         longest = float(np.minimum(self._gaps, _LONGEST_ROOT).max(initial=0.0))
         return self._rounding + UNIT * (16.0 * largest + 8.0 * longest + 64.0)
 

@@ -31,6 +31,8 @@ from sklearn_puffer.sampling import release as add_noise
 Array = NDArray[Any]
 Output = Literal["native", "noisy"]
 
+# Values further out, in steps, have no place: their sums with heavy-tailed noise are saturated.
+FARTHEST = 2.0**61
 # Rows of one column before the next column's turn: the tables of its noise stay in the cache.
 _STRETCH = 1 << 17
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
@@ -228,15 +230,15 @@ class _Worker:
             self.reader.positions(rows, codes)
             np.take(self.table, codes, out=steps, mode="clip")
             return
-        try:
-            steps[:] = to_steps(self._numbers(rows), self.release.grid)
-        except ValueError:
-            far = float(np.abs(self._numbers(rows)).max())
+        numbers = self._numbers(rows)
+        far = max(abs(float(numbers.min())), abs(float(numbers.max())))
+        if far > FARTHEST * self.release.grid:
             raise ValueError(
                 f"column {self.release.column.name!r} contains a value {far:.6g} away from 0, "
                 f"beyond the reach of noise on a grid of {self.release.grid:.3g}; remove it, or "
                 "fit on data that has such values."
-            ) from None
+            )
+        steps[:] = to_steps(numbers, self.release.grid)
 
     def _numbers(self, rows: slice) -> Array:
         block, column = self.reader.data(rows), self.release.column

@@ -38,7 +38,7 @@ IntArray = NDArray[Any]
 N_DRAWS = 20
 """Priors drawn around fitted ones: what 95 % of them do not exceed is what none does."""
 
-_CLOSE = 1e-4  # relative width of a search that ends in an estimate
+_CLOSE = 1e-4  # relative width of a search whose losses are not exact
 
 DEFAULT_LEVEL = 0.95
 """Level of the set about which the certificate speaks where no other was asked for."""
@@ -186,7 +186,10 @@ class CountedSets:
         tolerance: float,
     ) -> float:
         """Return the smallest factor that serves every prior of the sets."""
-        return smallest_factor(self.bounds(problem, notion, grids), budget, tolerance=tolerance)
+        bounds = self.bounds(problem, notion, grids)
+        # integrals of extremes are that wide, and a finer search would only follow their steps
+        close = tolerance if self._is_exact(problem, bounds) else max(tolerance, _CLOSE)
+        return smallest_factor(bounds, budget, tolerance=close)
 
     def bounds(self, problem: Problem, notion: Notion, grids: FloatArray | None) -> list[WorstPart]:
         """Return bounds over the sets whose sum is that of the whole row."""

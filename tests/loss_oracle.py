@@ -6,6 +6,7 @@ Shares nothing with the package but the atoms, the integer counts, the weights, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import mpmath
@@ -42,9 +43,9 @@ def points(p: Any, q: Any, noise: Any, reach: float = 0.0) -> list[mpmath.mpf]:
     """Where to split the line: at the atoms, and at growing distances from them."""
     atoms = sorted({float(x) for prior in (p, q) for x in prior.atoms.ravel()})
     s = mpmath.mpf(noise.scale)
-    steps = [s * mpmath.mpf(2) ** k / 4 for k in range(0, 9)]
+    steps = [s * mpmath.mpf(2) ** k / 4 for k in range(9)]
     found = {mpmath.mpf(x) for x in atoms}
-    for left, right in zip(atoms, atoms[1:], strict=False):
+    for left, right in pairwise(atoms):
         gap = mpmath.mpf(right) - mpmath.mpf(left)
         found |= {mpmath.mpf(left) + step for step in steps if step < gap / 2}
         found |= {mpmath.mpf(right) - step for step in steps if step < gap / 2}
@@ -72,7 +73,7 @@ def delta(p: Any, q: Any, noise: Any, epsilon: float) -> mpmath.mpf:
 
 def _positive_part(excess: Density, cuts: Sequence[mpmath.mpf]) -> mpmath.mpf:
     total = mpmath.mpf(0)
-    for left, right in zip(cuts, cuts[1:], strict=False):
+    for left, right in pairwise(cuts):
         if left == -mpmath.inf:
             middle = right - 1e6 * abs(cuts[1] - cuts[-2])
         elif right == mpmath.inf:
@@ -86,18 +87,15 @@ def _positive_part(excess: Density, cuts: Sequence[mpmath.mpf]) -> mpmath.mpf:
 
 def _refined(nodes: Sequence[mpmath.mpf], parts: int) -> list[mpmath.mpf]:
     fine = [nodes[0]]
-    for left, right in zip(nodes, nodes[1:], strict=False):
+    for left, right in pairwise(nodes):
         fine += [left + (right - left) * k / parts for k in range(1, parts + 1)]
     return fine
 
 
 def _roots(function: Density, nodes: Sequence[mpmath.mpf]) -> list[mpmath.mpf]:
     values = [function(y) for y in nodes]
-    found = []
-    for k in range(len(nodes) - 1):
-        if values[k] * values[k + 1] < 0:
-            found.append(_bisect(function, nodes[k], nodes[k + 1]))
-    return found
+    changes = [k for k in range(len(nodes) - 1) if values[k] * values[k + 1] < 0]
+    return [_bisect(function, nodes[k], nodes[k + 1]) for k in changes]
 
 
 def _bisect(function: Density, low: mpmath.mpf, high: mpmath.mpf) -> mpmath.mpf:
@@ -119,7 +117,7 @@ def renyi(p: Any, q: Any, noise: Any, alpha: float) -> mpmath.mpf:
         reach = float(alpha) * (max(atoms) - min(atoms)) + 40.0 * float(noise.scale)
         cuts = points(p, q, noise, reach)
         if type(noise).__name__ == "Gaussian":
-            cuts = _refined([cuts[0] - reach, *cuts, cuts[-1] + reach], 4)
+            cuts = _refined([cuts[0] - reach, *cuts, cuts[-1] + reach], 2)
         else:
             cuts = [-mpmath.inf, *cuts, mpmath.inf]
         total = mpmath.quad(lambda y: h_p(y) ** order * h_q(y) ** (1 - order), cuts)

@@ -21,13 +21,14 @@ from sklearn_puffer.confidence import SetLosses, box_of_counts, error_share
 from sklearn_puffer.datasets import (
     fitted_gaussians,
     fitted_mixtures,
+    load_student,
     published_table1,
     table1_priors,
     table4_contingencies,
 )
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
-from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
+from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
 from sklearn_puffer.transport import monotone, w_infinity
 
 CORRECTIONS = Path(__file__).parents[1] / "CORRECTIONS.md"
@@ -445,6 +446,8 @@ def test_student_at_several_levels(level, expected):
     losses = SetLosses([boxes], Laplace(), Pufferfish(0.5))
     assert losses.losses(expected * (1 + 1e-9)).max() <= 0.5
     assert losses.losses(expected * (1 - 1e-9)).max() > 0.5
+    noiser = PufferfishNoiser(0.5, sensitive="higher", adversaries=ConfidenceSet(level))
+    assert noiser.fit(load_student()).theta_["romantic"] == pytest.approx(expected, rel=1e-7)
 
 
 def test_student_needs_no_noise_for_the_counted_priors_and_880_by_the_published_mechanism():

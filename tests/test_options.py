@@ -108,7 +108,7 @@ BROKEN = {("shifted", "pure", "monge", "L"), ("shifted", "delta", "monge", "L")}
 def is_slow(prior, notion, strategy, noise):
     """Whether the exact loss, which the certificate states, takes more than a moment."""
     if prior == "empirical":
-        return notion == "both" and noise in "CK"
+        return notion == "both" and noise != "G"
     return notion == "renyi" or (noise in "CK" and (strategy == "exact" or notion == "both"))
 
 
@@ -157,7 +157,7 @@ def test_a_combination_that_does_not_exist_is_refused_with_a_way_out(
     prior, notion, strategy, noise
 ):
     estimator = noiser(prior, notion, strategy, noise)
-    with pytest.raises(ValueError, match=rf"strategy='{strategy}' .*(; use |; give |, or use )"):
+    with pytest.raises(ValueError, match=rf"strategy='{strategy}' .*; .*(use|give) "):
         estimator.fit(WHOLE if prior == "empirical" else REAL)
     assert not hasattr(estimator, "certificate_")
 

@@ -168,6 +168,7 @@ def test_a_given_prior_has_no_set_around_it():
         noiser.fit(STUDENT, sample_weight=COUNTS)
 
 
+@pytest.mark.slow
 def test_draws_of_gaussian_priors_are_called_estimates():
     rng = np.random.default_rng(0)
     secret = rng.integers(0, 2, 200)

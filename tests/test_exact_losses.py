@@ -1,0 +1,532 @@
+"""Exact losses for every noise and notion against 50-digit quadrature, closed forms and laws."""
+
+import json
+import math
+from itertools import product
+from pathlib import Path
+
+import loss_oracle as oracle
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sklearn_puffer import _quadrature
+from sklearn_puffer._divergences import Panels, divergence_interval, gaps
+from sklearn_puffer.accounting import LossTable, is_computable, privacy_loss
+from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
+from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
+from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
+
+GOLDEN = json.loads(Path(__file__).with_name("golden_losses.json").read_text(encoding="utf-8"))
+NOISES = [Laplace(0.8), Gaussian(0.8), Cauchy(0.8), GeneralizedCauchy(0.8, 3.5)]
+NOTIONS = [Pufferfish(1.0), Pufferfish(0.3, 1e-5), RenyiPufferfish(1.0, 2.0)]
+NAMES = {Laplace: "laplace", Gaussian: "gaussian", Cauchy: "cauchy", GeneralizedCauchy: "k"}
+SUM_NOTIONS = NOTIONS[1:]
+
+noises = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: NAMES[type(noise)])
+notions = pytest.mark.parametrize("notion", NOTIONS, ids=["pure", "delta", "renyi"])
+
+
+def ends(p, q, noise, notion):
+    lower, upper = LossTable([PriorPair(p, q)], notion).intervals(noise)
+    return lower[0], upper[0]
+
+
+def truth(p, q, noise, notion):
+    if isinstance(notion, RenyiPufferfish):
+        return oracle.renyi(p, q, noise, notion.alpha)
+    if notion.delta > 0.0:
+        return oracle.delta(p, q, noise, notion.epsilon)
+    return oracle.supremum(p, q, noise)
+
+
+def assert_holds_the_truth(p, q, noise, notion):
+    exact = truth(p, q, noise, notion)
+    lower, upper = (end[0] for end in ends(p, q, noise, notion))
+    dust = mpmath.mpf(10) ** -30
+    assert exact <= upper + dust
+    if notion.budget == notion.epsilon and isinstance(notion, Pufferfish):
+        # the oracle of a supremum looks at points, so it may be a hair too small
+        assert lower <= exact + mpmath.mpf(10) ** -15 * (1 + exact)
+    else:
+        assert lower - dust <= exact
+    if isinstance(notion, RenyiPufferfish):
+        assert upper - lower <= 1e-9 * upper + 2e-12 / (notion.alpha - 1.0)
+    else:
+        assert upper - lower <= 1e-9 * upper + 1e-14
+
+
+@noises
+@notions
+def test_the_interval_holds_a_50_digit_quadrature(noise, notion):
+    p, q = Discrete.from_counts([0, 1], [3, 1]), Discrete.from_counts([0, 1], [1, 4])
+    assert_holds_the_truth(p, q, noise, notion)
+
+
+def random_case(rng):
+    """Few atoms, scales from a hundredth to ten times the range, all families and notions."""
+    size = int(rng.integers(2, 5))
+    atoms = np.sort(rng.choice(np.arange(12), size, replace=False)) * rng.choice([1.0, 0.37, 100.0])
+    counts = rng.integers(0, 9, (2, size))
+    counts[0, 0] += 1
+    counts[1, -1 if rng.random() < 0.3 else 0] += 1
+    if rng.random() < 0.5:
+        counts[:, -1] += 1
+    scale = float((atoms[-1] - atoms[0]) * 10.0 ** rng.uniform(-1.5, 1.0))
+    k = float(rng.uniform(1.5, 6.0))
+    noise = [Laplace(scale), Gaussian(scale), Cauchy(scale), GeneralizedCauchy(scale, k)]
+    notion = [
+        Pufferfish(1.0),
+        Pufferfish(float(rng.choice([0.05, 0.3, 1.0, 2.0])), 1e-5),
+        RenyiPufferfish(1.0, float(rng.choice([1.1, 2.0, 5.0, 20.0]))),
+    ]
+    p, q = (Discrete.from_counts(atoms, row) for row in counts)
+    return p, q, noise[int(rng.integers(4))], notion[int(rng.integers(3))]
+
+
+@pytest.mark.slow
+def test_random_pairs_hold_50_digit_quadratures():
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        assert_holds_the_truth(*random_case(rng))
+
+
+# Closed forms: one atom each is a shift.
+
+
+def shift(z):
+    return Discrete.from_counts([0.0], [1]), Discrete.from_counts([z], [1])
+
+
+@pytest.mark.parametrize(("z", "epsilon"), [(1.0, 0.5), (3.0, 0.1), (0.2, 0.19), (40.0, 2.0)])
+def test_a_laplace_shift_loses_its_closed_delta(z, epsilon):
+    lower, upper = ends(*shift(z), Laplace(1.0), Pufferfish(epsilon, 1e-5))
+    exact = -mpmath.expm1((mpmath.mpf(epsilon) - mpmath.mpf(z)) / 2)
+    assert np.all(lower <= float(exact) * (1 + 1e-15))
+    assert np.all(upper >= float(exact) * (1 - 1e-15))
+    assert upper == pytest.approx(float(exact), rel=1e-12)
+
+
+def test_the_delta_of_design_6_11_is_reproduced():
+    loss = privacy_loss(*shift(1.0), Laplace(1.0), Pufferfish(0.5, 1e-5))
+    assert loss.upper == pytest.approx(0.221199216928595, rel=1e-13)
+
+
+@pytest.mark.parametrize(("z", "epsilon"), [(1.0, 0.5), (0.1, 1.0), (5.0, 3.0), (0.3, 2.5)])
+def test_a_gaussian_shift_loses_its_closed_delta_down_to_1e_15(z, epsilon):
+    lower, upper = ends(*shift(z), Gaussian(1.0), Pufferfish(epsilon, 1e-5))
+    with mpmath.workdps(50):
+        u, e = mpmath.mpf(z), mpmath.mpf(epsilon)
+        tail = mpmath.ncdf(-e / u + u / 2) - mpmath.exp(e) * mpmath.ncdf(-e / u - u / 2)
+    assert np.all(lower <= tail)
+    assert np.all(tail <= upper)
+    assert np.all(upper - lower <= 1e-8 * upper)
+
+
+@pytest.mark.parametrize("alpha", [1.0001, 1.5, 2.0, 30.0, 1000.0])
+@pytest.mark.parametrize("z", [0.1, 2.0])
+def test_gaussian_and_laplace_shifts_lose_their_closed_renyi_divergences(alpha, z):
+    width = 1e-9 + 1e-11 / (alpha - 1.0)
+    lower, upper = ends(*shift(z), Gaussian(1.0), RenyiPufferfish(1.0, alpha))
+    assert np.all(lower <= alpha * z * z / 2 * (1 + 1e-15))
+    assert np.all(upper >= alpha * z * z / 2 * (1 - 1e-15))
+    assert np.all(upper - lower <= width * (1 + upper))
+    with mpmath.workdps(50):
+        a, t = mpmath.mpf(alpha), mpmath.mpf(z)
+        parts = a * mpmath.exp((a - 1) * t) + (a - 1) * mpmath.exp(-a * t)
+        exact = mpmath.log(parts / (2 * a - 1)) / (a - 1)
+    lower, upper = ends(*shift(z), Laplace(1.0), RenyiPufferfish(1.0, alpha))
+    assert np.all(lower <= exact)
+    assert np.all(exact <= upper)
+    assert np.all(upper - lower <= width * (1 + upper))
+
+
+@pytest.mark.parametrize("k", [1.5, 2.0, 7.0])
+@pytest.mark.parametrize("z", [1e-3, 1.0, 1e4])
+def test_a_cauchy_shift_loses_k_times_the_area_sine(k, z):
+    noise = Cauchy(1.0) if k == 2.0 else GeneralizedCauchy(1.0, k)
+    lower, upper = ends(*shift(z), noise, Pufferfish(1.0))
+    exact = k * math.asinh(z / 2.0)
+    assert lower == pytest.approx(exact, rel=1e-9)
+    assert np.all(upper >= exact * (1 - 1e-15))
+    assert upper == pytest.approx(exact, rel=1e-9)
+
+
+# Gaussian noise has a pure loss if and only if the outermost atoms are shared.
+
+
+def test_pure_loss_with_gaussian_noise_needs_shared_ends_in_the_direction_asked_for():
+    p = Discrete.from_counts([0, 1, 2], [1, 2, 1])
+    q = Discrete.from_counts([0, 1, 2, 3], [1, 1, 1, 1])
+    lower, upper = ends(p, q, Gaussian(1.0), Pufferfish(1.0))
+    assert np.isfinite(upper[0])
+    assert lower[1] == upper[1] == math.inf
+    same_ends = Discrete.from_counts([0, 1, 2, 3], [4, 0, 1, 2])
+    lower, upper = ends(same_ends, q, Gaussian(1.0), Pufferfish(1.0))
+    assert np.all(upper - lower <= 1e-9)
+    assert upper[0] >= math.log(16 / 7) * (1 - 1e-12)  # the limit at minus infinity
+
+
+@pytest.mark.parametrize("scale", [0.05, 1.0, 30.0])
+def test_the_limits_at_infinity_count(scale):
+    p = Discrete.from_counts([0, 1], [9, 1])
+    q = Discrete.from_counts([0, 1], [5, 5])
+    lower, upper = ends(p, q, Gaussian(scale), Pufferfish(1.0))
+    assert upper == pytest.approx([math.log(1.8), math.log(5.0)], rel=1e-9)
+    assert lower == pytest.approx(upper, rel=1e-9)
+
+
+# Laws that hold for every noise and notion.
+
+
+@st.composite
+def discrete(draw):
+    atoms = draw(st.lists(st.integers(-8, 8), min_size=1, max_size=4, unique=True))
+    counts = draw(st.lists(st.integers(0, 20), min_size=len(atoms), max_size=len(atoms)))
+    assume(any(counts))
+    return Discrete.from_counts(np.array(atoms) / 4.0, counts)
+
+
+COMBINATIONS = st.sampled_from(list(product(NOISES, NOTIONS)))
+SCALES = st.floats(0.02, 50.0)
+few = settings(max_examples=40)
+
+
+@few
+@given(discrete(), discrete(), COMBINATIONS, SCALES, st.floats(1.0, 20.0))
+def test_more_noise_never_loses_more(p, q, combination, scale, factor):
+    noise, notion = combination
+    less = ends(p, q, noise.with_scale(scale), notion)
+    more = ends(p, q, noise.with_scale(scale * factor), notion)
+    assert np.all(more[0] <= less[1])
+
+
+@few
+@given(discrete(), discrete(), COMBINATIONS, SCALES)
+def test_swapping_the_priors_swaps_the_directions(p, q, combination, scale):
+    noise, notion = combination
+    one = ends(p, q, noise.with_scale(scale), notion)
+    two = ends(q, p, noise.with_scale(scale), notion)
+    assert np.all(one[0] <= two[1][::-1])
+    assert np.all(two[0][::-1] <= one[1])
+
+
+@few
+@given(discrete(), discrete(), COMBINATIONS, SCALES, st.integers(-30, 30), st.integers(-9, 9))
+def test_units_and_origin_of_a_column_do_not_matter(p, q, combination, scale, power, origin):
+    noise, notion = combination
+    unit = 2.0**power
+    moved = [Discrete.from_counts((r.atoms + origin) * unit, r.counts) for r in (p, q)]
+    one = ends(p, q, noise.with_scale(scale), notion)
+    two = ends(*moved, noise.with_scale(scale * unit), notion)
+    finite = np.isfinite(one[1])
+    np.testing.assert_array_equal(finite, np.isfinite(two[1]))
+    np.testing.assert_allclose(one[1][finite], two[1][finite], rtol=1e-9, atol=1e-12)
+
+
+@few
+@given(discrete(), discrete(), COMBINATIONS, SCALES)
+def test_noise_never_loses_more_than_no_noise(p, q, combination, scale):
+    noise, notion = combination
+    table = LossTable([PriorPair(p, q)], notion)
+    assert np.all(table.intervals(noise.with_scale(scale))[0] <= table.without_noise())
+
+
+@few
+@given(discrete(), discrete(), st.sampled_from(NOISES), SCALES)
+def test_the_notions_agree_with_each_other(p, q, noise, scale):
+    noise = noise.with_scale(scale)
+    pure = ends(p, q, noise, Pufferfish(1.0))
+    orders = [ends(p, q, noise, RenyiPufferfish(1.0, alpha)) for alpha in (1.5, 3.0, 20.0)]
+    for smaller, larger in zip(orders, [*orders[1:], pure], strict=True):
+        assert np.all(smaller[0] <= larger[1])
+    deltas = [ends(p, q, noise, Pufferfish(epsilon, 1e-5)) for epsilon in (0.2, 0.5, 2.0)]
+    for smaller, larger in zip(deltas[1:], deltas, strict=False):
+        assert np.all(smaller[0] <= larger[1])
+    beyond = np.where(pure[1] < 0.5, deltas[1][0], 0.0)
+    assert np.all(beyond == 0.0)
+    # delta >= 1 - e^(epsilon - D) fails only for orders below infinity: P(f > 0.5) is positive
+    assert np.all((pure[0] <= 0.5) | (deltas[1][1] > 0.0))
+
+
+@noises
+@notions
+def test_equal_priors_lose_nothing(noise, notion):
+    p = Discrete.from_counts(np.arange(50.0) ** 2, np.arange(1, 51))
+    q = Discrete.from_counts(np.arange(50.0) ** 2, 3 * np.arange(1, 51))
+    lower, upper = ends(p, q, noise, notion)
+    assert lower.tolist() == [0.0, 0.0]
+    assert np.all(upper < 1e-12)
+    assert LossTable([PriorPair(p, q)], notion).without_noise().max() < 1e-12
+
+
+@noises
+@notions
+@pytest.mark.parametrize("relative", [1e-12, 1e-6, 1e6, 1e12])
+def test_extreme_scales_give_their_limits(noise, notion, relative):
+    p, q = Discrete.from_counts([0, 1, 4], [3, 1, 2]), Discrete.from_counts([0, 1, 4], [1, 3, 2])
+    table = LossTable([PriorPair(p, q)], notion)
+    lower, upper = table.intervals(noise.with_scale(4.0 * relative))
+    limit = table.without_noise()
+    assert np.all(lower <= upper)
+    if relative < 1.0:
+        # the tails of Cauchy noise reach the other atoms even at a millionth of the range
+        np.testing.assert_allclose(upper, limit, rtol=2e-5, atol=1e-12)
+        np.testing.assert_allclose(lower, limit, rtol=2e-5, atol=1e-12)
+    elif isinstance(noise, Gaussian) and notion == NOTIONS[0]:
+        assert upper.max() == pytest.approx(math.log(3.0), rel=1e-6)
+    else:
+        assert np.all(upper <= 1e-5)
+
+
+@noises
+@notions
+def test_disjoint_supports_at_a_tiny_scale_lose_all(noise, notion):
+    p, q = Discrete.from_counts([0, 2], [1, 1]), Discrete.from_counts([1, 3], [1, 1])
+    lower, upper = ends(p, q, noise.with_scale(1e-9), notion)
+    limit = LossTable([PriorPair(p, q)], notion).without_noise()
+    if notion.delta > 0.0:
+        assert np.all(lower > 1.0 - 1e-4)
+        assert limit.tolist() == [[1.0, 1.0]]
+    else:
+        assert np.all(lower > 30.0)
+        assert np.all(limit == math.inf)
+    assert np.all(lower <= upper)
+
+
+@noises
+@notions
+def test_masses_below_the_range_of_floats_break_nothing(noise, notion):
+    p = Discrete.from_counts([0, 1, 3], [10**400, 5, 10**399])
+    q = Discrete.from_counts([0, 1, 3], [10**400, 10**320, 10**399])
+    lower, upper = ends(p, q, noise, notion)
+    assert np.all(lower <= upper)
+    assert np.all(upper < 1e-6)
+    limit = LossTable([PriorPair(p, q)], notion).without_noise()[0]
+    if notion == NOTIONS[0]:
+        assert limit[1] == pytest.approx(math.log(2.0) + 319 * math.log(10.0), rel=1e-12)
+
+
+@noises
+def test_a_huge_epsilon_leaves_what_it_must(noise):
+    p, q = Discrete.from_counts([0.0], [1]), Discrete.from_counts([2000.0], [1])
+    lower, upper = ends(p, q, noise.with_scale(1.0), Pufferfish(750.0, 1e-5))
+    exact = float(noise.with_scale(1.0).hockey_stick([2000.0], 750.0))
+    assert np.all(lower <= exact * (1 + 1e-9))
+    assert np.all(upper >= exact * (1 - 1e-9))
+
+
+def test_tiny_deltas_keep_their_relative_accuracy():
+    p, q = Discrete.from_counts([0, 1], [1, 1]), Discrete.from_counts([0, 1, 2], [2, 1, 1])
+    for scale in (0.4, 0.7, 1.0):
+        lower, upper = ends(p, q, Gaussian(scale), Pufferfish(12.0, 1e-5))
+        assert np.all(upper - lower <= 1e-8 * upper + 1e-300)
+    assert 0.0 < upper[1] < 1e-15
+
+
+# The approximate Renyi notion has an upper end only.
+
+
+@noises
+def test_leaving_out_an_event_never_costs(noise):
+    p, q = Discrete.from_counts([0, 1], [3, 1]), Discrete.from_counts([0, 1, 2], [3, 4, 1])
+    whole = ends(p, q, noise, RenyiPufferfish(1.0, 3.0))[1]
+    before = whole
+    for delta in (1e-8, 1e-4, 1e-2, 0.1):
+        lower, upper = ends(p, q, noise, RenyiPufferfish(1.0, 3.0, delta))
+        assert lower.tolist() == [0.0, 0.0]
+        assert np.all(upper <= before * (1 + 1e-5))
+        before = upper
+    assert np.all(before < whole)
+
+
+def test_leaving_out_an_event_bounds_the_conditional_divergence():
+    # Of a Gaussian shift the event y > c is left out; the truth given the best c is a quadrature.
+    alpha, delta, z = 3.0, 0.01, 2.0
+    upper = ends(*shift(-z), Gaussian(1.0), RenyiPufferfish(1.0, alpha, delta))[1][0]
+    with mpmath.workdps(30):
+        cut = mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * mpmath.mpf(delta))
+        power = mpmath.exp(alpha * (alpha - 1) * z * z / 2) * mpmath.ncdf(cut - (alpha - 1) * z)
+        exact = mpmath.log(power / mpmath.mpf(1 - delta) ** alpha) / (alpha - 1)
+    assert exact <= upper <= exact * (1 + 1e-4)
+
+
+# Panels, for sums over columns.
+
+
+@noises
+@notions
+def test_the_panels_cover_everything_and_give_the_loss(noise, notion):
+    p, q = Discrete.from_counts([0, 1, 3], [3, 1, 2]), Discrete.from_counts([0, 1, 3], [1, 4, 1])
+    table = LossTable([PriorPair(p, q)], notion)
+    panels = table.panels(noise)[0]
+    for name in "pq":
+        assert getattr(panels, f"{name}_low").sum() <= 1.0 <= getattr(panels, f"{name}_high").sum()
+        assert getattr(panels, f"{name}_low").sum() >= 1.0 - 1e-9
+    lower, upper = (end[0] for end in table.intervals(noise))
+    for k, side in enumerate((panels, panels.swapped())):
+        low, high = divergence_interval(side, notion)
+        assert low <= upper[k]
+        assert lower[k] <= high
+        assert high - low <= 1e-3 * high
+
+
+@noises
+def test_panels_hold_the_log_ratio_at_any_point(noise):
+    p, q = Discrete.from_counts([0, 1, 3], [3, 1, 2]), Discrete.from_counts([0, 1, 4], [1, 4, 1])
+    panels = LossTable([PriorPair(p, q)], NOTIONS[1]).panels(noise)[0]
+    for y in np.linspace(-3.0, 7.0, 41):
+        ratio = float(oracle.log_ratio(p, q, noise, y))
+        assert np.any((panels.log_low <= ratio) & (ratio <= panels.log_high))
+
+
+def test_a_product_of_e_to_the_epsilon_beyond_floats_is_no_infinity():
+    # e^710 q is 1e-12 here although e^710 alone is infinite
+    tiny = np.array([1e-320])
+    one = Panels(np.ones(1), np.ones(1), tiny, tiny, np.array([736.0]), np.array([737.5]))
+    low, high = divergence_interval(one, Pufferfish(710.0, 1e-5))
+    assert high > 1.0 - 1e-9
+    assert low > 0.9
+
+
+def test_gaps_are_zero_where_nothing_is_open():
+    half = np.full(2, 0.5)
+    ratio = np.zeros(2)
+    closed = Panels(half, half, half, half, ratio, ratio)
+    for notion in SUM_NOTIONS:
+        assert np.all(np.abs(gaps(closed, notion)) < 1e-12)
+
+
+def test_the_nodes_of_the_quadrature_are_as_accurate_as_the_proof_assumes():
+    with mpmath.workdps(40):
+        for node, weight in zip(_quadrature._NODES, _quadrature._WEIGHTS, strict=True):
+            exact = mpmath.findroot(lambda x: mpmath.legendre(20, x), mpmath.mpf(node))
+            slope = mpmath.diff(lambda x: mpmath.legendre(20, x), exact)
+            assert abs(node - exact) <= 64 * mpmath.mpf(2) ** -53
+            expected = 2 / ((1 - exact**2) * slope**2)
+            assert abs(weight / expected - 1) <= 128 * mpmath.mpf(2) ** -53
+
+
+# Mixtures.
+
+
+@pytest.mark.parametrize("notion", SUM_NOTIONS, ids=["delta", "renyi"])
+def test_gaussian_priors_of_one_width_with_gaussian_noise_are_a_shift(notion):
+    p, q = GaussianMixture([1.0], [0.0], [0.6]), GaussianMixture([1.0], [1.5], [0.6])
+    lower, upper = ends(p, q, Gaussian(0.8), notion)
+    alone = ends(*shift(1.5), Gaussian(1.0), notion)
+    assert np.all(lower <= alone[1])
+    assert np.all(alone[0] <= upper)
+    np.testing.assert_allclose(upper, lower, rtol=1e-6)
+    limit = LossTable([PriorPair(p, q)], notion).without_noise()
+    closed = ends(*shift(1.5), Gaussian(0.6), notion)[1]
+    np.testing.assert_allclose(limit[0], closed, rtol=1e-6)
+
+
+def mixtures():
+    known = GOLDEN["hungarian_mixtures"]
+    sides = (known[side] for side in "PQ")
+    return known, [GaussianMixture(np.array(w) / sum(w), m, s) for w, m, s in sides]
+
+
+def test_mixtures_lose_the_golden_figures():
+    known, (p, q) = mixtures()
+    for delta, scale in known["exact"].items():
+        found = ends(p, q, Laplace(scale), Pufferfish(1.0, float(delta)))[1].max()
+        assert found == pytest.approx(float(delta), rel=1e-8)
+    found = ends(p, q, Laplace(known["pure_exact"]), Pufferfish(1.0))[1].max()
+    assert found == pytest.approx(1.0, rel=1e-9)
+
+
+def test_gaussian_priors_lose_the_golden_figure():
+    known = GOLDEN["hungarian_gaussian"]
+    p, q = (GaussianMixture([1.0], [m], [s]) for m, s in zip(known["mu"], known["sd"], strict=True))
+    found = ends(p, q, Laplace(known["pure_exact_eps1"]), Pufferfish(1.0))[1].max()
+    assert found == pytest.approx(1.0, rel=1e-8)
+
+
+# Real tables.
+
+
+def table(name):
+    return [Discrete.from_counts(t["atoms"], t["counts"]) for t in GOLDEN[name].values()]
+
+
+@pytest.mark.parametrize("pair", sorted(GOLDEN["heart_scales_alpha2_eps1"]))
+def test_the_heart_table_loses_exactly_epsilon_at_the_golden_scales(pair):
+    priors = table("heart_age_by_diagnosis")
+    p, q = (priors[int(k)] for k in pair.split("|"))
+    known = GOLDEN["heart_scales_alpha2_eps1"][pair]
+    notion = RenyiPufferfish(1.0, 2.0)
+    assert ends(p, q, Gaussian(known["gaussian"]), notion)[1].max() == pytest.approx(1.0, rel=1e-9)
+    if known["cauchy"] > 0.0:  # 0 is below the floor of that search
+        found = ends(p, q, Cauchy(known["cauchy"]), notion)[1].max()
+        assert found == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [
+        ("adult_education_by_race", "adult_laplace"),
+        ("hungarian_chol_by_sex", "hungarian_laplace"),
+    ],
+)
+def test_empirical_priors_lose_the_golden_deltas_at_epsilon_1(name, figures):
+    p, q = table(name)
+    for delta, scale in GOLDEN[figures]["eps1_delta"].items():
+        found = ends(p, q, Laplace(scale), Pufferfish(1.0, float(delta)))[1].max()
+        assert found == pytest.approx(float(delta), rel=1e-9)
+    found = ends(p, q, Laplace(GOLDEN[figures]["exact_pure_eps1"]), Pufferfish(1.0))[1].max()
+    assert found == pytest.approx(1.0, rel=1e-9)
+
+
+# What is computed, and what is refused.
+
+
+def test_every_single_column_is_computable():
+    column = Discrete.from_counts([0, 1], [1, 1])
+    mixture = GaussianMixture([1.0], [0.0], [1.0])
+    for noise, notion in product(NOISES, NOTIONS):
+        assert is_computable([column, column], noise, notion)
+        assert is_computable([mixture, mixture], noise, notion)
+    assert not is_computable([column, mixture], NOISES[0], NOTIONS[0])
+
+
+def test_two_columns_are_computed_where_the_boxes_are():
+    rows = [[0, 0], [1, 1], [2, 0]]
+    p, q = Discrete.from_counts(rows, [1, 3, 2]), Discrete.from_counts(rows, [2, 1, 2])
+    notion = Pufferfish(0.5, 1e-5)
+    assert is_computable([p, q], Gaussian(1.0), notion)
+    lower, upper = ends(p, q, Gaussian(1.0), notion)
+    assert np.all(lower <= upper)
+    assert np.all(upper <= LossTable([PriorPair(p, q)], notion).without_noise()[0])
+    assert not is_computable([p, q], Gaussian(1.0), Pufferfish(0.5))
+    with pytest.raises(ValueError, match="joint columns is not computed.*fewer bins"):
+        ends(p, q, Gaussian(1.0), Pufferfish(0.5))
+
+
+def test_rows_of_gaussians_are_computed_in_closed_form():
+    p = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
+    q = GaussianMixture([1.0], [[1.0, 0.0]], [np.eye(2)])
+    notion = RenyiPufferfish(1.0, 2.0)
+    assert is_computable([p, q], Gaussian(1.0), notion)
+    assert ends(p, q, Gaussian(1.0), notion)[1] == pytest.approx([0.5, 0.5])
+    assert not is_computable([p, q], Cauchy(1.0), notion)
+    with pytest.raises(ValueError, match="no panels"):
+        LossTable([PriorPair(p, q)], notion).panels(Gaussian(1.0))
+
+
+def test_priors_of_two_kinds_are_refused():
+    column, mixture = Discrete.from_counts([0, 1], [1, 1]), GaussianMixture([1.0], [0.0], [1.0])
+    with pytest.raises(TypeError, match="of one kind"):
+        LossTable([PriorPair(column, mixture)])
+
+
+def test_best_estimates_lie_within_their_intervals():
+    p, q = Discrete.from_counts([0, 1, 3], [3, 1, 2]), Discrete.from_counts([0, 1, 4], [1, 4, 1])
+    for noise, notion in product(NOISES, [*NOTIONS, RenyiPufferfish(1.0, 2.0, 1e-3)]):
+        losses = LossTable([PriorPair(p, q)], notion).losses(noise)[0]
+        lower, upper = ends(p, q, noise, notion)
+        assert np.all((lower <= losses) & (losses <= upper))
