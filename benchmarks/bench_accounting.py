@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import combinations
 from statistics import median
@@ -13,14 +14,17 @@ import numpy as np
 
 from sklearn_puffer._convolution import Grid
 from sklearn_puffer.accounting import LossTable, privacy_loss
-from sklearn_puffer.noise import Laplace
-from sklearn_puffer.notions import Pufferfish
+from sklearn_puffer.noise import Cauchy, Gaussian, Laplace, Noise
+from sklearn_puffer.notions import Notion, Pufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
 
 NOTION = Pufferfish(epsilon=1.0)
 ATOMS = 10**6
 # A root search over the scale evaluates the loss about this many times.
 EVALUATIONS = 40
+_DELTA_NOTION = Pufferfish(epsilon=0.5, delta=1e-5)
+# Scales at which delta lies between 1e-5 and 1e-3, and the most atoms they are measured with.
+_DELTA_NOISES = ((Laplace(6.0), 10**6), (Gaussian(10.0), 10**4), (Cauchy(4.0), 10**3))
 
 
 def rows(quick: bool = False) -> list[dict[str, Any]]:
@@ -66,9 +70,30 @@ def growth(quick: bool = False) -> list[dict[str, Any]]:
                 "n": size,
                 "range/theta <= 1e5": _seconds(_one_loss(tame, 1.0), repeats),
                 "any spacing": _seconds(_one_loss(wild, 1.0), repeats),
+                **_delta_seconds(size),
             }
         )
     return table
+
+
+def _delta_seconds(size: int) -> dict[str, float]:
+    """Seconds of one exact (epsilon, delta) loss for each noise; NaN where that takes too long."""
+    pair, seconds = _unit_pair(size), {}
+    for noise, most in _DELTA_NOISES:
+        name = f"delta, {type(noise).__name__}"
+        affordable = size <= most
+        seconds[name] = _seconds(_one(pair, noise, _DELTA_NOTION), 5) if affordable else math.nan
+    return seconds
+
+
+def _unit_pair(size: int) -> tuple[Discrete, Discrete]:
+    """Atoms one apart with random counts."""
+    counts = np.random.default_rng(4).integers(1, 50, (2, size))
+    return _pair(np.arange(float(size)), counts)
+
+
+def _one(pair: tuple[Discrete, Discrete], noise: Noise, notion: Notion) -> Callable[[], Any]:
+    return lambda: privacy_loss(*pair, noise, notion)
 
 
 def tame_pair(size: int) -> tuple[Discrete, Discrete]:

@@ -464,7 +464,9 @@ class _Plane:
             for k in (0, 1)
         ]
         alone = [_log_inside(laws, k, columns[k], alpha) for k in (0, 1)]
-        both = np.logaddexp(alone[1], tails[1]) + tails[0], alone[0] + tails[1]
+        others = float(np.logaddexp(alone[1], tails[1])), alone[0]
+        # where an axis has no tail, nothing is lost in it, however much the other one loses
+        both = [o + t if t > -inf else -inf for o, t in zip(others, tails, strict=True)]
         total = float(np.logaddexp(both[0], both[1]))
         return total + 1e-9 * (1.0 + abs(total))
 
@@ -552,7 +554,7 @@ def _log_ratios(
         blur = blur + 1e-12 * moved + 8.0 * _ULP * np.abs(ratio)
     blur = np.where(np.isnan(blur), inf, blur)
     with np.errstate(invalid="ignore"):
-        low, high = low - np.where(np.isinf(blur), 0.0, blur), high + blur
+        low, high = low - blur, high + blur
     low, high = np.where(np.isnan(low), -inf, low), np.where(np.isnan(high), inf, high)
     return low, high, portion
 

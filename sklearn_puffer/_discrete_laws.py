@@ -140,7 +140,8 @@ class DiscretePair:
             f_high,
             np.maximum(np.minimum(*ends) + rounding, self._least),
             np.minimum(np.maximum(*ends) - rounding, self._most),
-            rounding,
+            # what cutting cannot take away: the other end may lie where values are huge
+            2.0 * np.minimum(a.error.sum(axis=0), b.error.sum(axis=0)),
             least[0],
             most[0],
             least[1],
@@ -324,8 +325,8 @@ class DiscretePair:
             found.value[:] = top + np.log(sums)
         found.slope[:] = slopes / np.maximum(sums, 1e-300) / self.unit
         # what lies outside the window, at most e^-760, can matter where the sum is tiny only
-        tiny = (sums < _SMALLEST_SUM) | (found.value < _WINDOW_FLOOR)
-        lost: NDArray[np.bool_] = np.logical_or(tiny, ~self._in_floats[:, None])
+        lost: NDArray[np.bool_] = (sums < _SMALLEST_SUM) | (found.value < _WINDOW_FLOOR)
+        lost[~self._in_floats] = True
         found.error[:] = kernel.error(np.where(lost, 0.0, found.value), len(atoms))
         for k in (0, 1):
             if lost[k].any():
@@ -444,8 +445,8 @@ class _GaussianKernel:
     ) -> FloatArray:
         """Return bounds on the growth of g within the reach R.
 
-        h_p(m + z) / h_p(m) is e^(-z^2 / (2 s^2) + z l') E e^(z X) with E X = 0, X = (x - mean) / s^2
-        under the posterior at m, and |E e^(z X) - 1| <= E (e^(R X) + e^(-R X)) - 2, which the values
+        h_p(m + z) / h_p(m) is e^(-z^2 / (2 s^2) + z l') E e^(z X), X = (x - mean) / s^2 under the
+        posterior at m, so E X = 0, and |E e^(z X) - 1| <= E (e^(R X) + e^(-R X)) - 2, which values
         at m + R and m - R tell: e^x - 1 - x <= e^x + e^-x - 2 for x >= 0.
         """
         reach, rise = REACH * radii, RISE * radii / self.scale
@@ -548,7 +549,7 @@ class _CauchyKernel:
 
         K(x + z) / K(x) = (1 + z/(x - is))^(-k/2) (1 + z/(x + is))^(-k/2). With v = R / |x + is| its
         size lies between (1 + v)^-k and (1 - v)^-k, its angle within k asin(v); so a mean of such
-        ratios is at most (1 - v)^-k and at least (1 + v)^-k cos(k asin v), for the nearest atom's v.
+        ratios is at most (1 - v)^-k and at least (1 + v)^-k cos(k asin v), v the nearest atom's.
         """
         atoms = pair.atoms
         after = np.clip(np.searchsorted(atoms, m), 1, len(atoms) - 1)

@@ -131,12 +131,12 @@ def _hockey_stick(panels: Panels, epsilon: float) -> tuple[float, float]:
 
 def _hockey_terms(panels: Panels, epsilon: float) -> tuple[FloatArray, FloatArray]:
     """Return bounds on each panel's share of int (h_p - e^epsilon h_q)_+."""
-    keep_low, keep_high = _kept(epsilon, panels.log_low), _kept(epsilon, panels.log_high)
-    low = np.maximum(_apart(panels.p_low, panels.q_high, epsilon, -1.0), panels.p_low * keep_low)
+    keep_low, keep_high = kept(epsilon, panels.log_low), kept(epsilon, panels.log_high)
+    low = np.maximum(apart(panels.p_low, panels.q_high, epsilon, -1.0), panels.p_low * keep_low)
     high = panels.p_high * keep_high
     inside = panels.log_low >= epsilon
-    apart = _apart(panels.p_high, panels.q_low, epsilon, 1.0)
-    high = np.where(inside, np.fmin(high, apart), high)
+    difference = apart(panels.p_high, panels.q_low, epsilon, 1.0)
+    high = np.where(inside, np.fmin(high, difference), high)
     straddling = ~inside & (panels.log_high > epsilon)
     if straddling.any():
         high = np.where(straddling, np.fmin(high, _straddling(panels, keep_high)), high)
@@ -144,13 +144,13 @@ def _hockey_terms(panels: Panels, epsilon: float) -> tuple[FloatArray, FloatArra
     return np.minimum(low, high), high
 
 
-def _kept(epsilon: float, log_ratio: FloatArray) -> FloatArray:
+def kept(epsilon: float, log_ratio: FloatArray) -> FloatArray:
     """Return 1 - e^(epsilon - f) where f > epsilon, else 0."""
     share: FloatArray = -np.expm1(np.minimum(epsilon - log_ratio, 0.0))
     return share
 
 
-def _apart(p: FloatArray, q: FloatArray, log_factor: FloatArray | float, side: float) -> FloatArray:
+def apart(p: FloatArray, q: FloatArray, log_factor: FloatArray | float, side: float) -> FloatArray:
     """Return p - e^log_factor q, rounded down (side -1) or up (side 1), and at least 0.
 
     By logs: the factor alone may be more than floats hold where the product is not.
@@ -168,7 +168,7 @@ def _apart(p: FloatArray, q: FloatArray, log_factor: FloatArray | float, side: f
 def _straddling(panels: Panels, keep_high: FloatArray) -> FloatArray:
     """Return the chord's bound where f - epsilon changes its sign."""
     width = np.maximum(panels.log_high - panels.log_low, _ULP)
-    above = _apart(panels.p_high, panels.q_low, panels.log_low, 1.0)
+    above = apart(panels.p_high, panels.q_low, panels.log_low, 1.0)
     chord: FloatArray = keep_high / -np.expm1(-width) * above * (1.0 + 16.0 * _ULP)
     return chord
 
@@ -234,9 +234,9 @@ def given_an_event(
     order, size = notion.alpha - 1.0, len(high)
     worst_first = np.argsort(-panels.log_high, kind="stable")
     gone = np.append(0.0, np.cumsum(panels.p_high[worst_first])) * (1.0 + size * _ULP)
-    kept = np.append(np.logaddexp.accumulate(high[worst_first][::-1])[::-1], -np.inf)
+    rest = np.append(np.logaddexp.accumulate(high[worst_first][::-1])[::-1], -np.inf)
     allowed = gone <= notion.delta
-    losses = (kept[allowed] - notion.alpha * np.log1p(-gone[allowed])) / order
+    losses = (rest[allowed] - notion.alpha * np.log1p(-gone[allowed])) / order
     best = int(losses.argmin())
     least = float(losses[best])
     missed = np.zeros(size, dtype=bool)
@@ -352,6 +352,7 @@ def _log_sum(logs: FloatArray) -> float:
 
 def _log_margin(value: float, order: float) -> float:
     """Return what roundings move log(sum)/order by, at most."""
-    # each exponent is (alpha - 1) f + log p, off by a few u of its parts
+    # each exponent is (alpha - 1) f + log p, or alpha log p - (alpha - 1) log q, off by a few u of its
+    # parts; logs of masses are at most 750
     size = abs(value) if np.isfinite(value) else 0.0
-    return _MARGIN / order + 8.0 * _ULP * (size + 750.0 / order + 1.0)
+    return _MARGIN / order + 8.0 * _ULP * (size + 1500.0 * (1.0 + 1.0 / order))

@@ -5,8 +5,9 @@ Between neighbouring atoms at distance T (in units of the scale) both densities 
 .. math:: 2 \theta h(y) = a e^{-t} + b e^{t - T}, \qquad t = (y - x_i) / \theta \in [0, T],
 
 a the sum of what arrives from the left at the left atom, b from the right at the right one. Hence
-h_p - e^epsilon h_q is of that form too, changes its sign at most once, and integrates in closed form:
-with A > 0 > B it is positive up to t* = (T + log(A/|B|))/2, and its integral is A (1 - e^{-t*})^2.
+h_p - e^epsilon h_q is of that form too, changes its sign at most once, and integrates in closed
+form: with A > 0 > B it is positive up to t* = (T + log(A/|B|))/2, and its integral up to there is
+A (1 - e^{-t*})^2.
 """
 
 # Rounding. The sums a and b are right to a factor e^(+-r), r being the bound of `_convolution` on
@@ -186,8 +187,9 @@ class LaplacePair:
         )
 
     def _log_error(self, *values: FloatArray) -> FloatArray:
-        size = sum(np.abs(value).sum(axis=0) for value in values)
-        return 2.0 * self._rounding + UNIT * (8.0 * size + 32.0)
+        size = np.abs(np.stack(values)).sum(axis=(0, 1))
+        error: FloatArray = 2.0 * self._rounding + UNIT * (8.0 * size + 32.0)
+        return error
 
     def _at(self, y: FloatArray, gap: NDArray[np.int64]) -> FloatArray:
         """Return log sums at points of gaps between atoms (or beyond the outermost), (2, m)."""
@@ -297,9 +299,9 @@ def _gap_integrals(
         # from the end where the sign is +
         root = np.where((a >= b) == a_up, root, np.maximum(gaps - root, 0.0))
     partly = np.exp(np.where(a_up, a, b)) * np.square(np.expm1(-root))
-    # the root lies beyond the other end
-    wholly = np.exp(np.maximum(a, b)) * -np.expm1(-apart) * whole
-    both = (np.exp(a) + np.exp(b)) * whole
+    # the root lies beyond the other end: the positive end's term is the larger one
+    wholly = np.exp(np.where(a_up, a, b)) * -np.expm1(-apart) * whole
+    both = (np.exp(np.where(a_up, a, -inf)) + np.exp(np.where(b_up, b, -inf))) * whole
     return np.where(a_up & b_up, both, np.where(root < gaps, partly, wholly))
 
 

@@ -1,8 +1,8 @@
 r"""The privacy loss of one released column, as a proven interval, for every notion.
 
-The line is cut into panels. A `Source` (two laws, released with the same noise) bounds the log ratio
-f = log h_p / h_q and the masses on each. Panels that keep the interval wide are cut again, until
-the interval is narrow or the work allowed is done; it is valid at every moment, because each
+The line is cut into panels. A `Source` (two laws, released with the same noise) bounds the log
+ratio f = log h_p / h_q and the masses on each. Panels that keep the interval wide are cut again,
+until the interval is narrow or the work allowed is done; it is valid at every moment, because each
 panel's bounds are. Both directions share the panels: from q to p the log ratio is -f.
 
 - *Pure.* The supremum of f lies between its largest value seen and the largest upper bound.
@@ -23,9 +23,11 @@ from numpy.typing import NDArray
 from sklearn_puffer._divergences import (
     Panels,
     Slopes,
+    apart,
     divergence_interval,
     gaps,
     given_an_event,
+    kept,
     renyi_of_terms,
     renyi_terms,
     sharper_terms,
@@ -258,6 +260,11 @@ class _Cover:
             return self.low[k : k + 1], self.high[k : k + 1], self.view.taken(np.array([k]))
         near = np.array(sorted((edge, further)))
         seen = self.source.look(near[:1], near[1:]).joined(self.source.tail(further, side))
+        # both lie in the old tail, whose bounds hold on: far out those of a panel are mere rounding
+        seen = seen._replace(
+            log_low=np.maximum(seen.log_low, self.view.log_low[k]),
+            log_high=np.minimum(seen.log_high, self.view.log_high[k]),
+        )
         if side == 1:
             return np.array([edge, further]), np.array([further, inf]), seen
         return np.array([further, -inf]), np.array([edge, further]), seen
@@ -382,20 +389,14 @@ def _deltas(source: Source, notion: Pufferfish) -> Ends:
     return lower, upper
 
 
-def _kept(epsilon: float, log_ratio: FloatArray) -> FloatArray:
-    """Return 1 - e^(epsilon - f) where f > epsilon, else 0."""
-    share: FloatArray = -np.expm1(np.minimum(epsilon - log_ratio, 0.0))
-    return share
-
-
 def _straddles(view: View, epsilon: float) -> BoolArray:
     return (view.log_low < epsilon) & (view.log_high > epsilon)
 
 
 def _unsettled(view: View, epsilon: float) -> FloatArray:
     """Return what each panel of unsettled sign adds at most; 0 where cutting it is not worth it."""
-    at_most = np.where(_straddles(view, epsilon), view.p_most * _kept(epsilon, view.log_high), 0.0)
-    at_least = float((view.p_least * _kept(epsilon, view.log_low)).sum())
+    at_most = np.where(_straddles(view, epsilon), view.p_most * kept(epsilon, view.log_high), 0.0)
+    at_least = float((view.p_least * kept(epsilon, view.log_low)).sum())
     allowed = max(_DELTA_TOLERANCE * at_least, _SMALLEST_DELTA)
     if float(at_most.sum()) <= allowed:
         return np.zeros(len(at_most))
@@ -412,7 +413,7 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
     """
     above = view.log_low >= epsilon
     rest = float(
-        np.where(_straddles(view, epsilon), view.p_most, 0.0) @ _kept(epsilon, view.log_high)
+        np.where(_straddles(view, epsilon), view.p_most, 0.0) @ kept(epsilon, view.log_high)
     )
     if not above.any():
         return 0.0, min(rest * (1.0 + 64.0 * _ULP), 1.0)
@@ -422,23 +423,13 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
     p_low, p_high, q_low, q_high = (*masses[2:], *masses[:2]) if swapped else masses
     f_low = np.minimum.reduceat(np.where(above, view.log_low, inf), starts)
     f_high = np.maximum.reduceat(np.where(above, view.log_high, -inf), starts)
-    at_least = np.maximum(_apart(p_low, q_high, epsilon, -1.0), p_low * _kept(epsilon, f_low))
-    at_most = np.minimum(_apart(p_high, q_low, epsilon, 1.0), p_high * _kept(epsilon, f_high))
-    # Terms are right to within 4 ulp and what epsilon - f loses, sums of n terms to 60 u (pairwise).
+    at_least = np.maximum(apart(p_low, q_high, epsilon, -1.0), p_low * kept(epsilon, f_low))
+    at_most = np.minimum(apart(p_high, q_low, epsilon, 1.0), p_high * kept(epsilon, f_high))
+    # terms are right to within 4 ulp, numpy's pairwise sums to 60 u
     margin = 128.0 * _ULP
     lower = max(float(at_least.sum()) * (1.0 - margin), 0.0)
     upper = min((float(at_most.sum()) + rest) * (1.0 + margin), 1.0)
     return min(lower, upper), upper
-
-
-def _apart(p: FloatArray, q: FloatArray, epsilon: float, side: float) -> FloatArray:
-    """Return p - e^epsilon q, rounded down (side -1) or up (side 1), and at least 0."""
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
-        logs = epsilon + np.log(q)
-        # e^(epsilon + log q) is off by the roundings of its exponent and 4u.
-        slack = _ULP * (4.0 + np.abs(np.where(q > 0.0, np.log(q), 0.0)) + 2.0 * epsilon)
-        taken = np.where(q > 0.0, np.exp(np.minimum(logs, 700.0)) * (1.0 - side * slack), 0.0)
-    return np.maximum(p - taken + side * 2.0 * _ULP * p, 0.0)
 
 
 def _renyi(source: Source, notion: RenyiPufferfish) -> Ends:

@@ -322,7 +322,8 @@ class _Average:
         if shifts.shape[1] > 1:
             means = move_losses(shifts * (1.0 + 2.0 * _ULP), self.noise, factor, self.notion)
             if isinstance(self.notion, RenyiPufferfish):
-                means = (self.notion.alpha - 1.0) * means * (1.0 + 4.0 * _ULP)
+                with np.errstate(over="ignore"):  # infinity is an upper bound
+                    means = (self.notion.alpha - 1.0) * means * (1.0 + 4.0 * _ULP)
         else:
             widths = _joined(self.plans, "stretches") * (1.0 + 2.0 * _ULP)
             means = self._shift.means(factor, shifts[:, 0] * (1.0 + 2.0 * _ULP), widths)

@@ -63,6 +63,7 @@ class DiscreteLine:
         self._same = p == q
         self._atoms = _centred(atoms)
         self._grid, self._column, self._n_axes = grid, axis, p.n_axes
+        self._limits: dict[Notion, FloatArray] = {}
         masses = grid.masses()
         with np.errstate(divide="ignore", under="ignore"):
             logs = np.log(masses.mantissa) + masses.exponent * _LN2
@@ -77,11 +78,12 @@ class DiscreteLine:
         scale = float(noise.axis_scales(self._n_axes)[self._column])
         used = self._usable(scale, noise)
         lower, upper = loss_interval(self._source(noise.with_scale(used)), notion)
-        if used > scale:  # less noise loses more, and none at all the most
-            upper = np.maximum(upper, self.without_noise(notion))
+        # less noise loses more, and none at all the most
+        limit = self.without_noise(notion)
+        upper = np.minimum(upper, limit) if used <= scale else limit
         if used < scale:
             lower = np.zeros(2)
-        return lower, upper
+        return np.minimum(lower, upper), upper
 
     def panels(self, noise: Noise, notion: Notion) -> Panels:
         """Return panels that cover the line, from p to q."""
@@ -92,7 +94,9 @@ class DiscreteLine:
         """Return upper bounds on the losses without any noise, shape (2,)."""
         if self._same:
             return np.zeros(2)
-        return _apart(self._masses, self._log_masses, notion)
+        if notion not in self._limits:
+            self._limits[notion] = _apart(self._masses, self._log_masses, notion)
+        return self._limits[notion]
 
     def _usable(self, scale: float, noise: Noise) -> float:
         if isinstance(noise, Laplace):

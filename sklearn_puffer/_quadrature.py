@@ -1,8 +1,8 @@
 r"""Renyi divergences of analytic densities by Gauss-Legendre sums with a proven remainder.
 
-The integrand g = h_p^alpha h_q^(1 - alpha) is analytic wherever h_p and h_q have no zero. On a panel
-of radius r around m, with |g| <= M on the ellipse around it whose semi-axes are r (rho +- 1/rho)/2,
-the sum over N nodes misses the integral by at most
+The integrand g = h_p^alpha h_q^(1 - alpha) is analytic wherever h_p and h_q have no zero. On a
+panel of radius r around m, with |g| <= M on the ellipse around it whose semi-axes are
+r (rho +- 1/rho)/2, the sum over N nodes misses the integral by at most
 
 .. math:: 4.2 \, r M \frac{\rho^{-2N}}{1 - 1/\rho}
 
@@ -10,17 +10,17 @@ the sum over N nodes misses the integral by at most
 of each further polynomial integral and sum differ by at most 2.1). Sources know M.
 """
 
-# Rounding. The nodes meant are those of the panel from low to high exactly. Its middle and the nodes
-# are rounded by 4 u |y| together, which moves log g by at most its slope times that; half its width
-# is right to u; numpy's nodes and weights are right to 64 u (a test looks). All go into the error of
-# each value, with that of the densities. M is taken for a radius that covers the rounded middle.
-# Sums are numpy's pairwise ones.
+# Rounding. The nodes meant are those of the panel from low to high exactly. Its middle and they are
+# rounded by 4 u |y| together, which moves log g by at most its slope times that; half its width is
+# right to u; nodes and weights of the rule to 64 u (a test looks). All go into the error of each
+# value, with that of the densities. M is taken for a radius that covers the rounded middle. Sums
+# are numpy's pairwise ones.
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, log
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,21 +30,41 @@ from sklearn_puffer._line import Ends, View, cut
 from sklearn_puffer.notions import RenyiPufferfish
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 _UNIT = 2.0**-53
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_DEGREE = 20
 REACH = 1.5
 """The ellipse lies within this many radii of the middle ..."""
 RISE = 5.0**0.5 / 2.0
 """... and within this many of the real line: rho = 1.5 + sqrt(1.25)."""
 _RHO = REACH + RISE
-_REMAINDER = log(4.2 / (1.0 - 1.0 / _RHO)) - 2.0 * len(_NODES) * log(_RHO)
+_REMAINDER = log(4.2 / (1.0 - 1.0 / _RHO)) - 2.0 * _DEGREE * log(_RHO)
 _ROUNDS = 60
+# Kernel values computed for one divergence, about; what each point costs beside them; panels.
 _WORK = 2**30
+_OVERHEAD = 50
+_MOST_PANELS = 2**16
 # Each panel may add this much to the relative error; panels that add less in all are not summed.
 _ACCURACY = log(1e-15)
 _PANEL_ACCURACY = log(1e-13)
 _TAIL_ACCURACY = log(1e-14)
+
+
+def _rule(degree: int) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights; numpy's own weights are off by some hundred u."""
+    x: NDArray[Any] = np.polynomial.legendre.leggauss(degree)[0].astype(np.longdouble)
+    for _ in range(2):  # Newton steps from what is nearly right
+        before, value = np.ones_like(x), x.copy()
+        for n in range(2, degree + 1):
+            before, value = value, ((2 * n - 1) * x * value - (n - 1) * before) / n
+        slope = degree * (before - x * value) / (1 - x * x)
+        x = x - value / slope
+    weights = 2 / ((1 - x * x) * slope * slope)
+    return x.astype(np.float64), weights.astype(np.float64)
+
+
+_NODES, _WEIGHTS = _rule(_DEGREE)
 
 
 class Densities(NamedTuple):
@@ -91,6 +111,9 @@ class Analytic(Protocol):
     def anchors(self) -> FloatArray:
         """Return sorted points between which the densities are analytic."""
 
+    def look(self, low: FloatArray, high: FloatArray) -> View:
+        """Return what is known of finite panels."""
+
     def tail(self, edge: float, side: int) -> View:
         """Return what is known of y >= edge (side 1) or y <= edge (side -1), as one panel."""
 
@@ -130,14 +153,14 @@ def renyi_by_quadrature(source: Analytic, alpha: float) -> Ends | None:
     """Return proven ends of the Renyi divergences both ways; None if it would take too long."""
     edges, total = _reach(source, alpha)
     low, high = edges[:-1], edges[1:]
-    work = _WORK
+    work, each = _WORK, source.weight + _OVERHEAD
     for _ in range(_ROUNDS):
-        work -= 3 * source.weight * len(low)
-        if work < 0 or not len(low):
+        work -= 3 * each * len(low)
+        if work < 0 or not 0 < len(low) <= _MOST_PANELS:
             break
         before = len(low)
         low, high, total = _advance(source, alpha, total, low, high)
-        work -= len(_NODES) * source.weight * max(before - len(low) // 2, 0)
+        work -= len(_NODES) * each * max(before - len(low) // 2, 0)
     if len(low):
         return None
     ends = [renyi_of_terms(total.low[k : k + 1], total.high[k : k + 1], alpha) for k in (0, 1)]
@@ -199,6 +222,7 @@ def _advance(
     remainder = largest + np.log(radius) + _REMAINDER
     whole = np.maximum(total.low, 0.0)[:, None]
     bound = np.log(2.0 * radius) + largest
+    bound = np.minimum(bound, _by_masses(source, alpha, low, high, bound > whole + _ACCURACY))
     slight = bound <= whole + _ACCURACY
     exact = remainder <= np.maximum(whole + _ACCURACY, value + np.log(radius) + _PANEL_ACCURACY)
     done = (slight | exact).all(axis=0)
@@ -213,6 +237,20 @@ def _advance(
     return (*cut(low[rest], high[rest], parts, source.anchors(), source.unit), total)
 
 
+def _by_masses(
+    source: Analytic, alpha: float, low: FloatArray, high: FloatArray, wanted: BoolArray
+) -> FloatArray:
+    """Return log bounds P e^((alpha - 1) max f) on the integrals over wide panels, shape (2, m)."""
+    bounds = np.full((2, len(low)), inf)
+    wide = np.flatnonzero((high - low > 2.0 * source.unit) & wanted.any(axis=0))
+    if len(wide):
+        seen = source.look(low[wide], high[wide])
+        for k, view in enumerate((seen, seen.swapped())):
+            with np.errstate(divide="ignore"):
+                bounds[k, wide] = np.log(view.p_most) + (alpha - 1.0) * view.log_high + 1e-9
+    return bounds
+
+
 def _summed(
     source: Analytic, alpha: float, middle: FloatArray, radius: FloatArray, remainder: FloatArray
 ) -> Ends:
@@ -222,7 +260,7 @@ def _summed(
     shape = (2, len(middle), len(_NODES))
     off = 4.0 * _UNIT * np.abs(points) + 64.0 * _UNIT * np.repeat(radius, len(_NODES))
     error = (at.power_errors(alpha) + np.abs(at.power_slopes(alpha)) * off).reshape(shape)
-    error += 256.0 * _UNIT
+    error += 128.0 * _UNIT
     logs = at.powers(alpha).reshape(shape)
     top = logs.max(axis=2, keepdims=True)
     with np.errstate(under="ignore", over="ignore", divide="ignore"):

@@ -103,7 +103,8 @@ class GaussianShift:
         m, s = np.abs(m), np.abs(s)
         means = move_losses(m[:, None], self.noise, factor, self.notion)
         if isinstance(self.notion, RenyiPufferfish):
-            means = (self.notion.alpha - 1.0) * means * (1.0 + 4.0 * _ULP)
+            with np.errstate(over="ignore"):  # infinity is an upper bound
+                means = (self.notion.alpha - 1.0) * means * (1.0 + 4.0 * _ULP)
         spread = s > 0.0
         if spread.any():
             noise = noise_at(self.noise, factor, 1)
@@ -285,9 +286,10 @@ class Majorant:
 
     def _log_tails(self, m: float, s: float) -> FloatArray:
         """Return log of the mean of P(m + s Z > x) over x in each panel, from above."""
-        edges = np.clip((self.knots - m) / s, -1e140, 1e140)  # all there is at either end
-        slack = np.minimum(8.0 * _ULP * (self.knots[1:] + abs(m)) / s, 1e140)
-        a, b = edges[:-1] - slack, edges[1:] - slack
+        edges = (self.knots - m) / s
+        slack = 8.0 * _ULP * (self.knots[1:] + abs(m)) / s
+        # cut off last: otherwise slack far out would reach back to 0
+        a, b = (np.clip(ends - slack, -1e140, 1e140) for ends in (edges[:-1], edges[1:]))
         middle = 0.5 * (a + b) - 4.0 * _ULP * np.abs(b)
         log_a, log_b = log_ndtr(-a), log_ndtr(-b)
         # Q is convex right of 0 and concave left of it

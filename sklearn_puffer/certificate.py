@@ -80,7 +80,7 @@ class ColumnNoise:
 
     @property
     def relative(self) -> float:
-        """The expected absolute error theta, in standard deviations of the column."""
+        """The scale theta, in standard deviations of the column."""
         return self.theta / self.spread if self.spread > 0 else 0.0
 
 
@@ -135,7 +135,8 @@ class Certificate:
     n_rows : int
         Rows the prior was learnt from.
     delta : float
-        Probability left out of the promise.
+        What the promise adds to the probability of any event; with alpha, the probability of the
+        events left out.
     alpha : float or None
         Renyi order, where the promise is about that divergence.
     over_set : SetLoss or None
@@ -147,7 +148,8 @@ class Certificate:
     -----
     *Formal guarantees.* Where ``holds`` is True, then under ``assumptions`` nobody who sees a
     released row can move their odds between the two secrets of any listed pair by more than a
-    factor e^epsilon (except with probability delta; in the mean of order alpha).
+    factor e^epsilon; with alpha, in the mean of that order. With delta, no set of rows is more
+    than e^epsilon times as probable under one of them as under the other, plus delta.
 
     Examples
     --------
@@ -307,6 +309,8 @@ def _html_table(cells: Sequence[Sequence[str]]) -> str:
 
 
 def _number(value: float) -> str:
+    if 0.0 < value < 1e-300:  # as good as nothing, rounded outwards
+        return "below 1e-300"
     return "infinite" if math.isinf(value) else f"{value:.6g}"
 
 

@@ -39,6 +39,7 @@ from sklearn_puffer.planning import Plan, Problem, make_plan
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
 from sklearn_puffer.release import ColumnRelease, Patterns
 from sklearn_puffer.robustness import priors_around
+from sklearn_puffer.sampling import grid_step, sampler
 from sklearn_puffer.selection import (
     Pair,
     Secret,
@@ -59,6 +60,7 @@ MOST_JOINT_POINTS = 1 << 23
 
 _MODELS: dict[Any, str] = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
 _MOST_ROWS = 2.0**53  # up to here floats count exactly
+_ZERO, _ONE = np.zeros(1), np.ones(1, dtype=bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +115,13 @@ class Learnt:
         }
 
     def releases(self) -> list[ColumnRelease]:
-        """Return how every public column is released."""
+        """Return how every public column is released.
+
+        Of a column that takes any number, the numbers seen in `fit` are not kept.
+        """
         return [
             ColumnRelease(
-                column,
+                replace(column, atoms=_ZERO, known=_ONE) if column.free else column,
                 self.settings.noise.with_scale(float(theta)) if theta > 0.0 else None,
                 float(grid),
                 self.settings.output,
@@ -218,7 +223,7 @@ class Learnt:
         remarks = []
         for group in self.groups:
             cells = _cells([self.columns[k] for k in group])
-            if len(group) > 1 and cells > MAX_CELLS:
+            if len(group) > 1 and cells > MAX_CELLS and not self.columns[group[0]].free:
                 worst = max((columns[k] for k in group), key=lambda column: column.relative)
                 names = [self.columns[k].name for k in group]
                 bins = _exact_bins([self.columns[k] for k in group])
@@ -242,6 +247,8 @@ def learn(
         The sensitive columns, where they are not columns of the table.
     sample_weight : array-like of shape (n_rows,) or None
     """
+    # a family that cannot be drawn is refused here, and not in transform
+    sampler(settings.noise.with_scale(1.0), grid_step(1.0))
     rows = _Rows(table, _checked_weights(sample_weight, table.n_rows))
     sensitive = _sensitive(settings, table, given_secrets)
     public = public_columns(settings.public, table.names, sensitive)
@@ -510,7 +517,8 @@ def _check_size(
     for group in groups:
         members = [columns[k] for k in group]
         cells = _cells(members)
-        if len(group) == 1 or cells <= MAX_CELLS:
+        # continuous priors are never coupled row by row
+        if len(group) == 1 or cells <= MAX_CELLS or members[0].free:
             continue
         points = 0
         for secret in secrets:

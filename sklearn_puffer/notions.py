@@ -142,7 +142,7 @@ class Pufferfish:
 
     def for_law(self, ratio: float) -> Pufferfish:
         """Return a smaller epsilon, and with it a smaller delta."""
-        return Pufferfish(self.epsilon - ratio, self.delta * math.exp(-ratio))
+        return Pufferfish(_left_of(self.epsilon, ratio), self.delta * math.exp(-ratio))
 
     def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
         """Return the loss plus the ratio, or delta times its exponential."""
@@ -152,10 +152,13 @@ class Pufferfish:
 
     def promise(self) -> str:
         """Return the promise as the end of a sentence."""
-        odds = f"shift their odds between two secrets by at most a factor of {_power(self.epsilon)}"
-        if self.delta == 0.0:
-            return odds
-        return f"{odds}, except with probability delta = {self.delta:g}"
+        # Odds may move further with a chance above delta: that is about events, not outcomes.
+        if self.delta > 0.0:
+            return (
+                f"find no event more than {_power(self.epsilon)} times as probable, plus delta = "
+                f"{self.delta:g}, under one of two secrets as under the other"
+            )
+        return f"shift their odds between two secrets by at most a factor of {_power(self.epsilon)}"
 
     def budget_name(self) -> str:
         """Return the budget in words: epsilon alone, or the delta that goes with it."""
@@ -282,7 +285,7 @@ class RenyiPufferfish:
     def for_law(self, ratio: float) -> RenyiPufferfish:
         """Return a smaller epsilon, and delta where there is one."""
         return RenyiPufferfish(
-            self.epsilon - self._extra(ratio), self.alpha, self.delta * math.exp(-ratio)
+            _left_of(self.epsilon, self._extra(ratio)), self.alpha, self.delta * math.exp(-ratio)
         )
 
     def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
@@ -315,6 +318,16 @@ def _largest(losses: FloatArray, weights: FloatArray, starts: IntArray) -> Float
 
 def _sum_margin(n_terms: int) -> float:
     return 1.0 + (n_terms + 8.0) * _ULP
+
+
+def _left_of(epsilon: float, extra: float) -> float:
+    if not extra < epsilon:
+        raise ValueError(
+            f"epsilon={epsilon!r} is less than the {extra:.3g} that drawing the noise on its grid "
+            "may lose; raise epsilon (or alpha, where it is close to 1), or subtract an offset "
+            "from columns whose values lie far from 0."
+        )
+    return epsilon - extra
 
 
 def _power(epsilon: float) -> str:

@@ -33,7 +33,7 @@ from sklearn_puffer.composition import compose
 from sklearn_puffer.frame import Name
 from sklearn_puffer.learning import Group, Part
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion
+from sklearn_puffer.notions import Notion, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, Prior, PriorPair
 from sklearn_puffer.sampling import RELATIVE_ERROR, coarse_enough, grid_step, to_steps
 
@@ -53,6 +53,8 @@ _NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)  # what a factor grows by where its pr
 # density ratio is bounded over this many scales; what lies further out has a mass below 1e-800
 # under Gaussian noise, and is no steeper under the others
 _STEEP_SCALES = 64.0
+# panels to be composed are cut until a Renyi divergence of this order is known, but for this delta
+_CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
 _FINEST = 2.0**-39  # a grid step in scales, where the range does not ask for a coarser one
 
 
@@ -304,14 +306,17 @@ class _Certifier:
             lower, upper = _Composed(problem, inner, 1.0).intervals(factor)
             return lower, upper, np.ones(n_pairs, dtype=bool)
         own = inner if alone else inner.shared(len(problem.groups))
+        shares = own != inner
         lower, upper = np.zeros((n_pairs, 2)), np.zeros((n_pairs, 2))
         recomputed = np.ones(n_pairs, dtype=bool)
         for group, bound in zip(problem.groups, self.solution.bounds, strict=True):
             low, high, known = self._of_group(group, bound, factor, own)
+            # under a share of epsilon, a group loses more than it does under the whole of it
+            low = self._of_group(group, bound, factor, inner)[0] if shares else low
             # where losses do not add up, dropping columns only loses information
             lower = lower + low if inner.adds_up else np.maximum(lower, low)
             upper, recomputed = upper + high, recomputed & known
-        return *_outwards(lower, upper, len(problem.groups)), recomputed
+        return *_outwards(lower, upper, len(problem.groups), inner), recomputed
 
     def _of_group(
         self, group: Group, of_group: WorstPart, factor: float, notion: Notion
@@ -417,11 +422,23 @@ class _Composed:
         for [part] in self.problem.groups:
             if factor > 0.0:
                 noise = template(self.problem, part).scaled(factor)
-                panels = LossTable(part.pairs, self.notion).panels(noise)
+                panels = LossTable(part.pairs, self._panels_for(part)).panels(noise)
             else:
                 panels = [bare_panels(pair) for pair in part.pairs]
             found.append(dict(zip(part.owners.tolist(), panels, strict=True)))
         return found
+
+    def _panels_for(self, part: Part) -> Notion:
+        """Return the notion that a part's panels are cut for; any of these is sound.
+
+        A hockey stick is indifferent to losses below epsilon, which add up to more; a Renyi
+        divergence is not. With a delta, however small, its panels have bounds that hold for every
+        notion; those of two columns have not.
+        """
+        if len(part.members) > 1:
+            return self.notion
+        left_out = max(_CUT_DELTA * self.notion.delta, _LEAST_CUT_DELTA)
+        return RenyiPufferfish(self.notion.epsilon, _CUT_ALPHA, left_out)
 
 
 def bare_panels(pair: PriorPair) -> Panels:
@@ -483,11 +500,15 @@ def _recompute(
     return table.intervals(template.scaled(factor))
 
 
-def _outwards(lower: FloatArray, upper: FloatArray, n_groups: int) -> tuple[FloatArray, FloatArray]:
+def _outwards(
+    lower: FloatArray, upper: FloatArray, n_groups: int, notion: Notion
+) -> tuple[FloatArray, FloatArray]:
     """Round sums over groups outwards, and the few operations of a loss without noise."""
     rounding = (n_groups + 8) * 2.0**-52
-    low = lower * (1.0 - rounding) - 2.0**-50
-    return low, np.where(upper > 0.0, upper * (1.0 + rounding) + 2.0**-50, upper)
+    # a difference of logarithms is off by as much however small; a delta may itself be far smaller
+    spare = 2.0**-50 if notion.budget == notion.epsilon else 0.0
+    low = lower * (1.0 - rounding) - spare
+    return low, np.where(upper > 0.0, upper * (1.0 + rounding) + spare, upper)
 
 
 def _rounded_part(part: Part, grids: FloatArray) -> Part:

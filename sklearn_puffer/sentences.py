@@ -48,9 +48,9 @@ def assumptions_of(facts: Facts) -> list[str]:
         "Each protected secret is one value of one sensitive column "
         f"({_all(facts.sensitive)}); combinations of several sensitive columns are not secrets.",
         _about_releases(facts.noise),
-        f"Only {_all([c.name for c in facts.columns])} are protected, and only as released by this "
-        "noiser without a random_state; the number of rows, their order, their index and the types "
-        "of the columns are handed through.",
+        f"Only column(s) {_all([c.name for c in facts.columns])} are protected, and only as "
+        "released by this noiser without a random_state; the number of rows, their order, their "
+        "index and the types of the columns are handed through.",
     ]
     if facts.unchanged:
         said.append(unchanged_sentence(facts))
@@ -80,10 +80,7 @@ def assumptions_of(facts: Facts) -> list[str]:
             "can remove it: NOTHING is promised outside tests."
         )
     if facts.notion.delta > 0.0:
-        said.append(
-            f"delta = {facts.notion.delta:g} is the chance that nothing is promised, for every "
-            "row and every pair of secrets; it should be far below one over the number of rows."
-        )
+        said.append(_about_delta(facts.notion))
     return said
 
 
@@ -198,6 +195,22 @@ def _about_prior(facts: Facts) -> str:
     )
 
 
+def _about_delta(notion: Notion) -> str:
+    low = "it should be far below one over the number of rows."
+    if notion.budget == notion.epsilon:
+        return (
+            f"delta = {notion.delta:g} is the probability of the events about which nothing is "
+            f"promised, for every row and every pair of secrets; {low}"
+        )
+    # the converse holds: odds that move by more with a chance of delta at most keep the promise
+    return (
+        f"delta = {notion.delta:g} is what the probability of any set of rows may exceed e^epsilon "
+        "times its probability under the other secret by, for every row and every pair of "
+        "secrets; the odds may move by more than e^epsilon with a chance above delta. "
+        f"{low.capitalize()}"
+    )
+
+
 def _about_columns(facts: Facts) -> str:
     if len(facts.groups) == 1:
         return "The released row as a whole is protected, all its columns together."
@@ -217,7 +230,7 @@ def _about_set(facts: Facts) -> str:
         )
     within = "within" if over.loss <= facts.notion.budget else "ABOVE"
     if over.estimate:
-        around = f"{over.level:.0%} of the priors drawn around the fitted ones lose about"
+        around = f"{over.level:.0%} of the priors drawn around the fitted ones lose at most about"
         kind = " (an ESTIMATE, not a bound)"
     else:
         around = (

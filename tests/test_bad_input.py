@@ -12,8 +12,9 @@ from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import PufferfishNoiser, fitting
 from sklearn_puffer.bounds import Relaxed
+from sklearn_puffer.fits import MixtureFit
 from sklearn_puffer.noise import Laplace
-from sklearn_puffer.priors import ConfidenceSet, Discrete
+from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture
 
 N_ROWS = 60
 RNG = np.random.default_rng(0)
@@ -390,7 +391,11 @@ CODES = Discrete([0, 1, 2, 3], [0.25] * 4)
 PRIORS = [
     (ValueError, r"prior has no prior for 'no' of column 'secret'; give one for each", given({})),
     (ValueError, r"prior has no prior for 'yes'", given({"no": CODES})),
-    (TypeError, r"prior must hold priors.Discrete .*got 1 for 'no'", given({"no": 1, "yes": CODES})),
+    (
+        TypeError,
+        r"prior must hold priors.Discrete .*got 1 for 'no'",
+        given({"no": 1, "yes": CODES}),
+    ),
     (
         ValueError,
         r"column 'x' contains 2.0, to which no prior in prior= gives an atom",
@@ -434,6 +439,80 @@ def test_a_given_prior_says_nothing_about_incomplete_rows(no_work):
     with pytest.raises(ValueError, match=r"'x' contains 1\.0, to which no prior"):
         noiser(**options).fit(frame)
     refuses(ValueError, message, frame.assign(x=0), **options)
+
+
+# ------------------------------------------------------------------------------- continuous priors
+
+CONTINUOUS = {"prior": "gaussian", "public": "y"}
+LAWS = {secret: GaussianMixture([1.0], [0.0], [1.0]) for secret in ("no", "yes")}
+NUMBERS_ONLY = r"and Gaussian and mixture priors are laws of numbers; make it a number, use prior="
+MODELS = [
+    (TypeError, rf"column 's' is category, .*{NUMBERS_ONLY}", {"public": "s"}),
+    (
+        TypeError,
+        rf"column 'y' is category, .*{NUMBERS_ONLY}",
+        {"categories": {"y": [0, 0.5, 1, 1.5]}},
+    ),
+    (ValueError, r"n_bins bins column 'y', .*drop n_bins", {"n_bins": 3}),
+    (ValueError, r"n_bins bins column 'y', .*drop n_bins", {"n_bins": {"y": 3}, "prior": "gmm"}),
+    (ValueError, r"must be of one family, got Discrete and", {"adversaries": [{"no": HALVES}]}),
+    (ValueError, r"must be of one family", {"prior": {"no": HALVES, "yes": LAWS["yes"]}}),
+    (ValueError, r"prior has no prior for 'yes'", {"prior": {"no": LAWS["no"]}}),
+    (
+        ValueError,
+        r"prior over 1 column\(s\) for 'no', and 2 are public; .*means, of shape \(n, 2\)",
+        {"prior": LAWS, "public": ["x", "y"]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "message", "options"), MODELS)
+def test_what_a_continuous_prior_cannot_be_about_is_refused(kind, message, options, no_work):
+    refuses(kind, message, **CONTINUOUS | options)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "boolean"])
+def test_a_boolean_column_has_no_gaussian_prior(dtype, no_work):
+    frame = FRAME.assign(y=pd.array(FRAME["y"] > 1, dtype=dtype))
+    refuses(TypeError, rf"column 'y' is boolean, .*{NUMBERS_ONLY}", frame, **CONTINUOUS)
+
+
+@pytest.mark.parametrize("prior", ["gaussian", "gmm"])
+def test_values_that_do_not_vary_have_no_gaussian(prior):
+    frame = FRAME.assign(y=np.where(FRAME["secret"] == "yes", 3.0, FRAME["y"]))
+    message = r"'y'.* given secret 'yes' are equal: 3.0, .* no scale .*; use prior='empirical'"
+    refuses(ValueError, message, frame, **CONTINUOUS | {"prior": prior})
+
+
+def test_a_mixture_that_did_not_converge_says_what_to_do():
+    frame = FRAME.assign(y=np.random.default_rng(0).normal(size=N_ROWS))
+    fit = MixtureFit(n_components=3, max_iter=1, n_init=1)
+    message = r"given secret '{}' has not converged after max_iter=1 steps; raise max_iter or tol"
+    with (
+        pytest.warns(UserWarning, match=message.format("no")),
+        pytest.warns(UserWarning, match=message.format("yes")),
+    ):
+        noiser(prior=fit, public="y", epsilon=1.0, noise="laplace").fit(frame)
+
+
+RELEASED_ANYWHERE = [
+    (ValueError, r"column 'x' contains 1.5 and held whole numbers in fit", [1.5] * 60),
+    (ValueError, r"column 'x' contains infinity", [np.inf] * 60),
+    (ValueError, r"column 'x' contains a value 1e\+300 away from 0", [1e300] * 60),
+    (ValueError, r"'x' has 60 missing value\(s\)", [np.nan] * 60),
+    (TypeError, r"'x' holds category values, and held integer values", ["a"] * 60),
+]
+
+
+@pytest.mark.parametrize(("kind", "message", "values"), RELEASED_ANYWHERE)
+def test_under_a_continuous_prior_only_numbers_within_reach_are_released(kind, message, values):
+    fitted = noiser(prior=LAWS, public="x", noise="laplace", epsilon=1.0)
+    with pytest.warns(UserWarning, match="released unchanged"):
+        fitted.fit(FRAME)
+    moved = {"no": LAWS["no"], "yes": GaussianMixture([1.0], [1.0], [1.0])}
+    fitted.set_params(prior=moved).fit(FRAME)
+    with pytest.raises(kind, match=message):
+        fitted.transform(pd.DataFrame({"x": values, "y": 0.0, "s": "a"}))
 
 
 # ---------------------------------------------------------------------------------------- transform

@@ -246,3 +246,12 @@ def test_what_is_computable_is_said_beforehand():
     assert not boxes_computable([small], Gaussian(1.0), Pufferfish(1.0))
     assert not boxes_computable([line], Gaussian(1.0), approximate)
     assert not boxes_computable([large], Gaussian(1.0), approximate)
+
+
+def test_a_column_that_never_varies_has_no_tail_to_lose_in():
+    one, two = (Discrete.from_counts([[15, 5], [15, 10]], counts) for counts in ([0, 19], [9, 4]))
+    notion = RenyiPufferfish(4.0, 10.0)
+    forward, backward = interval(one, two, Gaussian((0.5, 0.72)), notion)
+    assert 1.178 < forward[0] <= forward[1] < np.log(13.0 / 4.0)  # hardly below the largest ratio
+    assert backward[0] > 100.0
+    assert not np.isnan(backward[1])

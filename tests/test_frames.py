@@ -696,3 +696,63 @@ def test_declared_levels_that_the_type_cannot_hold_come_back_in_their_own_type(m
     released = noiser.fit_transform(X)["x"]
     assert set(released.to_list()) <= {0, 1, 2, 3}
     assert not any(isinstance(value, bool) for value in released.to_list())
+
+
+# ------------------------------------------------------------------------------- continuous priors
+
+FREE = {"epsilon": 0.5, "delta": 0.01, "strategy": "distribution_aware", "prior": "gaussian"}
+
+
+@pytest.mark.parametrize("dtype", [*WHOLE, *NULLABLE, "float32", "float64", "object"])
+def test_a_pandas_number_keeps_its_type_under_a_gaussian_prior(dtype):
+    column = pd.Series(VALUES).astype(dtype)
+    frame = pandas_frame(column).set_index(pd.Index(np.arange(N_ROWS)[::-1], name="row"))
+    frame = frame.assign(x=column.to_numpy() if dtype == "object" else column.array)
+    result = released(frame, **FREE)
+    assert result["x"].dtype == dtype
+    assert not result["x"].isna().any()
+    pd.testing.assert_index_equal(result.index, frame.index)
+    if "loat" not in dtype:
+        assert all(float(value).is_integer() for value in result["x"])
+
+
+@pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt64, pl.Float32, pl.Float64])
+def test_a_polars_number_keeps_its_type_under_a_gaussian_prior(dtype):
+    result = released(polars_frame(pl.Series(VALUES, dtype=dtype)), **FREE)
+    assert isinstance(result, pl.DataFrame)
+    assert result.schema == {"x": dtype}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float32", "float64"])
+def test_an_array_keeps_its_type_under_a_gaussian_prior(dtype):
+    result = released(np.column_stack([SECRET, VALUES]).astype(dtype), sensitive=0, **FREE)
+    assert result.dtype == dtype
+    assert result.shape == (N_ROWS, 1)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "float64"])
+def test_propagated_values_stay_missing_under_a_gaussian_prior(dtype):
+    frame = pandas_frame(pd.array(with_gaps(VALUES), dtype="Int64").astype(dtype))
+    result = released(frame, missing="propagate", **FREE)
+    assert result["x"].dtype == dtype
+    assert_array_equal(result["x"].isna(), frame["x"].isna())
+    with pytest.raises(ValueError, match=r"'x' has 35 missing .*or pass missing=\"propagate\""):
+        released(frame, **FREE)
+
+
+def test_any_later_number_is_released_under_a_gaussian_prior():
+    fitted = noiser(**FREE).fit(pandas_frame(VALUES))
+    later = pd.DataFrame({"x": [-1000, 1000, 17]})
+    result = fitted.transform(later)["x"]
+    assert result.dtype == later["x"].dtype
+    assert (abs(result - later["x"]) < 60.0 * fitted.theta_["x"]).all()
+
+
+def test_columns_keep_their_names_and_order_under_a_gaussian_prior():
+    frame = pd.DataFrame({"b": VALUES / 4, "secret": LABELS, "a": VALUES, "kept": LETTERS[VALUES]})
+    options = {"public": ["a", "b"], "remainder": "passthrough", "output": "noisy"} | FREE
+    result = noiser(**options).fit(frame).set_output(transform="polars").transform(frame)
+    assert result.columns == ["b", "a", "kept"]
+    assert result.schema["a"] == pl.Float64
+    plain = noiser(**options | {"output": "native"}).fit(frame).transform(frame)
+    assert plain.dtypes.to_dict() == frame[["b", "a", "kept"]].dtypes.to_dict()

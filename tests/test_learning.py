@@ -14,7 +14,7 @@ from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.counting import CodeArray, Coded, count
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.priors import Discrete, PriorPair
+from sklearn_puffer.priors import ConfidenceSet, Discrete, PriorPair
 
 N_ROWS = 400
 RNG = np.random.default_rng(7)
@@ -325,3 +325,48 @@ def test_every_strategy_holds_and_exact_needs_the_least(strategy, dependence):
     assert (fitted.theta_ >= least.theta_ * (1 - CLOSE)).all()
     table = fitted.certificate_.table
     assert (table["bound"] >= table["lower"] - 1e-12).all()
+
+
+# ------------------------------------------------------------------------------- continuous priors
+
+
+def test_a_gaussian_prior_has_the_moments_of_the_rows_and_ignores_their_order():
+    options = {"prior": "gaussian", "public": "x", "delta": 0.01, "strategy": "approximate"}
+    fitted = noiser(**options).fit(FRAME)
+    shuffled = noiser(**options).fit(FRAME.sample(frac=1.0, random_state=3))
+    assert shuffled.certificate_ == fitted.certificate_
+    for secret, rows in FRAME.groupby("loan"):
+        prior = fitted.priors_["loan"][secret]["x",]
+        assert prior.means.tolist() == pytest.approx([rows["x"].mean()])
+        assert prior.scales.tolist() == pytest.approx([rows["x"].std(ddof=0)])
+
+
+def test_a_weight_counts_as_repeated_rows_under_a_gaussian_prior():
+    options = {"prior": "gaussian", "public": "x", "delta": 0.01, "strategy": "approximate"}
+    weights = np.arange(N_ROWS) % 3
+    weighted = noiser(**options).fit(FRAME, sample_weight=weights)
+    repeated = noiser(**options).fit(FRAME.loc[FRAME.index.repeat(weights)])
+    assert weighted.certificate_ == repeated.certificate_
+
+
+def test_a_mapping_of_weights_gives_the_proportions_of_the_scales():
+    fitted = noiser(weights={"x": 1.0, "y": 3.0}).fit(FRAME)
+    assert fitted.theta_["y"] == pytest.approx(3.0 * fitted.theta_["x"], rel=CLOSE)
+    assert fitted.certificate_.holds
+
+
+def test_optimal_weights_cost_no_more_than_those_of_the_spreads():
+    spreads = FRAME[["x", "y"]].std(ddof=0)
+    costs = {
+        w: (noiser(weights=w).fit(FRAME).theta_ / spreads).mean() for w in ("spread", "optimal")
+    }
+    assert costs["optimal"] <= costs["spread"] * (1.0 + 1e-5)
+
+
+def test_further_priors_and_a_confidence_set_are_protected_against_together():
+    fitted = noiser(public="x", adversaries=[KNOWN, ConfidenceSet(0.9)]).fit(FRAME)
+    alone = [noiser(public="x", adversaries=a).fit(FRAME) for a in ([KNOWN], ConfidenceSet(0.9))]
+    assert fitted.theta_["x"] >= max(each.theta_["x"] for each in alone) * (1.0 - CLOSE)
+    assert fitted.certificate_.over_set.level == 0.9
+    assert fitted.certificate_.over_set.loss <= 0.5
+    assert fitted.certificate_.table["adversary"].tolist() == [0, 0, 1, 1]

@@ -446,6 +446,25 @@ def test_extreme_units_and_budgets_give_sound_numbers_without_warnings(noise, un
             assert (bound.losses(factor) >= 0.0).all()
 
 
+@pytest.mark.parametrize("notion", [CHANCE, RENYI], ids=["delta", "renyi"])
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
+def test_stretched_moves_lose_no_more_under_noise_of_absurd_size(noise, notion):
+    pair = PriorPair(gaussian(0.0, 1e-12), gaussian(1e6, 1e6))
+    bound = bounds.distribution_aware([pair], noise, notion)
+    factors = [1e12, 1e100, 1e140, 1e155, 1e200, 1e300]
+    worst = [float(bound.losses(factor).max()) for factor in factors]
+    assert max(worst) <= worst[0] * (1.0 + 1e-4) < 1e-11
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
+def test_renyi_losses_beyond_floats_are_infinite_without_warnings(noise):
+    pair = PriorPair(gaussian(0.0, 1.0), gaussian(1e6, 1.0))
+    steep = RenyiPufferfish(1.0, alpha=1e4)
+    assert np.all(bounds.distribution_aware([pair], noise, steep).losses(1e-299) > 1e3)
+    rows = [GaussianMixture([1.0], [[mean, 0.0]], [np.eye(2)]) for mean in (0.0, 1e6)]
+    assert np.all(bounds.distribution_aware([PriorPair(*rows)], noise, steep).losses(1e-299) > 1e3)
+
+
 def test_bounds_keep_pairs_apart():
     together = bounds.distribution_aware([PAIR, STILL, PAIR], Laplace(1.0), CHANCE).losses(2.0)
     alone = bounds.distribution_aware([PAIR], Laplace(1.0), CHANCE).losses(2.0)
