@@ -81,6 +81,7 @@ def divergence_interval(panels: Panels, notion: Notion) -> tuple[float, float]:
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> one = np.array([0.25, 0.75]); two = np.array([0.75, 0.25])
     >>> ratio = np.log(one / two)
     >>> low, high = divergence_interval(Panels(one, one, two, two, ratio, ratio), Pufferfish(1.0))
@@ -167,7 +168,8 @@ def apart(p: FloatArray, q: FloatArray, log_factor: FloatArray | float, side: fl
 
 def _straddling(panels: Panels, keep_high: FloatArray) -> FloatArray:
     """Return the chord's bound where f - epsilon changes its sign."""
-    width = np.maximum(panels.log_high - panels.log_low, _ULP)
+    with np.errstate(invalid="ignore"):  # an infinite ratio throughout, which straddles nothing
+        width = np.fmax(panels.log_high - panels.log_low, _ULP)
     above = apart(panels.p_high, panels.q_low, panels.log_low, 1.0)
     chord: FloatArray = keep_high / -np.expm1(-width) * above * (1.0 + 16.0 * _ULP)
     return chord
@@ -259,6 +261,8 @@ class Slopes(NamedTuple):
     p_slope, p_bend, q_slope, q_bend : ndarray of shape (m,)
         Bounds on |(log h)'| in the middle, and on |(log h)''| throughout.
     radius : ndarray of shape (m,)
+    p_top, q_top : ndarray of shape (m,)
+        Upper bounds on both log densities: masses below the range of floats can matter.
     """
 
     value: FloatArray
@@ -271,6 +275,8 @@ class Slopes(NamedTuple):
     q_slope: FloatArray
     q_bend: FloatArray
     radius: FloatArray
+    p_top: FloatArray
+    q_top: FloatArray
 
     def swapped(self) -> Slopes:
         """Return the slopes of the loss from q to p."""
@@ -281,6 +287,8 @@ class Slopes(NamedTuple):
             p_bend=self.q_bend,
             q_slope=self.p_slope,
             q_bend=self.p_bend,
+            p_top=self.q_top,
+            q_top=self.p_top,
         )
 
 
@@ -319,7 +327,10 @@ def sharper_terms(panels: Panels, runs: Slopes, alpha: float) -> tuple[FloatArra
     # roundings of the exponents, which the sums over panels do not count
     margin = 8.0 * _ULP * (1.0 + c * np.abs(runs.value))
     log_low = np.where(np.isfinite(low) & (low > 0.0), log_low - margin, -np.inf)
-    return log_low, np.where(np.isfinite(high) & (high > 0.0), log_high + margin, np.inf)
+    log_high = np.where(np.isfinite(high) & (high > 0.0), log_high + margin, np.inf)
+    roof = np.log(2.0 * runs.radius) + runs.p_top + c * panels.log_high
+    roof += 8.0 * _ULP * (1.0 + np.abs(runs.p_top) + c * np.abs(panels.log_high))
+    return log_low, np.fmin(log_high, roof)
 
 
 def _mean_square(runs: Slopes) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -352,7 +363,7 @@ def _log_sum(logs: FloatArray) -> float:
 
 def _log_margin(value: float, order: float) -> float:
     """Return what roundings move log(sum)/order by, at most."""
-    # each exponent is (alpha - 1) f + log p, or alpha log p - (alpha - 1) log q, off by a few u of its
-    # parts; logs of masses are at most 750
+    # each exponent is (alpha - 1) f + log p, or alpha log p - (alpha - 1) log q, off by a few u of
+    # its parts; logs of masses are at most 750
     size = abs(value) if np.isfinite(value) else 0.0
     return _MARGIN / order + 8.0 * _ULP * (size + 1500.0 * (1.0 + 1.0 / order))

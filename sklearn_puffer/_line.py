@@ -580,6 +580,8 @@ class LawPair:
             q_slope,
             bends[1],
             radius,
+            self._p.log_bounds(low, high)[1],
+            self._q.log_bounds(low, high)[1],
         )
 
     def tail(self, edge: float, side: int) -> View:
@@ -621,7 +623,7 @@ def _by_density(width: FloatArray, low: FloatArray, high: FloatArray) -> Ends:
     """Return bounds on masses from bounds on log densities."""
     with np.errstate(under="ignore", over="ignore"):
         least, most = width * np.exp(low), width * np.exp(high)
-    return least * (1.0 - 1e-12), np.minimum(most * (1.0 + 1e-12), 1.0)
+    return least * (1.0 - 1e-12), np.minimum(most * (1.0 + 1e-12) + 1e-305, 1.0)
 
 
 def _taylor(

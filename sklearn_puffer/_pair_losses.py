@@ -25,7 +25,7 @@ Ends = tuple[FloatArray, FloatArray]
 
 # One panel of a mixture costs as much as so many kernel values; with Cauchy noise, times so much.
 _LAW_WEIGHT = 2**8
-_CAUCHY_WEIGHT = 2**6
+_CAUCHY_WEIGHT = 2**4
 _LN2 = float(np.log(2.0))
 _UNIT = 2.0**-53
 # Scales beyond these are computed with as if they were these; the interval is widened to be valid.

@@ -1,6 +1,7 @@
 r"""The exact privacy loss of a release, as an interval that holds the truth.
 
-For discrete priors and Laplace noise the density of the released row is proportional to
+For discrete priors, pure epsilon and Laplace noise, all of which this module does itself, the
+density of the released row is proportional to
 
 .. math:: h_p(y) = \sum_x p(x) e^{-\sum_k |x_k - y_k| / \theta_k}
 
@@ -8,6 +9,8 @@ and the loss from p to q is the supremum of log h_p / h_q over all real y. Along
 two neighbouring atoms, both densities are of the form a e^t + b e^-t, so their ratio is a Moebius
 function of e^2t, hence monotone, and it is constant outside the atoms: the supremum is attained at
 an atom. Applied to one axis after the other: at a vertex of the grid that the axes' atoms span.
+
+Every other notion, noise and prior is left to `_pair_losses`, one pair at a time.
 """
 
 # From the sums to an interval. The logs of h_p and h_q are each wrong by at most the bound r that
@@ -71,7 +74,7 @@ _SMALLEST_MASS = 2.0**-900
 
 @dataclass(frozen=True)
 class Loss:
-    """An interval that contains the privacy loss, in nats.
+    """An interval that contains the privacy loss, in the notion's unit.
 
     Parameters
     ----------
@@ -90,33 +93,38 @@ class Loss:
 def privacy_loss(p: Prior, q: Prior, noise: Noise, notion: Notion) -> Loss:
     r"""Return the exact privacy loss between two priors, the larger of both directions.
 
-    .. math:: \sup_y \left| \log \frac{\sum_x p(x) K(y - x)}{\sum_x q(x) K(y - x)} \right|
+    With h_p and h_q the released densities, pure, up to a delta, and Renyi:
+
+    .. math:: \sup_y \log \frac{h_p}{h_q}, \qquad \int (h_p - e^\varepsilon h_q)_+, \qquad
+              \frac{1}{\alpha - 1} \log \int h_p^\alpha h_q^{1 - \alpha}
 
     Parameters
     ----------
-    p, q : Discrete
-        P(X | s_i) and P(X | s_j), over the same columns; their atoms may differ.
-    noise : Laplace
+    p, q : Discrete or GaussianMixture
+        P(X | s_i) and P(X | s_j), of one kind, over the same columns; their atoms may differ.
+    noise : Noise
         One scale for all columns, or one a column.
-    notion : Pufferfish
+    notion : Pufferfish or RenyiPufferfish
         The notion of privacy in which the loss is measured.
 
     Returns
     -------
     Loss
-        In nats; ``upper - lower`` is about 1e-13 (1 + loss).
+        In nats, or a probability where the notion has an epsilon and a delta. For one discrete
+        column ``upper - lower`` is about 1e-10 of the loss (pure with Laplace noise: 1e-13).
 
     Notes
     -----
-    *Formal guarantees.* The interval contains the loss: the supremum over all real y, not over a
-    sample of them, with every rounding error bounded.
+    *Formal guarantees.* The interval contains the loss over all real y, not over a sample of them:
+    rounding, discretisation and tails are bounded. Under the approximate Renyi notion it is the
+    upper end that counts, and the lower one is 0.
 
     Raises
     ------
     TypeError
         If a prior, the noise or the notion is of another family.
     ValueError
-        If the priors describe different numbers of columns, or their joint grid has too many cells.
+        If the priors describe different numbers of columns, or `is_computable` is False.
 
     References
     ----------

@@ -511,7 +511,8 @@ def _check_varies(sample: _Sample, secret: Any) -> None:
         raise ValueError(
             f"all values{_given(secret)}{column} are equal: "
             f"{float(sample.rows[0, constant[0]])!r}, and a Gaussian has no scale for them; use "
-            "prior='empirical', covariance='common', or merge or leave out that secret."
+            "prior='empirical' or prior=fits.GaussianFit(covariance='common'), or merge or leave "
+            "out that secret."
         )
 
 

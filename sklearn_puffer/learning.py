@@ -122,6 +122,12 @@ def _fitted(
     fit: Any, laws: Mapping[Any, Any], spread: Array, names: Sequence[Name]
 ) -> dict[Any, Prior]:
     """Return what ``fit`` makes of the rows of each secret."""
+    still = [name for name, of_column in zip(names, spread, strict=True) if not of_column > 0.0]
+    if still:
+        raise ValueError(
+            f"column {still[0]!r} has a single value, and a Gaussian has no scale for it; leave it "
+            'out of public=, or use prior="empirical".'
+        )
     samples = {
         label: (law.rows[law.counts > 0], law.counts[law.counts > 0]) for label, law in laws.items()
     }

@@ -412,9 +412,22 @@ class _Composed:
         panels = self._panels(factor)
         for owner in range(self.problem.n_pairs):
             forward = [of_group[owner] for of_group in panels if owner in of_group]
+            if not forward:  # no column is shared by the two secrets
+                continue
             for way, parts in enumerate([forward, [each.swapped() for each in forward]]):
                 lower[owner, way], upper[owner, way] = compose(parts, self.notion)
+        if upper.max() > self.notion.budget:  # tiny deltas may be lost in the panels' roughness
+            upper = np.minimum(upper, self._shared(factor))
         return lower, upper
+
+    def _shared(self, factor: float) -> FloatArray:
+        """Return upper ends by basic composition: epsilon and delta in equal shares."""
+        problem = self.problem
+        own = self.notion.shared(len(problem.groups))
+        upper = np.zeros((problem.n_pairs, 2))
+        for [part] in problem.groups:
+            upper[part.owners] += _recompute(part.pairs, template(problem, part), own, factor)[1]
+        return _outwards(upper, upper, len(problem.groups), own)[1]
 
     def _panels(self, factor: float) -> list[dict[int, Panels]]:
         """Return the panels of each group, by secret pair."""

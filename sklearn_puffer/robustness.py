@@ -369,7 +369,10 @@ def _draws(
 ) -> Around:
     """Return priors drawn around the fitted ones, as adversaries of their own."""
     if settings.fit.covariance == "common":
-        return Unknown("priors with a common covariance are not drawn anew")
+        raise ValueError(
+            "adversaries asks for draws of the fitted priors, and those with a common covariance "
+            'are not drawn anew; use covariance="separate", or leave adversaries out.'
+        )
     drawn: list[Adversary] = [
         {name: {label: {} for label in of} for name, of in counted.items()} for _ in range(N_DRAWS)
     ]
@@ -385,7 +388,10 @@ def _draws(
     for part in (part for group in parts for part in group):
         of_part = noise.with_scale((1.0,) * len(part.members))
         if not all(is_computable(pair, of_part, settings.notion) for pair in part.pairs):
-            return Unknown("the exact loss of such rows is not")
+            raise ValueError(
+                "adversaries asks for draws of the fitted priors, and the exact loss of such rows "
+                'is not computed; use dependence="independent", or leave adversaries out.'
+            )
     return Draws(level, parts, np.array([pair.adversary for pair in pairs_drawn]))
 
 

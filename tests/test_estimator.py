@@ -106,8 +106,8 @@ class TwoSecrets(PufferfishNoiser):
 OPTIONS = [
     {"prior": "gaussian", "delta": 1e-3, "strategy": "distribution_aware"},
     pytest.param({"noise": "cauchy", "strategy": "wasserstein"}, marks=pytest.mark.slow),
-    pytest.param({"delta": 1e-3, "strategy": "wasserstein"}, marks=pytest.mark.slow),
-    pytest.param({"adversaries": "confidence"}, marks=pytest.mark.slow),
+    pytest.param({"delta": 1e-3, "noise": "gaussian", "public": 0}, marks=pytest.mark.slow),
+    {"adversaries": "confidence", "public": 0},
 ]
 
 # what no Gaussian can be fitted to: rows of one secret that are all alike
@@ -277,17 +277,17 @@ def test_a_gaussian_prior_goes_through_a_column_transformer_and_cross_validation
             delta=1e-3, noise="gaussian", prior="gaussian", strategy="distribution_aware"
         ).set_fit_request(sensitive_features=True, sample_weight=True)
         transformer = ColumnTransformer([("private", noiser, ["income"])])
-        pipeline = make_pipeline(
-            transformer, LogisticRegression().set_fit_request(sample_weight=False)
-        )
+        model = LogisticRegression().set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(transformer, model)
+        secrets = X["loan"].to_numpy()
+        weights = np.arange(300) % 3 + 1
+        pipeline.fit(X[["income"]], y, sensitive_features=secrets, sample_weight=weights)
+        assert pipeline[0].named_transformers_["private"].certificate_.n_rows == weights.sum()
         scores = cross_validate(  # later folds hold numbers that fit has not seen
             pipeline,
             X[["income"]],
             y,
-            params={
-                "sensitive_features": X["loan"].to_numpy(),
-                "sample_weight": np.arange(300) % 3 + 1,
-            },
+            params={"sensitive_features": secrets},
             error_score="raise",
         )
     assert len(scores["test_score"]) == 5

@@ -8,6 +8,7 @@ continuous densities over vertices and random points; what is drawn is a roundin
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -396,3 +397,129 @@ def test_parameters_set_after_fit_change_nothing_that_was_promised(changed):
 def test_the_certificate_says_that_a_seed_is_not_covered():
     said = PufferfishNoiser(sensitive="s").fit(table(("whole",))).certificate_.assumptions
     assert any("without a random_state" in sentence for sentence in said)
+
+
+# ------------------------------------------------------------------ other notions, sets and weights
+
+
+def bare_losses(frame, epsilon, alpha):
+    """Return the losses of the values themselves, both ways: pure, delta and Renyi."""
+    p, q = pd.crosstab(frame["x"], frame["s"], normalize="columns").to_numpy().T
+    ways = [(p, q), (q, p)]
+    return {
+        "pure": max(np.log(a / b).max() for a, b in ways),
+        "delta": max(np.maximum(a - np.exp(epsilon) * b, 0.0).sum() for a, b in ways),
+        "renyi": max(np.log((a**alpha * b ** (1.0 - alpha)).sum()) for a, b in ways) / (alpha - 1),
+    }
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian", "cauchy"])
+@pytest.mark.parametrize("notion", ["pure", "delta", "renyi"])
+@pytest.mark.parametrize("above", [True, False])
+def test_nothing_is_added_only_where_the_values_themselves_keep_the_promise(noise, notion, above):
+    frame = pd.DataFrame({"s": ["a"] * 10 + ["b"] * 10, "x": [0] * 4 + [1] * 10 + [3] * 6})
+    frame.loc[[0, 10], "x"] = [3, 0]
+    epsilon, alpha = 0.3, 3.0
+    bare = bare_losses(frame, epsilon, alpha)[notion]
+    budget = float(bare) * (1.0001 if above else 0.9999)
+    options = {
+        "pure": {"epsilon": budget},
+        "delta": {"epsilon": epsilon, "delta": budget},
+        "renyi": {"epsilon": budget, "alpha": alpha},
+    }[notion]
+    if (noise, notion, above) == ("gaussian", "pure", False):
+        return  # then no scale may be enough
+    noiser = PufferfishNoiser(sensitive="s", noise=noise, **options).fit(frame)
+    assert (noiser.theta_["x"] == 0.0) == above
+    assert noiser.certificate_.holds
+    if above:
+        assert noiser.certificate_.loss == pytest.approx(bare, rel=1e-9)
+        assert noiser.transform(frame)["x"].tolist() == frame["x"].tolist()
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-40, 1e-299])
+@pytest.mark.parametrize("dependence", ["joint", "independent"])
+def test_a_tiny_delta_is_held_to_the_last_digit(delta, dependence):
+    frame = table(("whole", "flag") if dependence == "independent" else ("whole",))
+    for epsilon in (0.5, 50.0, 700.0):
+        noiser = PufferfishNoiser(epsilon, delta=delta, sensitive="s", dependence=dependence)
+        assert noiser.fit(frame).certificate_.loss <= delta
+
+
+def test_a_loss_of_next_to_nothing_is_not_rounded_above_a_tiny_delta():
+    close = pd.DataFrame({"s": ["a", "b"] * 200, "x": np.resize([0.1, 0.3, 1.7], 400)})
+    noiser = PufferfishNoiser(700.0, delta=1e-300, sensitive="s", prior="gaussian").fit(close)
+    assert noiser.certificate_.holds
+
+
+def test_independent_columns_under_a_delta_need_no_more_than_their_sum():
+    """One after the other, at half of epsilon and of delta each, they need more."""
+    frame = table(("number", "whole"), n_rows=200)
+    options = {"epsilon": 0.5, "delta": 0.01, "sensitive": "s", "noise": "cauchy"}
+    together = PufferfishNoiser(dependence="independent", **options).fit(frame)
+    options |= {"epsilon": 0.25, "delta": 0.005}
+    for name in ("number", "whole"):
+        alone = PufferfishNoiser(public=name, **options).fit(frame)
+        assert together.theta_[name] < max(alone.theta_[name], 0.9 * together.theta_[name] * 2)
+    table_ = together.certificate_.table
+    assert table_["upper"].max() <= 1.01 * table_["lower"].max()
+
+
+def test_the_error_of_confidence_sets_is_shared_over_all_sensitive_columns():
+    frame = table(("whole",), n_rows=600)
+    other = frame.assign(t=np.resize(list("pqqp"), 600))
+    options = {"epsilon": 0.5, "adversaries": "confidence"}
+    one = PufferfishNoiser(sensitive="s", public="whole", **options).fit(other)
+    both = PufferfishNoiser(sensitive=["s", "t"], **options).fit(other)
+    assert both.theta_["whole"] > one.theta_["whole"]
+
+
+def test_sets_are_those_of_rows_however_they_are_counted():
+    frame = table(("whole", "letter"), n_rows=90)
+    options = {"sensitive": "s", "epsilon": 0.5, "adversaries": "confidence"}
+    weights = np.arange(90) % 4
+    counted = PufferfishNoiser(**options).fit(frame, sample_weight=weights)
+    repeated = PufferfishNoiser(**options).fit(frame.loc[np.repeat(np.arange(90), weights)])
+    pd.testing.assert_series_equal(counted.theta_, repeated.theta_, rtol=1e-12)
+
+
+def test_a_declared_category_without_rows_belongs_to_the_sets():
+    frame = two_values().assign(x=np.resize(["p", "q", "p"], 100))
+    options = {"sensitive": "s", "adversaries": "confidence"}
+    seen = PufferfishNoiser(**options, categories={"x": ["p", "q"]}).fit(frame)
+    more = PufferfishNoiser(**options, categories={"x": ["p", "q", "r", "t"]}).fit(frame)
+    assert more.theta_["x"] > seen.theta_["x"]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5])
+def test_optimal_weights_are_reproducible_and_never_worse_than_spreads(epsilon):
+    frame = table(("number", "letter", "flag"), n_rows=120)
+    noisers = [
+        PufferfishNoiser(epsilon, sensitive="s", weights=weights).fit(frame)
+        for weights in ("optimal", "optimal", "spread")
+    ]
+    errors = [sum(c.relative for c in each.certificate_.columns) for each in noisers]
+    assert noisers[0].theta_.tolist() == noisers[1].theta_.tolist()
+    assert errors[0] <= errors[2] * (1.0 + 1e-5)
+    assert all(each.certificate_.holds for each in noisers)
+
+
+@pytest.mark.parametrize("prior", ["gaussian", "gmm"])
+def test_a_stored_noiser_does_not_hold_the_rows_of_continuous_columns(prior):
+    rng = np.random.default_rng(0)
+    sizes = []
+    for n_rows in (200, 4000):
+        frame = pd.DataFrame({"s": np.resize(list("ab"), n_rows), "x": rng.normal(size=n_rows)})
+        noiser = PufferfishNoiser(sensitive="s", prior=prior, delta=1e-3).fit(frame)
+        stored = pickle.dumps(noiser)
+        assert frame["x"].to_numpy()[7].tobytes() not in stored
+        assert len(pickle.loads(stored).transform(frame)) == n_rows
+        sizes.append(len(stored))
+    assert sizes[1] < sizes[0] + 500
+
+
+def test_an_epsilon_that_drawing_on_the_grid_would_spend_is_refused_with_the_way_out():
+    frame = table(("whole",))
+    noiser = PufferfishNoiser(1e-3, alpha=1.0 + 1e-9, sensitive="s", noise="gaussian")
+    with pytest.raises(ValueError, match=r"epsilon=0\.001 is less than .* raise epsilon"):
+        noiser.fit(frame)

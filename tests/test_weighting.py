@@ -11,7 +11,7 @@ import pytest
 from sklearn_puffer import PufferfishNoiser
 
 
-def table(n_rows=400, seed=0):
+def table(n_rows=200, seed=0):
     """Return a telling column, a column that says nothing, and one in other units."""
     rng = np.random.default_rng(seed)
     secret = rng.integers(0, 2, n_rows)
@@ -37,7 +37,7 @@ def error(noiser, X):
 
 
 @pytest.mark.parametrize("dependence", ["joint", "independent", [["telling", "idle"], ["scaled"]]])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_optimal_proportions_cost_no_more_than_the_spreads_and_keep_the_promise(dependence, seed):
     X = table(seed=seed)
     plain = fitted(X, dependence=dependence)
