@@ -47,7 +47,7 @@ SetSearch = Callable[[Any, Notion, FloatArray | None, float, float], float]
 _PROVEN = (sensitivity, wasserstein, approximate, distribution_aware, exact)
 # what the search leaves for the outward rounding of the certificate's own sums
 _ROUNDING = 4e-12
-_TOLERANCE = 1e-12
+_TOLERANCE, _COMPOSED = 1e-12, 1e-5
 _NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)  # what a factor grows by where its proof is that wide
 # values off the grid are rounded to it: the noise then hides a move of half a step, whose log
 # density ratio is bounded over this many scales; what lies further out has a mass below 1e-800
@@ -216,6 +216,8 @@ class _Solution(NamedTuple):
 def _solve(problem: Problem, ratio: float, tolerance: float = _TOLERANCE) -> _Solution:
     inner = problem.notion.for_law(ratio)
     bounds = _Bounds(problem, inner).whole()
+    if any(isinstance(bound, _Composed) for bound in bounds):
+        tolerance = max(tolerance, _COMPOSED)  # the composed interval is wider than that
     factor = smallest_factor(bounds, _within(inner), tolerance=tolerance)
     return _Solution(factor, bounds, inner, ratio)
 
