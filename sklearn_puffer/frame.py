@@ -251,11 +251,11 @@ class _NarwhalsTable(_FrameTable):
         return self.frame[str(name)]
 
     def build(self, columns: Mapping[Name, Finished]) -> Any:
-        built = {
-            str(name): done.data if done.passed else self._column(name, done)
-            for name, done in columns.items()
-        }
-        return nw.from_dict(built, backend=self.frame.implementation).to_native()
+        first, *others = (
+            done.data if done.passed else self._column(name, done) for name, done in columns.items()
+        )
+        # not from_dict, which some versions of narwhals let turn an Enum into a Categorical
+        return first.to_frame().with_columns(*others).to_native()
 
     def _column(self, name: Name, done: Finished) -> nw.Series[Any]:
         own = self.frame[str(name)]

@@ -234,8 +234,8 @@ def _about_set(facts: Facts) -> str:
         kind = " (an ESTIMATE, not a bound)"
     else:
         around = (
-            f"Over all priors in the simultaneous {over.level:.0%} confidence set around the "
-            "counted ones the loss is at most"
+            "Over all priors on the values seen or declared, in the simultaneous "
+            f"{over.level:.0%} confidence set around the counted ones, the loss is at most"
         )
         kind = ""
     return (
