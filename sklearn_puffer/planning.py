@@ -196,7 +196,7 @@ class _Drawing:
         free = {k for group in groups for part in group if part.is_free for k in part.members}
         moved = [k for k in sorted(free) if not (problem.whole[k] and grids[k] <= 1.0)]
         steps = sum(float(grids[k] / (factor * problem.weights[k])) for k in moved)
-        # under a Renyi promise the mean is taken further out, for Gaussian noise by that many scales
+        # under a Renyi promise the mean lies further out: for Gaussian noise by that many scales
         tilt = math.sqrt(2.0 * getattr(problem.notion, "alpha", 0.0) * problem.notion.epsilon)
         far = _STEEP_SCALES + 2.0 * tilt
         steepest = float(problem.noise.with_scale(1.0).steepest(0.0, far))
