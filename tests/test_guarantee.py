@@ -445,7 +445,7 @@ def test_a_tiny_delta_is_held_to_the_last_digit(delta):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [1e-6, 1e-12])
+@pytest.mark.parametrize("delta", [1e-4])
 def test_independent_columns_keep_a_small_delta_together(delta):
     frame = table(("whole", "flag"))
     noiser = PufferfishNoiser(0.5, delta=delta, sensitive="s", dependence="independent")
