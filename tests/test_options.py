@@ -45,7 +45,8 @@ NOISES = {
 NOTIONS = {
     "pure": {},
     "delta": {"delta": 0.01},
-    "renyi": {"alpha": 2.0},
+    # at epsilon = 1 the two continuous priors need no noise at all
+    "renyi": {"alpha": 2.0, "epsilon": 0.1},
     "both": {"alpha": 2.0, "delta": 0.01},
 }
 
