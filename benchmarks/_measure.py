@@ -1,4 +1,4 @@
-"""What the benchmarks share: interleaved medians, and the peak of traced memory."""
+"""What the benchmarks share: interleaved medians, the peak of traced memory, and rows."""
 
 import gc
 import time
@@ -30,3 +30,17 @@ def peak_bytes(call):
         tracemalloc.stop()
     del result
     return peak
+
+
+def alone(name, seconds, note, *, limit=None, target=None):
+    """Return the row of a measurement that has no peer: at most ``limit`` seconds, if given."""
+    return {
+        "name": name,
+        "ours": seconds,
+        "peer": None,
+        "peer_value": None,
+        "ratio": None,
+        "target": target or ("" if limit is None else f"<= {limit:g} s"),
+        "reached": None if limit is None else seconds <= limit,
+        "note": note,
+    }

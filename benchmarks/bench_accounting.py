@@ -11,6 +11,7 @@ from typing import Any
 
 import mpmath
 import numpy as np
+from _measure import alone
 
 from sklearn_puffer._convolution import Grid
 from sklearn_puffer.accounting import LossTable, privacy_loss
@@ -137,16 +138,7 @@ def _row(
     name: str, action: Callable[[], Any], repeats: int, target: float, note: str = ""
 ) -> dict[str, Any]:
     ours = _seconds(action, repeats)
-    return {
-        "name": name,
-        "ours": ours,
-        "peer": None,
-        "peer_value": None,
-        "ratio": None,
-        "target": f"<= {target * 1e3:g} ms",
-        "reached": ours <= target,
-        "note": note,
-    }
+    return alone(name, ours, note, limit=target, target=f"<= {target * 1e3:g} ms")
 
 
 def _one_loss(pair: tuple[Discrete, Discrete], theta: float) -> Callable[[], Any]:

@@ -5,6 +5,7 @@ import time
 from functools import partial
 
 import numpy as np
+from _measure import alone
 from scipy.optimize import brentq
 
 from sklearn_puffer.calibration import calibrate
@@ -97,16 +98,12 @@ def _joint(name, levels, n_secrets, target, quick):
     priors = _joint_priors(levels, n_secrets)
     pairs = [PriorPair(p, q) for k, p in enumerate(priors) for q in priors[k + 1 :]]
     seconds = _median(lambda: calibrate(pairs, BUDGET), 1 if quick else 9)
-    return {
-        "name": name,
-        "ours": seconds,
-        "peer": None,
-        "peer_value": None,
-        "ratio": None,
-        "target": f"<= {target:g} s",
-        "reached": None if quick else seconds <= target,
-        "note": f"{len(levels)} columns with {' x '.join(map(str, levels))} atoms",
-    }
+    return alone(
+        name,
+        seconds,
+        f"{len(levels)} columns with {' x '.join(map(str, levels))} atoms",
+        limit=target,
+    )
 
 
 def _joint_priors(levels, n_secrets):

@@ -5,6 +5,7 @@ import statistics
 import time
 
 import numpy as np
+from _measure import alone
 
 from sklearn_puffer.calibration import smallest_factor
 from sklearn_puffer.confidence import SetLosses, box_of_counts, error_share
@@ -38,47 +39,34 @@ def _independent(n_atoms, repeats, quick):
     rng = np.random.default_rng(0)
     counts = [_counts(rng, [n_atoms], 5, 200_000) for _ in range(10)]
     seconds = _median(lambda: _fit(counts), repeats)
-    return {
-        "name": f"confidence sets, 10 independent columns of {n_atoms} atoms, 5 secrets, 1e6 rows",
-        "ours": seconds,
-        "peer": None,
-        "peer_value": None,
-        "ratio": None,
-        "target": "<= 2 s beyond the counting",
-        "reached": None if quick else seconds <= 2.0,
-        "note": "from the counts to the scale: 50 sets, 10 pairs both ways, losses summed",
-    }
+    return alone(
+        f"confidence sets, 10 independent columns of {n_atoms} atoms, 5 secrets, 1e6 rows",
+        seconds,
+        "from the counts to the scale: 50 sets, 10 pairs both ways, losses summed",
+        limit=2.0,
+        target="<= 2 s beyond the counting",
+    )
 
 
 def _joint(shape, repeats):
     counts = _counts(np.random.default_rng(1), shape, 5, 300)
     seconds = _median(lambda: _fit([counts]), repeats)
-    return {
-        "name": f"confidence sets, joint rows on {' x '.join(map(str, shape))} cells, 5 secrets",
-        "ours": seconds,
-        "peer": None,
-        "peer_value": None,
-        "ratio": None,
-        "target": "",
-        "reached": None,
-        "note": "300 rows a secret; trees of boxes of cells",
-    }
+    return alone(
+        f"confidence sets, joint rows on {' x '.join(map(str, shape))} cells, 5 secrets",
+        seconds,
+        "300 rows a secret; trees of boxes of cells",
+    )
 
 
 def _one_column(name, noise, notion, n_atoms, repeats):
     counts = _counts(np.random.default_rng(2), [n_atoms], 2, 5_000)
     losses = _losses([counts], noise, notion)[0]
     factor = losses.guess
-    return {
-        "name": f"confidence sets, one loss under {name} noise, {n_atoms} atoms",
-        "ours": _median(lambda: losses.losses(factor), repeats),
-        "peer": None,
-        "peer_value": None,
-        "ratio": None,
-        "target": "",
-        "reached": None,
-        "note": "the supremum over all real values, to 1e-6",
-    }
+    return alone(
+        f"confidence sets, one loss under {name} noise, {n_atoms} atoms",
+        _median(lambda: losses.losses(factor), repeats),
+        "the supremum over all real values, to 1e-6",
+    )
 
 
 def _counts(rng, shape, n_secrets, n_rows):

@@ -1,7 +1,7 @@
 """Losses up to a delta: calibration for every noise, and Google's accountant beside it."""
 
 import numpy as np
-from _measure import interleaved
+from _measure import alone, interleaved
 
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.calibration import calibrate
@@ -59,16 +59,9 @@ def _mixtures(noise, quick):
 
 def _row(name, call, target, quick):
     seconds = interleaved(call, repeats=1 if quick else 5)[0]
-    return {
-        "name": name,
-        "ours": seconds,
-        "peer": None,
-        "peer_value": None,
-        "ratio": None,
-        "target": f"<= {target:g} s",
-        "reached": seconds <= target,
-        "note": f"epsilon = {BUDGET.epsilon:g}, delta = {BUDGET.delta:g}",
-    }
+    return alone(
+        name, seconds, f"epsilon = {BUDGET.epsilon:g}, delta = {BUDGET.delta:g}", limit=target
+    )
 
 
 def _calibrate(pair, noise):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _figures import save
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer.bounds import Relaxed
@@ -45,7 +46,7 @@ def main():
     print(f"\nThe data of Table 4, epsilon {EPSILON}:\n\n{_text(others)}")
     print(f"\n{STUDENT}, the same shares in more rows, epsilon {EPSILON}:\n\n{_text(rows)}")
     print(f"\nWhat the estimator certifies at level 0.95:\n\n{certified()}\n")
-    _draw(student, rows, folder)
+    save(folder, [("confidence", (11, 4.6), lambda figure: _draw(figure, student, rows))])
 
 
 def student_by_budget():
@@ -118,13 +119,7 @@ def _text(table):
     return table.to_string(formatters={"saving %": "{:.1f}".format}, float_format="{:.3f}".format)
 
 
-def _draw(student, rows, folder):
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        print('No figure: matplotlib is not installed (pip install "sklearn-puffer[plot]").')
-        return
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
+def _draw(figure, student, rows):
     left, right = figure.subplots(1, 2)
     _lines(left, student)
     _lines(right, rows)
@@ -135,9 +130,6 @@ def _draw(student, rows, folder):
     right.minorticks_off()
     left.legend()
     figure.suptitle("Student Performance: romantic (no, yes = 0, 1) given higher (yes, no)")
-    folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / "confidence.png", dpi=120)
-    print(f"Drawn to {(folder / 'confidence.png').resolve()}")
 
 
 def _lines(axes, table):

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _figures import save
 from scipy.optimize import linprog
 from scipy.special import lambertw, log_ndtr, ndtri
 from scipy.stats import norm
@@ -72,7 +73,13 @@ def main():
     print("saving %: of exact on the published scale; below 0 the published noise is too small.")
     for reason in missing:
         print(f"Skipped fitting again: {reason}")
-    _draw(users, tables, rows, arguments.output)
+    figures = [
+        ("gaussian_figure1", (12, 3.8), _draw_figure1),
+        ("gaussian_figure2", (14, 3.8), lambda figure: _draw_figure2(figure, users)),
+        ("gaussian_figure34", (15, 7), lambda figure: _draw_figures34(figure, tables, rows)),
+        ("gaussian_figure5", (5.5, 3.8), _draw_figure5),
+    ]
+    save(arguments.output, figures)
 
 
 # Figure 1: noise of the same variance
@@ -288,25 +295,6 @@ def _text(table):
 
 
 # The figures
-
-
-def _draw(users, tables, rows, folder):
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        print('No figures: matplotlib is not installed (pip install "sklearn-puffer[plot]").')
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, size, draw in (
-        ("gaussian_figure1", (12, 3.8), _draw_figure1),
-        ("gaussian_figure2", (14, 3.8), lambda figure: _draw_figure2(figure, users)),
-        ("gaussian_figure34", (15, 7), lambda figure: _draw_figures34(figure, tables, rows)),
-        ("gaussian_figure5", (5.5, 3.8), _draw_figure5),
-    ):
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure)
-        figure.savefig(folder / f"{name}.png", dpi=110)
-        print(f"Drawn to {(folder / f'{name}.png').resolve()}")
 
 
 def _draw_figure1(figure):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _figures import save
 from scipy.special import eval_legendre
 
 from sklearn_puffer.accounting import privacy_loss
@@ -50,7 +51,12 @@ def main():
     for title, table in sections.items():
         print(f"{title}\n\n{_text(table)}\n")
     print("saving %: of exact on the published figure, on DAGWM in Example 1, GAWM in Example 2.")
-    _draw(examples, mechanisms, arguments.output)
+    figures = [
+        ("renyi_shifts", (12, 4.2), _draw_shifts),
+        ("renyi_example1", (10, 4.2), lambda figure: _draw_example1(figure, examples)),
+        ("renyi_mechanisms", (10, 4.6), lambda figure: _draw_mechanisms(figure, mechanisms)),
+    ]
+    save(arguments.output, figures)
 
 
 # Corollary 3.1 and Lemma D.1
@@ -305,24 +311,6 @@ def _text(table):
     return table.to_string(
         formatters={"saving %": "{:.1f}".format}, float_format="{:.4g}".format, na_rep="-"
     )
-
-
-def _draw(examples, mechanisms, folder):
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        print('No figures: matplotlib is not installed (pip install "sklearn-puffer[plot]").')
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, size, draw in (
-        ("renyi_shifts", (12, 4.2), _draw_shifts),
-        ("renyi_example1", (10, 4.2), lambda figure: _draw_example1(figure, examples)),
-        ("renyi_mechanisms", (10, 4.6), lambda figure: _draw_mechanisms(figure, mechanisms)),
-    ):
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure)
-        figure.savefig(folder / f"{name}.png", dpi=120)
-        print(f"Drawn to {(folder / f'{name}.png').resolve()}")
 
 
 def _draw_shifts(figure):

@@ -13,6 +13,7 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
+from _figures import save
 
 from sklearn_puffer.calibration import STRATEGIES, calibrate
 from sklearn_puffer.datasets import table1_priors
@@ -56,7 +57,8 @@ def main():
     print("What the gaps are:\n")
     for reason in reasons:
         print(f"- {reason}")
-    _draw(table, arguments.output)
+    print()
+    save(arguments.output, [("strategies", (13, 9), lambda figure: _draw(figure, table))])
 
 
 def every_combination(budgets):
@@ -89,13 +91,7 @@ def _text(table):
     )
 
 
-def _draw(table, folder):
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        print('No figure: matplotlib is not installed (pip install "sklearn-puffer[plot]").')
-        return
-    figure = Figure(figsize=(13, 9), layout="constrained")
+def _draw(figure, table):
     grid = figure.subplots(len(PROMISES), len(NOISES), sharex=True, sharey=True)
     panels = dict(tuple(table.groupby(level=["promise", "noise"])))
     for promise, row in zip(PROMISES, grid, strict=True):
@@ -109,9 +105,6 @@ def _draw(table, folder):
     handles, labels = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     figure.suptitle("Student Scores: the grade (0 to 20), given extra paid classes (no, yes)")
-    folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / "strategies.png", dpi=110)
-    print(f"\nDrawn to {(folder / 'strategies.png').resolve()}")
 
 
 def _panel(axes, rows):

@@ -10,6 +10,8 @@ the published figure. With matplotlib at hand, the table is also drawn to ``tabl
 import argparse
 from pathlib import Path
 
+from _figures import save
+
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.datasets import published_table4, table4_contingencies
@@ -29,7 +31,8 @@ def main():
         print(rows.droplevel("dataset").to_string(float_format="{:.2f}".format))
     saving = table["saving %"]
     print(f"\nThe exact strategy saves {saving.min():.0f} to {saving.max():.0f} % of the noise.")
-    _draw(table, folder)
+    n_tables = table.index.unique("dataset").size
+    save(folder, [("table4", (3.2 * n_tables, 3.2), lambda figure: _draw(figure, table))])
 
 
 def side_by_side():
@@ -47,23 +50,14 @@ def _scale(title, epsilon, strategy):
     return calibrate([pair], Pufferfish(epsilon), strategy=strategy).scale
 
 
-def _draw(table, folder):
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        print('No figure: matplotlib is not installed (pip install "sklearn-puffer[plot]").')
-        return
+def _draw(figure, table):
     titles = table.index.unique("dataset")
-    figure = Figure(figsize=(3.2 * len(titles), 3.2), layout="constrained")
     for axes, title in zip(figure.subplots(1, len(titles)), titles, strict=True):
         for name in ["published", *OURS]:
             axes.plot(table.loc[title, name], marker=".", label=name)
         axes.set(title=title, xlabel="epsilon")
     axes.legend()
     figure.axes[0].set_ylabel("scale of the noise")
-    folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / "table4.png")
-    print(f"Drawn to {(folder / 'table4.png').resolve()}")
 
 
 if __name__ == "__main__":

@@ -452,8 +452,8 @@ class _Moves:
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
-    """The largest loss of a move once moves of probability delta are left out."""
+class _OfMoves:
+    """What the bounds that leave moves out start from."""
 
     moves: Sequence[_Moves]
     noise: Noise
@@ -462,22 +462,17 @@ class _Kept:
     @cached_property
     def guess(self) -> float:
         return _usual_factor([each.plan for each in self.moves], self.noise, self.notion)
+
+
+class _Kept(_OfMoves):
+    """The largest loss of a move once moves of probability delta are left out."""
 
     def losses(self, factor: float) -> FloatArray:
         return both_ways(np.array([each.largest(factor, [0])[0] for each in self.moves]))
 
 
-@dataclass(frozen=True, eq=False)
-class _Shared:
+class _Shared(_OfMoves):
     """The least sum of what is left out and what remains, over shares of delta."""
-
-    moves: Sequence[_Moves]
-    noise: Noise
-    notion: Notion
-
-    @cached_property
-    def guess(self) -> float:
-        return _usual_factor([each.plan for each in self.moves], self.noise, self.notion)
 
     def losses(self, factor: float) -> FloatArray:
         return both_ways(np.array([self._least(each, factor) for each in self.moves]))

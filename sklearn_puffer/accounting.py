@@ -217,8 +217,8 @@ class LossTable:
         _check_priors(pairs)
         self._pairs, self._notion = pairs, notion
         self._lines: dict[int, PairLoss] = {}
-        if _is_pure(notion) and self._are_discrete:
-            self._groups  # noqa: B018  too large a grid is refused before anything else
+        # too large a grid is refused here, before anything else
+        self._groups = self._grouped() if _is_pure(notion) and self._are_discrete else []
 
     def losses(self, noise: Noise) -> FloatArray:
         """Return the best estimates, shape (n_pairs, 2): of the loss p to q, then of q to p."""
@@ -246,7 +246,7 @@ class LossTable:
 
     def without_noise(self) -> FloatArray:
         """Return the limits for no noise at all, rounded up; infinite where only one has mass."""
-        if _is_pure(self._notion) and self._are_discrete:
+        if self._groups:
             return self._collected([group.without_noise() for group in self._groups])
         limits = np.empty((len(self._pairs), 2))
         for k in range(len(self._pairs)):
@@ -258,8 +258,7 @@ class LossTable:
         _check_noise(noise)
         return [self._line(k).panels(noise, self._notion) for k in range(len(self._pairs))]
 
-    @cached_property
-    def _groups(self) -> list[_Group]:
+    def _grouped(self) -> list[_Group]:
         pairs = self._pairs
         return [group for members in _linked(pairs) for group in _groups(pairs, members)]
 
@@ -268,7 +267,7 @@ class LossTable:
         return all(isinstance(prior, Discrete) for pair in self._pairs for prior in pair)
 
     def _on_grids(self, noise: Noise) -> bool:
-        return isinstance(noise, Laplace) and _is_pure(self._notion) and self._are_discrete
+        return isinstance(noise, Laplace) and bool(self._groups)
 
     def _line(self, k: int) -> PairLoss:
         if k not in self._lines:

@@ -136,8 +136,9 @@ class SetPart:
     def bound(self, problem: Problem, notion: Notion, grids: FloatArray | None) -> SetBound:
         """Return the bound over the sets, on the grid where that is known."""
         noise = problem.noise.with_scale(tuple(problem.weights[list(self.members)]))
-        boxes = self._on_grid(None if grids is None else grids[list(self.members)])
-        key = (noise, notion, None if boxes is self.boxes else tuple(grids))  # type: ignore[arg-type]
+        steps = None if grids is None else grids[list(self.members)]
+        boxes = self._on_grid(steps)
+        key = (noise, notion, () if steps is None or boxes is self.boxes else tuple(steps))
         if key not in self.made:
             self.made.clear()  # the last one is the one that is asked for again
             pairs = [(boxes[p], boxes[q]) for p, q in self.pairs]

@@ -74,7 +74,10 @@ def _scale(losses):
     budget = losses.notion.budget
     if losses.losses(0.0).max() <= budget:
         return 0.0
-    excess = lambda log: losses.losses(np.exp(log)).max() - budget  # noqa: E731
+
+    def excess(log):
+        return losses.losses(np.exp(log)).max() - budget
+
     high = np.log(losses.guess)
     return float(np.exp(brentq(excess, high - 25.0, high + 1.0, xtol=1e-13)))
 

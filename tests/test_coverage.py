@@ -64,7 +64,6 @@ def test_the_true_loss_rarely_exceeds_the_budget_that_the_sets_keep():
 @pytest.mark.slow
 def test_the_true_loss_exceeds_the_budget_in_at_most_five_of_a_hundred_datasets():
     over_sets, plugged_in, missed = _violations(2000, seed=2)
-    print(f"over the sets {over_sets:.4f}, plug-in {plugged_in:.4f}, sets that miss {missed:.4f}")  # noqa: T201
     assert over_sets <= missed <= 0.05
     assert plugged_in >= 0.3
 

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import special, stats
+from test_guarantee import represented
 
 from sklearn_puffer import PufferfishNoiser, UncertifiedError
 from sklearn_puffer.fits import GaussianFit
@@ -181,24 +182,6 @@ def truth(combinations, theta, law, notion, n):
     return worst
 
 
-def numbers_of(noiser, frame):
-    """Return what noise is added to: numbers on the grid; NaN for what is missing."""
-    columns = []
-    for release in noiser._releases:
-        column, values = release.column, frame[release.column.name]
-        if column.edges is not None:
-            places = [sum(value > edge for edge in column.edges) for value in values]
-            numbers = column.atoms[places]
-        elif column.levels is not None:
-            code = {level: k for k, level in enumerate(column.levels)}
-            numbers = np.array([code[value] for value in values], dtype=float)
-        else:
-            numbers = values.to_numpy(dtype=float)
-        grid = release.grid
-        columns.append(np.floor(numbers / grid + 0.5) * grid if grid else numbers)
-    return np.stack(columns, axis=1)
-
-
 def part_of(rows, secret, pair, counts):
     """Return the laws of the rows under both secrets, counted one by one, or None."""
     totals = [Counter(), Counter()]
@@ -214,7 +197,7 @@ def part_of(rows, secret, pair, counts):
 
 def combinations_of(noiser, frame, groups, pairs, counts):
     """Return for each pair of secrets and choice of patterns of missing values the parts."""
-    rows, secret = numbers_of(noiser, frame), frame["s"].to_numpy()
+    rows, secret = represented(noiser, frame), frame["s"].to_numpy()
     found = []
     for pair in pairs:
         of_groups = []
