@@ -1,0 +1,427 @@
+r"""The law of a sum of independent lattice laws, known relative to its size wherever that matters.
+
+All users but one add up to X, on whole numbers of steps. With s = step/theta, what matters of the
+law R of X are its Laplace sums
+
+.. math:: h(y) = \sum_x R(x) e^{-s |x - y|}
+
+and those must be known relative to their own size, far out in the tails too. `Others` holds masses
+R' <= R (up to a relative rounding error) and proves how much of h they may miss. `Row` sums them.
+"""
+
+# 1. Tilts. For any t the law R_t(x) = R(x) e^(t (x - c) - K(t)) is the convolution of the tilted
+#    laws. It is convolved in floats: all terms are positive, so each number is right relative to
+#    its size, except for what was cut off the ends (to keep arrays short) and what underflowed;
+#    together at most `lost`, an absolute bound, as every law sums to one. A number is trusted
+#    where it is above 2^60 lost. A tilt sees its own part of the line, and several see the whole.
+# 2. What nobody trusts. Any tilt gives R(x) <= (R_t'(x) + lost) e^(K - t (x - c)) =: top(x). As
+#    log h' is s-Lipschitz, an atom left out at x adds at most top(x) e^(-s|x-y|) <= h'(y) top(x) /
+#    h'(x) to h(y). So h' <= h <= h' (1 + missed) with missed = sum of top(x) / h'(x) over the atoms
+#    left out. Where that is too much, a tilt is added whose mean is the worst of them. Atoms that
+#    are not in the support (found exactly, by shifting bits) need not be looked at.
+# 3. The bound holds for every smaller s: a wider Laplace law is a narrower one plus something
+#    independent, and h' <= h <= (1 + missed) h' survives an average.
+# 4. Rounding, in units of u = 2^-53, relative to each mass. A product of arrays adds the errors of
+#    both and its own: inner products of length m and one addition for each of their rows. A tilt
+#    costs each mass an exponential of a rounded argument, there and back: 2 |argument| + 8 each.
+#    Masses are counts over totals, 3 each.
+# 5. Rounding of h'. Arguments of exponentials are at most 100 in a block, and are split into whole
+#    powers of two and a rest between blocks: 2u each, relative to the argument, and 8 for each
+#    exponential and product. Cumulative sums of B terms: B, and four additions in the end.
+#    What is left out in a block is below 2^-1000 of its largest mass, which reaches everywhere in
+#    the block with at least e^-100: nothing that one u does not cover.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from math import exp, frexp, fsum, inf, ldexp, log, sqrt
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+UNIT = 2.0**-53
+MASS_ERROR = 3.0
+LN2 = 0.6931471805599453
+_NOTHING = -(2**61)  # exponent of zero
+
+_UNDERFLOW = 2.0**-1000  # more than all that may underflow in one convolution
+_SHALLOW, _DEEP = 2.0**-180, 2.0**-900
+_TRUST = 2.0**60
+_SHORT = 2**13  # lattices up to this length are convolved without cutting anything
+_MISSED = 2.0**-60
+_MAX_TILTS = 40
+_BLOCK_REACH = 100.0
+_STEEPEST = 600.0
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """Masses on the whole numbers from ``start`` on; the first and the last are those of atoms."""
+
+    start: int
+    masses: FloatArray
+    atoms: IntArray  # places, from start, of all atoms with mass, those too small for floats too
+
+    @property
+    def span(self) -> int:
+        """Steps between the outermost atoms."""
+        return len(self.masses) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A tilted law: its masses from ``start`` on, their relative error, and what was lost."""
+
+    start: int
+    masses: FloatArray
+    units: float
+    lost: float
+
+    def __lt__(self, other: _Part) -> bool:
+        return len(self.masses) < len(other.masses)
+
+    def plus(self, other: _Part, cut: float) -> _Part:
+        """Return the law of the sum, its ends cut off while their mass is at most ``cut``."""
+        masses, units = convolved(self.masses, other.masses)
+        first, last = _ends(masses, cut)
+        lost = self.lost + other.lost + 2.0 * cut + _UNDERFLOW
+        total = self.units + other.units + units
+        return _Part(self.start + other.start + first, masses[first:last], total, 1.01 * lost)
+
+
+def convolved(a: FloatArray, b: FloatArray) -> tuple[FloatArray, float]:
+    """Return the convolution of positive arrays, and its relative error in units of 2^-53."""
+    short, long = (a, b) if len(a) <= len(b) else (b, a)
+    if len(short) <= 64:
+        return np.convolve(long, short), len(short) + 1.0
+    size = 64 if len(short) < 8192 else 128
+    n_rows = -(-len(short) // size)
+    rows = np.zeros((n_rows, size))
+    rows.ravel()[: len(short)] = short
+    rows = np.ascontiguousarray(rows[:, ::-1])
+    out = np.zeros(len(long) + n_rows * size)
+    piece = 4096
+    for start in range(0, len(long), piece):
+        part = np.pad(long[start : start + piece], size - 1)
+        width = len(part) - size + 1
+        products = rows @ np.ascontiguousarray(sliding_window_view(part, width))
+        for k in range(n_rows):
+            place = start + k * size
+            out[place : place + width] += products[k]
+    return out[: len(a) + len(b) - 1], size + 2.0 * n_rows + 3.0
+
+
+def _ends(masses: FloatArray, cut: float) -> tuple[int, int]:
+    """Return the range that is left when ends of a mass of at most ``cut`` each are cut off."""
+    first = int(np.searchsorted(np.cumsum(masses), 0.99 * cut))
+    last = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), 0.99 * cut))
+    return (first, last) if first < last else (0, len(masses))
+
+
+class Others:
+    """The law of the sum of independent lattice laws.
+
+    Parameters
+    ----------
+    laws : sequence of Lattice
+    counts : sequence of int
+        How often each occurs in the sum; zero is allowed.
+    """
+
+    def __init__(self, laws: Sequence[Lattice], counts: Sequence[int]) -> None:
+        kept = [(law, count) for law, count in zip(laws, counts, strict=True) if count > 0]
+        self._laws = [law for law, _ in kept]
+        self._counts = [count for _, count in kept]
+        self.start = sum(law.start * count for law, count in kept)
+        self.size = sum(law.span * count for law, count in kept) + 1
+        self.units = 0.0
+        self._center = 0.5 * (self.size - 1)
+        self._mantissa = np.zeros(self.size)
+        self._exponent = np.full(self.size, _NOTHING)
+        self._log_top = np.full(self.size, inf)
+        self._cut = _SHALLOW if self.size > _SHORT else 0.0
+        self._tilts: set[float] = set()
+        self._knows_support = False
+        self._steepness, self._missed = -1.0, inf  # the largest s with a small bound, and that
+        self._too_steep = np.nan  # the smallest s seen without one: no comparison is true at first
+
+    def missed(self, s: float) -> float:
+        """Return a bound on the part of h that the masses miss, for this s and all below.
+
+        Infinite where no bound was found; 0 <= s <= inf, and inf asks for every atom.
+        """
+        if s <= self._steepness:
+            return self._missed
+        if s >= self._too_steep:
+            return inf
+        missed = self._certify(s)
+        if missed <= _MISSED:
+            self._steepness, self._missed = s, missed
+        else:
+            self._too_steep = s
+        return missed
+
+    def numbers(self, margin: int) -> tuple[FloatArray, IntArray]:
+        """Return the masses, mantissas and exponents, with ``margin`` zeros at both ends."""
+        exponent = np.full(self.size + 2 * margin, _NOTHING)
+        exponent[margin : margin + self.size] = self._exponent
+        return np.pad(self._mantissa, margin), exponent
+
+    def _certify(self, s: float) -> float:
+        if not self._tilts:
+            self._look(0.0)
+        missed = inf
+        for _ in range(_MAX_TILTS):
+            excess = self._excess(s)
+            missed = 1.01 * float(excess.sum())
+            if missed <= _MISSED:
+                break
+            tilt = self._tilt_to(int(excess.argmax()), s)
+            if tilt not in self._tilts:
+                self._look(tilt)
+            elif not self._knows_support:
+                self._knows_support = True
+            elif self._cut in (0.0, _DEEP):
+                break
+            else:
+                self._cut = _DEEP
+                self._tilts = set()
+        return missed
+
+    def _excess(self, s: float) -> FloatArray:
+        """Return top(x)/h'(x) at the atoms left out, and 0 elsewhere."""
+        excess = np.zeros(self.size)
+        unseen = np.flatnonzero(self._mantissa == 0.0)
+        if not unseen.size:
+            return excess
+        logs = np.full(self.size, -inf)
+        if s < inf:
+            sums = row_of(self._mantissa, self._exponent, s)
+            logs = np.log(sums.mantissa) + sums.exponent * LN2
+        ratio = np.exp(np.minimum(self._log_top[unseen] - logs[unseen] + 1e-6, 600.0))
+        if self._knows_support and ratio.sum() > _MISSED:
+            ratio[~self._support[unseen]] = 0.0
+        excess[unseen] = ratio
+        return excess
+
+    @cached_property
+    def _support(self) -> NDArray[np.bool_]:
+        """Whether each place is that of an atom: exactly, by shifts of a long integer."""
+        bits = 1
+        for law, count in zip(self._laws, self._counts, strict=True):
+            places = law.atoms.tolist()
+            for _ in range(count):
+                shifted = 0
+                for place in places:
+                    shifted |= bits << place
+                bits = shifted
+        raw = bits.to_bytes(-(-self.size // 8), "little")
+        return np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")[: self.size] > 0
+
+    def _tilt_to(self, place: int, s: float) -> float:
+        """Return the tilt, no steeper than s, whose mean is about ``place``."""
+        steepest = min(s, _STEEPEST)
+        low, high = -steepest, steepest
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self._mean(middle) < place else (low, middle)
+        found = 0.5 * (low + high)
+        if steepest - abs(found) < 1e-6 * steepest:
+            return float(np.copysign(steepest, found))
+        return float(f"{found:.6g}")
+
+    def _mean(self, tilt: float) -> float:
+        places, masses, first, lengths, counts = self._flat
+        exponents = places * tilt
+        exponents -= np.repeat(np.maximum.reduceat(exponents, first), lengths)
+        with np.errstate(under="ignore"):
+            weights = masses * np.exp(exponents)
+            sums = np.add.reduceat(weights, first)
+            means = np.add.reduceat(weights * places, first) / np.maximum(sums, 1e-300)
+        return float(counts @ means)
+
+    @cached_property
+    def _flat(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray]:
+        """Places and masses of the atoms of all laws in a row; where each begins, and how often."""
+        lengths = np.array([len(law.atoms) for law in self._laws])
+        places = np.concatenate([law.atoms for law in self._laws]).astype(float)
+        masses = np.concatenate([law.masses[law.atoms] for law in self._laws])
+        counts = np.array(self._counts, dtype=float)
+        return places, masses, np.cumsum(lengths) - lengths, lengths, counts
+
+    def _look(self, tilt: float) -> None:
+        """Convolve at one tilt; take over what it knows."""
+        self._tilts.add(tilt)
+        cut = self._cut / (8.0 * sum(self._counts) + 8.0)
+        tilted = [_tilted(law, tilt) for law in self._laws]
+        parts = [_power(t.part, n, cut) for t, n in zip(tilted, self._counts, strict=True)]
+        log_norm = fsum(n * t.log_sum for t, n in zip(tilted, self._counts, strict=True))
+        error = fsum(n * t.error for t, n in zip(tilted, self._counts, strict=True))
+        if log_norm < inf:
+            self._take_over(_sum(parts, cut), tilt, log_norm, error)
+
+    def _take_over(self, whole: _Part, tilt: float, log_norm: float, error: float) -> None:
+        here = slice(whole.start, whole.start + len(whole.masses))
+        x = np.arange(self.size) - self._center
+        logs = log_norm - tilt * x if tilt else np.zeros(self.size)
+        top = np.full(self.size, whole.lost)
+        top[here] += whole.masses
+        np.minimum(self._log_top, np.log(top) + logs + 1e-6, out=self._log_top)
+        powers = np.rint(logs[here] / LN2)
+        trusted = (whole.masses > _TRUST * whole.lost) & (self._mantissa[here] == 0.0)
+        if not trusted.any():
+            return
+        scaled = whole.masses * np.exp(logs[here] - powers * LN2) if tilt else whole.masses
+        self._mantissa[here][trusted] = scaled[trusted]
+        self._exponent[here][trusted] = powers[trusted].astype(np.int64)
+        units = whole.units + 1.0
+        if tilt:
+            units += error + 4.0 * (abs(log_norm) + 2.0 * abs(tilt) * self.size) + 8.0
+        self.units = max(self.units, units)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tilted:
+    """One law tilted; the log of what its masses were divided by, and the error of that log."""
+
+    part: _Part
+    log_sum: float
+    error: float
+
+
+def _tilted(law: Lattice, tilt: float) -> _Tilted:
+    """Return masses times e^(tilt (x - middle)), summing to one, and the log of their sum."""
+    if tilt == 0.0:
+        return _Tilted(_Part(0, law.masses, MASS_ERROR, _UNDERFLOW), 0.0, 0.0)
+    top = float(law.span) if tilt > 0.0 else 0.0
+    with np.errstate(under="ignore"):
+        weights = law.masses * np.exp(tilt * (np.arange(len(law.masses)) - top))
+    total = float(weights.sum())
+    if total < 2.0**-900:  # the weight is on masses too small for floats: this tilt tells nothing
+        return _Tilted(_Part(0, law.masses, MASS_ERROR, _UNDERFLOW), inf, 0.0)
+    reach = abs(tilt) * law.span
+    lost = max(_UNDERFLOW, 2.0**-1050 / total)  # fewer than 2^24 atoms, each wrong by 2^-1074
+    part = _Part(0, weights / total, MASS_ERROR + 2.0 * reach + 8.0, lost)
+    log_sum = log(total) + tilt * (top - 0.5 * law.span)
+    return _Tilted(part, log_sum, 4.0 * (abs(log(total)) + reach) + 8.0)
+
+
+def _power(part: _Part, count: int, cut: float) -> _Part:
+    """Return the law of the sum of ``count`` independent copies."""
+    result = None
+    while True:
+        if count & 1:
+            result = part if result is None else result.plus(part, cut)
+        count >>= 1
+        if not count:
+            assert result is not None
+            return result
+        part = part.plus(part, cut)
+
+
+def _sum(parts: list[_Part], cut: float) -> _Part:
+    if not parts:
+        return _Part(0, np.ones(1), 0.0, _UNDERFLOW)
+    heapify(parts)
+    while len(parts) > 1:
+        heappush(parts, heappop(parts).plus(heappop(parts), cut))
+    return parts[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """Positive numbers mantissa * 2^exponent along the lattice, relative error in units of u."""
+
+    mantissa: FloatArray
+    exponent: IntArray
+    units: float
+
+
+def row_of(mantissa: FloatArray, exponent: IntArray, s: float) -> Row:
+    """Return the Laplace sums h of masses on the lattice, at every place of it."""
+    size = len(mantissa)
+    width = int(max(1.0, min(_BLOCK_REACH / max(s, 1e-300), max(64.0, 2.0 * sqrt(size)), size)))
+    n_blocks = -(-size // width)
+    values, tops = _in_blocks(mantissa, exponent, n_blocks, width)
+    left, right = _within(values, s)
+    ends = left[:, -1].copy(), right[::-1, 0].copy()
+    decay, powers = _decays(s, width)
+    from_left = _carried(ends[0], tops, float(decay[-1]), int(powers[-1]))
+    backwards = _carried(ends[1], tops[::-1], float(decay[-1]), int(powers[-1]))
+    from_right = backwards[0][::-1], backwards[1][::-1]
+    best = np.maximum(tops, np.maximum(from_left[1], from_right[1]) + powers[0])
+    left[:, :-1] += right[:, 1:] * exp(-s)
+    total = left * _power_of_two(tops - best)[:, None]
+    total += _arriving(from_left, decay, powers, best)
+    total += _arriving(from_right, decay[::-1], powers[::-1], best)
+    mantissas, shifts = np.frexp(total)
+    exponents = shifts + best[:, None]
+    units = 4.0 * min(width * s, _BLOCK_REACH) + width + 24.0 + 4.0
+    units += n_blocks * 12.0 + 4.0 * s * size
+    return Row(mantissas.ravel()[:size], exponents.ravel()[:size], units)
+
+
+def _in_blocks(
+    mantissa: FloatArray, exponent: IntArray, n_blocks: int, width: int
+) -> tuple[FloatArray, IntArray]:
+    """Return rows of masses as floats relative to a power of two for each row."""
+    extra = n_blocks * width - len(mantissa)
+    m = np.pad(mantissa, (0, extra)).reshape(n_blocks, width)
+    e = np.pad(exponent, (0, extra), constant_values=_NOTHING).reshape(n_blocks, width)
+    e = np.where(m > 0.0, e + np.frexp(m)[1], _NOTHING)
+    tops = e.max(axis=1)
+    shifts = np.where(m > 0.0, e - np.frexp(m)[1] - tops[:, None], 0)
+    return np.ldexp(m, np.maximum(shifts, -2100).astype(np.int32)), tops
+
+
+def _within(values: FloatArray, s: float) -> tuple[FloatArray, FloatArray]:
+    """Return what arrives inside each block from the left, and from the right, itself included."""
+    if values.shape[1] == 1:
+        return values.copy(), values
+    growth = np.exp(np.arange(values.shape[1]) * s)
+    left = np.cumsum(values * growth, axis=1) / growth
+    right = np.cumsum((values / growth)[:, ::-1], axis=1)[:, ::-1] * growth
+    return left, right
+
+
+def _decays(s: float, width: int) -> tuple[FloatArray, IntArray]:
+    """Return e^(-k s) for k = 1 to ``width``, as numbers near one and powers of two."""
+    exponents = np.arange(1, width + 1) * s
+    powers = np.rint(exponents / LN2)
+    rest = np.clip(exponents - powers * LN2, -1.0, 1.0)
+    return np.exp(-rest), -powers.astype(np.int64)
+
+
+def _carried(
+    ends: FloatArray, tops: IntArray, decay: float, power: int
+) -> tuple[FloatArray, IntArray]:
+    """Return what enters each block from those before it, as mantissas and exponents."""
+    mantissas, exponents = np.zeros(len(ends)), np.full(len(ends), _NOTHING)
+    mantissa, exponent = 0.0, _NOTHING
+    for k, (end, top) in enumerate(zip(ends.tolist(), tops.tolist(), strict=True)):
+        mantissas[k], exponents[k] = mantissa, exponent
+        if mantissa:
+            exponent += power
+        high = max(exponent, top)
+        mantissa = ldexp(mantissa * decay, max(exponent - high, -2100))
+        mantissa, shift = frexp(mantissa + ldexp(end, max(top - high, -2100)))
+        exponent = high + shift if mantissa else _NOTHING
+    return mantissas, exponents
+
+
+def _arriving(
+    carried: tuple[FloatArray, IntArray], decay: FloatArray, powers: IntArray, best: IntArray
+) -> FloatArray:
+    shifts = (carried[1] - best)[:, None] + powers
+    return carried[0][:, None] * decay * _power_of_two(np.minimum(shifts, 0))
+
+
+def _power_of_two(exponents: IntArray) -> FloatArray:
+    return np.ldexp(1.0, np.maximum(exponents, -2100).astype(np.int32))

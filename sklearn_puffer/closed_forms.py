@@ -1,0 +1,523 @@
+r"""Secrets that move the released value by a known distance.
+
+Where the laws under two secrets are coupled so that values never lie further apart than W_inf, no
+noise loses more than by a shift of that length (004, Thm 3.3). Section 6 of 004 bounds W_inf for
+three kinds of data; each is a function here that returns a `Shift`, which calibrates any noise.
+Corollary 1(b) of 003 is a fourth; the rest of that corollary is in `gaussian_sums`, whose names can
+be had from here too.
+"""
+
+# Rounding. Distances are exact fractions rounded up, but for `langevin`, which says what it adds.
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_puffer._validation import check_choice
+from sklearn_puffer.calibration import Calibration, calibrate
+from sklearn_puffer.gaussian_sums import (
+    GaussianUsers,
+    NormalApproximation,
+    gaussian_classes,
+    gaussian_users,
+    normal_approximation,
+)
+from sklearn_puffer.noise import FAMILIES, Gaussian, Laplace, Noise
+from sklearn_puffer.notions import Notion
+from sklearn_puffer.priors import Discrete
+from sklearn_puffer.user_conditions import rounded_up
+
+__all__ = [
+    "GaussianUsers",
+    "NormalApproximation",
+    "Shift",
+    "corollary_1b",
+    "gaussian_attributes",
+    "gaussian_classes",
+    "gaussian_users",
+    "langevin",
+    "normal_approximation",
+    "weakly_dependent",
+]
+
+FloatArray = NDArray[np.float64]
+Exact = NDArray[Any]  # of fractions
+
+_NORMS = {"absolute": None, "l1": Laplace, "l2": Gaussian}
+_SINGULAR = 1e-12  # of the largest eigenvalue
+_LEAST = 1e-300
+
+
+# --------------------------------------------------------------------------- shifts, 004 section 6
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A bound on W_inf: how far the released value lies apart under two secrets.
+
+    Parameters
+    ----------
+    distance : float
+        In the unit of the released value, not negative.
+    norm : {"absolute", "l1", "l2"}
+        What the distance is measured in: ``"absolute"`` for one number.
+    theorem : str
+        Where the bound is from.
+    assumptions : tuple of str
+        What it stands on.
+
+    Raises
+    ------
+    ValueError
+        If the distance is negative or not finite, or the norm is not one of the three.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> round(Shift(3.0, "absolute", "001, Thm 1").calibrate(Pufferfish(0.5)).scale, 9)
+    6.0
+    """
+
+    distance: float
+    norm: str
+    theorem: str
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_choice(self.norm, "norm", _NORMS)
+        object.__setattr__(self, "distance", _not_negative(self.distance, "distance"))
+
+    def calibrate(self, notion: Notion, noise: str | Noise = "laplace") -> Calibration:
+        r"""Return the smallest noise that keeps a shift of this distance within the notion.
+
+        Parameters
+        ----------
+        notion : Pufferfish or RenyiPufferfish
+        noise : str or Noise, default="laplace"
+            For ``"l1"`` Laplace noise, for ``"l2"`` Gaussian noise, of one scale on all axes.
+
+        Returns
+        -------
+        Calibration
+
+        Notes
+        -----
+        *Formal guarantees.* Noise of this scale keeps the notion for all laws whose W_inf is at
+        most the distance (004, Thm 3.3), and no smaller scale does for a translation by it. In
+        several columns a shift along one axis is the worst of its norm. Gaussian noise looks the
+        same in all directions. The pure loss of Laplace noise is the l1 norm over theta, its delta
+        at most that of one column at the l1 norm (`noise.Laplace`), and its Renyi loss a convex
+        function of each coordinate that is 0 at 0, so that sums do not exceed its value at the sum.
+
+        Raises
+        ------
+        ValueError
+            If noise and norm do not go together, or the noise has no such promise.
+
+        Examples
+        --------
+        >>> from sklearn_puffer.notions import RenyiPufferfish
+        >>> shift = Shift(2.0, "l2", "a translation")
+        >>> round(shift.calibrate(RenyiPufferfish(1.0, alpha=2.0), noise="gaussian").scale, 9)
+        2.0
+        """
+        family = FAMILIES.get(noise) if isinstance(noise, str) else type(noise)
+        needed = _NORMS[self.norm]
+        if family is not None and needed is not None and family is not needed:
+            raise ValueError(
+                f"noise must be {needed.__name__} for a distance in the {self.norm} norm, got "
+                f"{noise!r}; for d columns the l1 norm is at most sqrt(d) times the l2 norm, which "
+                "is at most the l1 norm."
+            )
+        ends = Discrete([0.0], [1.0]), Discrete([self.distance], [1.0])
+        return calibrate([ends], notion, noise=noise, strategy="wasserstein")
+
+
+def weakly_dependent(
+    sensitivity: float, dependence: float, *, same_user: bool = True, norm: str = "absolute"
+) -> Shift:
+    r"""Return how far a query moves when the rows are nearly independent.
+
+    .. math:: W_\infty \le 2 \lambda + \Delta \quad \text{for secrets of one user}, \qquad
+              2 \lambda + 2 \Delta \quad \text{for secrets of two users}
+
+    Parameters
+    ----------
+    sensitivity : float
+        Delta, how far the query moves at most when one row changes, in the unit of the query.
+    dependence : float
+        lambda, the largest W_inf between the query's law given a secret and the law that it would
+        have if the rows were independent.
+    same_user : bool, default=True
+        Whether both secrets of each pair are about the same row.
+    norm : {"absolute", "l1", "l2"}, default="absolute"
+        In which both numbers are measured.
+
+    Returns
+    -------
+    Shift
+
+    Notes
+    -----
+    *Formal guarantees.* W_inf is a metric: from the law given s_i to that of independent rows it
+    is lambda, and back again lambda; independent rows given two values of one row couple all the
+    others as they are. Given values of two different rows, both of these rows move, and with
+    Delta = 10 and lambda = 0 the distance is 20 where 10 is printed.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is negative or not finite, or the norm is not one of the three.
+
+    References
+    ----------
+    004, Prop. 6.1, corrected for pairs of different users.
+
+    Examples
+    --------
+    >>> weakly_dependent(1.0, 0.25).distance, weakly_dependent(10, 0, same_user=False).distance
+    (1.5, 20.0)
+    """
+    step, drift = (
+        Fraction(_not_negative(value, name))
+        for value, name in [(sensitivity, "sensitivity"), (dependence, "dependence")]
+    )
+    whose = "of one user" if same_user else "of any users"
+    return Shift(
+        rounded_up(2 * drift + (1 if same_user else 2) * step),
+        norm,
+        "004, Prop. 6.1, corrected",
+        (
+            f"given any secret, the query lies within W_inf = {float(drift):g} of what it would be "
+            "for independent rows",
+            f"secrets are pairs of values {whose}",
+        ),
+    )
+
+
+def gaussian_attributes(
+    covariance: ArrayLike,
+    released: ArrayLike,
+    secret: ArrayLike,
+    distance: ArrayLike,
+    *,
+    norm: str = "l2",
+) -> Shift:
+    r"""Return how far linear statistics of a Gaussian record move with others of its statistics.
+
+    .. math:: W_\infty = \max_{a, b \in K} \left\| \mathrm{Cov}(MX, NX)\, \mathrm{Cov}(NX)^{-1}
+              (a - b) \right\|
+
+    Parameters
+    ----------
+    covariance : array-like of shape (m, m)
+        That of one record X.
+    released, secret : int, sequence of int, or array-like of shape (l, m)
+        M and N: positions of columns, or the rows of a matrix.
+    distance : float, array-like of shape (k,), or of shape (n, k)
+        |a - b| for one secret number, the vector a - b, or the points of K (its vertices, where K
+        is convex), of which all differences are tried.
+    norm : {"l1", "l2"}, default="l2"
+        For several released numbers; for one it is the absolute value.
+
+    Returns
+    -------
+    Shift
+
+    Notes
+    -----
+    *Formal guarantees.* Given NX = a, MX is Gaussian with a covariance that does not depend on a,
+    so that another a translates it: the distance is W_inf itself. It is computed in fractions and
+    rounded up once. A norm is convex, so the vertices of K decide.
+
+    As printed for two columns, a negative covariance gives a negative distance: the variance 1,
+    covariance -0.5 and |a - b| = 2 give -1, where W_inf is 1.
+
+    Raises
+    ------
+    ValueError
+        If the covariance is not symmetric and positive semidefinite, that of the secrets is
+        singular, or shapes disagree.
+
+    References
+    ----------
+    004, Prop. 6.2 (with the absolute value) and Prop. F.1.
+
+    Examples
+    --------
+    >>> gaussian_attributes([[1.0, -0.5], [-0.5, 1.0]], released=1, secret=0, distance=2.0).distance
+    1.0
+    """
+    check_choice(norm, "norm", ["l1", "l2"])
+    sigma = _check_covariance(covariance)
+    m_rows = _rows(released, len(sigma), "released")
+    n_rows = _rows(secret, len(sigma), "secret")
+    differences = _differences(distance, len(n_rows))
+    slopes = _slopes(sigma, m_rows, n_rows)
+    moves = [slopes @ difference for difference in differences]
+    single = len(m_rows) == 1
+    measure = _sum_of_sizes if norm == "l1" or single else _root_of_squares
+    return Shift(
+        max(map(measure, moves)),
+        "absolute" if single else norm,
+        "004, Prop. 6.2 and F.1, with |Cov|",
+        ("each record is drawn independently from a Gaussian law with this covariance",),
+    )
+
+
+def langevin(
+    convexity: float, times: ArrayLike, diameter: float, *, lipschitz: float = 1.0
+) -> Shift:
+    r"""Return how far a query of a Langevin diffusion moves with its starting point.
+
+    .. math:: dX_t = -\nabla V(X_t) dt + \sqrt{2} dB_t, \quad \nabla^2 V \succeq C I: \qquad
+              W_\infty \le L \operatorname{diam}(K) \sum_i e^{-C t_i}
+
+    Parameters
+    ----------
+    convexity : float
+        C, of any sign.
+    times : array-like of shape (n,)
+        The times t_i at which the path is read: increasing, not negative.
+    diameter : float
+        The largest l2 distance of two starting points.
+    lipschitz : float, default=1.0
+        L: the query moves by at most L times the sum of the l2 distances at the times.
+
+    Returns
+    -------
+    Shift
+        In the l2 norm.
+
+    Notes
+    -----
+    *Formal guarantees.* Two paths with one Brownian motion lie apart by a vector z_t whose squared
+    l2 norm falls: d|z|^2/dt = -2 <z, grad V(x) - grad V(y)> <= -2 C |z|^2, so that |z_t| <=
+    e^(-C t) |z_0|. Four roundings are added upwards.
+
+    As printed, the exponent is -2 C t, and the norm l1. With C = 1, t = 0.5 and diameter 1 the
+    distance is 0.6065 where 0.3679 is printed, and noise for that loses 1.65 instead of 1. The l1
+    norm contracts less: curvatures 1 and 50 in oblique directions leave 0.988 of it at t = 0.2,
+    which is 1.207 times e^(-C t).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not finite, diameter or lipschitz is negative, or the times are not
+        increasing from 0 on.
+
+    References
+    ----------
+    004, Prop. 6.3, corrected.
+
+    Examples
+    --------
+    >>> round(langevin(1.0, [0.5], diameter=1.0).distance, 12)
+    0.606530659713
+    """
+    rate = _number(convexity, "convexity")
+    instants = _check_times(times)
+    span = _not_negative(diameter, "diameter") * _not_negative(lipschitz, "lipschitz")
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        exponents = -rate * instants
+        # a product that rounds by u of itself moves e^x by u |x|
+        factors = np.exp(exponents + np.abs(exponents) * 2.0**-52)
+        total = float(factors.sum()) * span * (1.0 + (len(instants) + 8) * 2.0**-52)
+    moves = _not_negative(diameter, "diameter") > 0.0 < _not_negative(lipschitz, "lipschitz")
+    if not math.isfinite(total):
+        raise ValueError(
+            f"the bound is no finite number for convexity={rate!r}; convexity must be positive "
+            "for long times."
+        )
+    return Shift(
+        max(total, _LEAST) if moves else 0.0,
+        "l2",
+        "004, Prop. 6.3, corrected",
+        (
+            f"the potential has curvature of at least {rate:g} everywhere",
+            "only the starting point is secret, and whoever reads the release knows the dynamics",
+        ),
+    )
+
+
+def corollary_1b(first: float, second: float) -> Shift:
+    r"""Return how far one user's value moves the sum: 003, Corollary 1(b).
+
+    .. math:: W_\infty = |a - a'|
+
+    Parameters
+    ----------
+    first, second : float
+        Two values of one user, in the unit of the sum.
+
+    Returns
+    -------
+    Shift
+
+    Notes
+    -----
+    *Formal guarantees.* The sum is translated, whatever the laws of the other users: no Gaussian
+    is needed.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a value is not a finite number.
+
+    References
+    ----------
+    003, Corollary 1(b), Eq. (10).
+
+    Examples
+    --------
+    >>> corollary_1b(3.0, 5.0).distance
+    2.0
+    """
+    distance = abs(Fraction(_number(first, "first")) - Fraction(_number(second, "second")))
+    return Shift(
+        rounded_up(distance), "absolute", "003, Cor. 1(b)", ("users report independent values",)
+    )
+
+
+# ------------------------------------------------------------------------------- exact arithmetic
+
+
+def _slopes(sigma: Exact, m_rows: Exact, n_rows: Exact) -> Exact:
+    """Return Cov(MX, NX) Cov(NX)^-1."""
+    with_secret = sigma @ n_rows.T
+    own = n_rows @ with_secret
+    values = np.linalg.eigvalsh(own.astype(float))
+    if values[0] <= _SINGULAR * values[-1]:
+        raise ValueError(
+            "secret must be statistics whose covariance is not singular, got "
+            f"{own.astype(float).tolist()}; leave out those that others determine."
+        )
+    slopes: Exact = _solved(own, (m_rows @ with_secret).T).T
+    return slopes
+
+
+def _solved(matrix: Exact, right: Exact) -> Exact:
+    """Solve a system of fractions with a symmetric positive definite matrix, by elimination."""
+    size = len(matrix)
+    rows = np.concatenate([matrix, right], axis=1)
+    for k in range(size):  # such a matrix needs no pivots
+        rows[k] = rows[k] / rows[k, k]
+        for other in range(size):
+            if other != k:
+                rows[other] = rows[other] - rows[other, k] * rows[k]
+    return rows[:, size:]
+
+
+def _sum_of_sizes(vector: Exact) -> float:
+    return rounded_up(sum((abs(value) for value in vector), Fraction(0)))
+
+
+def _root_of_squares(vector: Exact) -> float:
+    """Return the l2 norm, rounded up."""
+    square = sum((value * value for value in vector), Fraction(0))
+    if square == 0:
+        return 0.0
+    # sqrt(n/d) = sqrt(n d 4^s) / (d 2^s), where s makes the root an integer of at least 60 bits
+    product = square.numerator * square.denominator
+    shift = max(60 - product.bit_length() // 2, 0)
+    root = math.isqrt(product << (2 * shift))
+    root += root * root < product << (2 * shift)
+    return rounded_up(Fraction(root, square.denominator << shift))
+
+
+def _fractions(values: FloatArray) -> Exact:
+    exact = np.empty(values.shape, dtype=object)
+    exact.ravel()[:] = [Fraction(value) for value in values.ravel().tolist()]
+    return exact
+
+
+def _check_covariance(covariance: ArrayLike) -> Exact:
+    values = np.asarray(covariance, dtype=float)
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
+        raise ValueError(f"covariance must be a square matrix, got shape {values.shape}.")
+    if not np.isfinite(values).all():
+        raise ValueError("covariance must be finite, got NaN or infinity.")
+    largest = float(np.abs(values).max())
+    if not np.allclose(values, values.T, rtol=0.0, atol=_SINGULAR * largest):
+        raise ValueError(
+            f"covariance must be symmetric, got {values.tolist()}; average it with its transpose."
+        )
+    least = float(np.linalg.eigvalsh(values)[0])
+    if least < -_SINGULAR * largest * len(values):
+        raise ValueError(
+            f"covariance must be positive semidefinite, got an eigenvalue of {least!r}; estimate "
+            "it from complete rows, or take the nearest matrix that is."
+        )
+    exact = _fractions(values)
+    symmetric: Exact = (exact + exact.T) / 2
+    return symmetric
+
+
+def _rows(which: ArrayLike, width: int, name: str) -> Exact:
+    """Return positions of columns, or a matrix, as rows of fractions."""
+    values = np.asarray(which)
+    if values.ndim == 2 and values.shape[1] == width and len(values):
+        if not np.isfinite(values.astype(float)).all():
+            raise ValueError(f"{name} must be finite, got NaN or infinity.")
+        return _fractions(values.astype(float))
+    places = np.atleast_1d(values)
+    if places.ndim != 1 or not places.size or places.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} must be positions of columns or a matrix with {width} columns, got {which!r}."
+        )
+    if places.min() < 0 or places.max() >= width:
+        raise ValueError(f"{name} must be positions from 0 to {width - 1}, got {which!r}.")
+    return _fractions(np.eye(width)[places])
+
+
+def _differences(distance: ArrayLike, n_secrets: int) -> list[Exact]:
+    """Return the vectors a - b to try."""
+    values = np.asarray(distance, dtype=float)
+    if not np.isfinite(values).all() or not values.size:
+        raise ValueError(f"distance must be finite, got {distance!r}.")
+    if values.ndim < 2:
+        vector = np.atleast_1d(values)
+        if len(vector) != n_secrets:
+            raise ValueError(
+                f"distance must hold a number for each of {n_secrets} secrets, got {distance!r}; "
+                "or list the points of K as rows."
+            )
+        return [_fractions(vector)]
+    if values.ndim > 2 or values.shape[1] != n_secrets:
+        raise ValueError(
+            f"distance must be points with {n_secrets} numbers each, got shape {values.shape}."
+        )
+    points = _fractions(values)
+    return [points[j] - points[i] for i in range(len(points)) for j in range(i, len(points))]
+
+
+# --------------------------------------------------------------------------------------- arguments
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be finite, got {value!r}.")
+    return float(value)
+
+
+def _not_negative(value: Any, name: str) -> float:
+    number = _number(value, name)
+    if number < 0.0:
+        raise ValueError(f"{name} must not be negative, got {value!r}.")
+    return number
+
+
+def _check_times(times: ArrayLike) -> FloatArray:
+    instants = np.atleast_1d(np.asarray(times, dtype=float))
+    increasing = instants.ndim == 1 and instants.size > 0 and bool(np.all(np.diff(instants) > 0.0))
+    if not (increasing and np.isfinite(instants).all() and instants[0] >= 0.0):
+        raise ValueError(f"times must increase, from 0 or later, got {instants.tolist()}.")
+    return instants

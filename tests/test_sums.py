@@ -1,0 +1,532 @@
+"""The exact loss of sums over users, against dense convolutions with 50 digits."""
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+from sklearn_puffer import sums
+from sklearn_puffer._others import Lattice, Others, convolved, row_of
+from sklearn_puffer.priors import Discrete, GaussianMixture
+from sklearn_puffer.sums import SumLosses, sum_scale, worst_case_scale
+from sklearn_puffer.users import SECRETS, User, UserPair, user_pairs
+
+UNIT = 2.0**-53
+BUDGETS = np.arange(1, 11) / 10
+
+
+@pytest.fixture(autouse=True)
+def _digits():
+    with mp.workdps(50):
+        yield
+
+
+def masses_of(law):
+    """Return {exact decimal value: exact mass} of the atoms with mass."""
+    return {
+        Fraction(repr(atom)): mpf(int(count)) / law.total
+        for atom, count in zip(law.atoms.tolist(), law.counts.tolist(), strict=True)
+        if count
+    }
+
+
+def plus(first, second):
+    total = {}
+    for x, a in first.items():
+        for y, b in second.items():
+            total[x + y] = total.get(x + y, mpf(0)) + a * b
+    return total
+
+
+def law_of_others(users, own):
+    total = {Fraction(0): mpf(1)}
+    for k, user in enumerate(users):
+        for _ in range(user.count - (k == own)):
+            total = plus(total, masses_of(user.law))
+    return total
+
+
+def density(law, y, theta):
+    return mp.fsum(
+        mass * mp.exp(-abs(mpf(x.numerator) / x.denominator - y) / theta) for x, mass in law.items()
+    )
+
+
+def oracle(users, pair, theta):
+    """Return the largest log ratios, both ways, over all atoms, points between and far beyond."""
+    others = law_of_others(users, pair.user)
+    p, q = plus(others, masses_of(pair.p)), plus(others, masses_of(pair.q))
+    atoms = [mpf(x.numerator) / x.denominator for x in sorted({*p, *q})]
+    points = [*atoms, *[(a + b) / 2 for a, b in pairwise(atoms)]]
+    points += [atoms[0] - 3 * mpf(theta) - 1, atoms[-1] + 3 * mpf(theta) + 1]
+    logs = [mp.log(density(p, y, mpf(theta)) / density(q, y, mpf(theta))) for y in points]
+    return max(logs), -min(logs)
+
+
+LAWS = {
+    "plain": Discrete([0, 1, 2, 3], [0.1, 0.2, 0.3, 0.4]),
+    "one atom": Discrete([2], [1.0]),
+    "zero masses": Discrete([0, 1, 4], [0.5, 0.0, 0.5]),
+    "negative": Discrete([-3, -1, 2], [0.25, 0.25, 0.5]),
+    "tiny masses": Discrete.from_counts([0, 1, 5], [1, 10**200, 10**90]),
+    "tinier": Discrete.from_counts([-1, 0, 3], [1, 10**400, 10**400]),
+    "decimals": Discrete([0.0, 0.1, 0.7], [0.3, 0.3, 0.4]),
+    "halves": Discrete([-0.5, 1.0], [0.9, 0.1]),
+    "gap": Discrete([0, 1, 40], [0.6, 0.2, 0.2]),
+}
+SYSTEMS = [
+    ("plain", "negative", [("zero masses", 2)]),
+    ("plain", "zero masses", []),
+    ("one atom", "negative", [("plain", 1), ("halves", 2)]),
+    ("tiny masses", "plain", [("plain", 1), ("negative", 1)]),
+    ("plain", "tinier", [("tiny masses", 2), ("one atom", 1)]),
+    ("negative", "halves", [("tinier", 2), ("tiny masses", 1)]),
+    ("decimals", "plain", [("decimals", 2), ("halves", 1)]),
+    ("gap", "plain", [("gap", 2), ("plain", 1)]),
+    ("plain", "gap", [("tinier", 3)]),
+]
+
+
+def system(names):
+    law, alternative, others = names
+    users = [User(LAWS[law], alternative=LAWS[alternative])]
+    users += [User(LAWS[name], count=count) for name, count in others]
+    return users, user_pairs(users[:1], "distribution") + user_pairs(users, "distribution-absence")
+
+
+@pytest.mark.parametrize("theta", [0.004, 0.3, 1.0, 1e3, 1e9])
+@pytest.mark.parametrize("names", SYSTEMS, ids=str)
+def test_the_interval_holds_the_loss_of_a_dense_convolution(names, theta):
+    users, pairs = system(names)
+    lower, upper = SumLosses(users, pairs).intervals(theta)
+    for k, pair in enumerate(pairs):
+        for side, true in enumerate(oracle(users, pair, theta)):
+            assert mpf(float(lower[k, side])) <= true <= mpf(float(upper[k, side]))
+
+
+@pytest.mark.parametrize("theta", [0.004, 0.3, 1.0, 7.0, 1e3])
+@pytest.mark.parametrize("names", SYSTEMS, ids=str)
+def test_the_interval_is_narrow(names, theta):
+    lower, upper = SumLosses(*system(names)).intervals(theta)
+    span = 200.0 / theta  # what both densities fall by, rounded: more than the range of the sum
+    assert np.all(upper - lower <= 1e-12 * (1.0 + upper) + 1e-14 * span)
+
+
+@pytest.mark.parametrize("theta", [1e-9, 1e-5, 1e12])
+def test_extreme_scales_are_held_too(theta):
+    users, pairs = system(SYSTEMS[0])
+    lower, upper = SumLosses(users, pairs).intervals(theta)
+    for k, pair in enumerate(pairs):
+        for side, true in enumerate(oracle(users, pair, theta)):
+            assert mpf(float(lower[k, side])) <= true <= mpf(float(upper[k, side]))
+    assert np.all(upper - lower <= 1e-12 * (1.0 + upper) + 1e-13 / theta)
+
+
+LAW = st.lists(
+    st.tuples(st.integers(-6, 6), st.integers(0, 9)),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda item: item[0],
+).filter(lambda items: any(count for _, count in items))
+
+
+def _law(items):
+    return Discrete.from_counts([x for x, _ in items], [count for _, count in items])
+
+
+RANDOM_SYSTEM = st.lists(LAW.map(_law), min_size=2, max_size=4)
+
+
+@settings(max_examples=30)
+@given(RANDOM_SYSTEM, LAW.map(_law), st.floats(-2.5, 3.0))
+def test_random_systems_agree_with_the_oracle(laws, alternative, power):
+    theta = 10.0**power
+    users = [User(laws[0], alternative=alternative), *map(User, laws[1:])]
+    pairs = user_pairs(users[:1], "distribution")
+    losses = SumLosses(users, pairs)
+    (lower, upper), (_, worst) = losses.intervals(theta), losses.worst_case(theta)
+    for side, true in enumerate(oracle(users, pairs[0], theta)):
+        assert mpf(float(lower[0, side])) <= true <= mpf(float(upper[0, side]))
+    assert np.all(upper <= worst)
+    assert np.all(upper - lower <= 1e-12 * (1.0 + upper) + 1e-12 / theta)
+
+
+@settings(max_examples=40)
+@given(RANDOM_SYSTEM, LAW.map(_law), st.floats(-2.0, 3.0), st.floats(1.0, 100.0))
+def test_more_noise_never_loses_more(laws, alternative, power, factor):
+    users = [User(laws[0], alternative=alternative), *map(User, laws[1:])]
+    losses = SumLosses(users, user_pairs(users[:1], "distribution"))
+    assert np.all(losses.intervals(10.0**power * factor)[0] <= losses.intervals(10.0**power)[1])
+
+
+@settings(max_examples=40)
+@given(RANDOM_SYSTEM, LAW.map(_law), LAW.map(_law), st.floats(-2.0, 3.0))
+def test_a_further_user_never_increases_the_loss(laws, alternative, further, power):
+    users = [User(laws[0], alternative=alternative), *map(User, laws[1:])]
+    pairs = user_pairs(users[:1], "distribution")
+    before = SumLosses(users, pairs).intervals(10.0**power)[1]
+    after = SumLosses([*users, User(further)], pairs).intervals(10.0**power)[0]
+    assert np.all(after <= before)
+
+
+@settings(max_examples=25)
+@given(RANDOM_SYSTEM, LAW.map(_law), st.sampled_from([0.05, 0.5, 1.0, 4.0]))
+def test_the_scale_is_the_smallest_that_is_enough(laws, alternative, epsilon):
+    users = [User(laws[0], alternative=alternative), *map(User, laws[1:])]
+    pairs = user_pairs(users[:1], "distribution")
+    found = sum_scale(users, pairs, epsilon)
+    assert found.scale <= worst_case_scale(users, pairs, epsilon).scale * (1.0 + 1e-10)
+    if found.scale == 0.0:
+        assert max(oracle(users, pairs[0], 1e-4)) <= epsilon * (1.0 + 1e-12)
+        return
+    assert max(oracle(users, pairs[0], found.scale)) <= epsilon
+    assert max(oracle(users, pairs[0], found.scale * 0.999)) > epsilon
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 50.0])
+@pytest.mark.parametrize("names", SYSTEMS, ids=str)
+def test_the_worst_of_several_users_decides_the_scale(names, epsilon):
+    users, pairs = system(names)
+    found = sum_scale(users, pairs, epsilon)
+    singles = [sum_scale(users, [pair], epsilon).scale for pair in pairs]
+    assert found.scale == pytest.approx(max(singles), rel=1e-9)
+    if found.scale:
+        upper = SumLosses(users, pairs).intervals(found.scale)[1]
+        assert upper.max() <= epsilon
+        below = SumLosses(users, pairs).intervals(found.scale * 0.999)[0]
+        assert below.max() > epsilon
+        assert 0.0 < found.bound <= epsilon
+
+
+def test_without_noise_the_scale_is_zero_where_the_sum_alone_keeps_the_budget():
+    p, q = Discrete([0, 1, 2], [0.3, 0.4, 0.3]), Discrete([0, 1, 2], [0.3, 0.1, 0.6])
+    users = [User(p, alternative=q), User(Discrete([0, 1, 2], [0.2, 0.6, 0.2]), count=3)]
+    pairs = user_pairs(users[:1], "distribution")
+    limit = float(max(oracle(users, pairs[0], 1e-3)))
+    assert limit < math.log(4.0) - 0.1  # the loss of the user alone
+    assert sum_scale(users, pairs, limit + 1e-9).scale == 0.0
+    assert sum_scale(users, pairs, limit - 1e-3).scale > 0.0
+
+
+def test_equal_laws_need_no_noise():
+    users = [User(LAWS["plain"], alternative=LAWS["plain"]), User(LAWS["gap"], count=4)]
+    pairs = user_pairs(users[:1], "distribution")
+    assert sum_scale(users, pairs, 1e-6).scale == 0.0
+    assert SumLosses(users, pairs).intervals(3.0)[0].max() == 0.0
+    assert SumLosses(users, pairs).intervals(3.0)[1].max() < 1e-11
+
+
+def test_somebody_alone_has_the_loss_of_the_worst_case():
+    users = [User(LAWS["plain"], alternative=LAWS["negative"])]
+    losses = SumLosses(users, user_pairs(users, "distribution"))
+    lower, upper = losses.intervals(2.0)
+    assert np.allclose(lower, losses.worst_case(2.0)[0], rtol=1e-12)
+    assert np.allclose(upper, losses.worst_case(2.0)[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("secrets", ["value", "value-absence"])
+@pytest.mark.parametrize("theta", [1e-9, 0.3, 5.0, 1e12])
+def test_values_are_shifts_whatever_the_other_users_report(secrets, theta):
+    users = [User(LAWS["negative"]), User(LAWS["plain"], count=2), User(LAWS["decimals"])]
+    pairs = user_pairs(users[:1], secrets)
+    lower, upper = SumLosses(users, pairs).intervals(theta)
+    for k, pair in enumerate(pairs):
+        true = abs(mpf(pair.shift)) / mpf(theta)
+        assert mpf(float(lower[k].min())) <= true <= mpf(float(upper[k].max()))
+        assert upper[k].max() <= lower[k].min() * (1.0 + 1e-14)
+
+
+def test_a_shift_is_attained_far_beyond_the_support():
+    users = [User(LAWS["negative"]), User(LAWS["plain"], count=2)]
+    pair = user_pairs(users[:1], "value")[1]
+    assert abs(max(oracle(users, pair, 0.7)) - abs(mpf(pair.shift)) / mpf(0.7)) < mpf(10) ** -40
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.3, 50.0])
+def test_the_scale_for_values_is_the_largest_distance_over_epsilon(epsilon):
+    users = [User(LAWS["negative"], values=[-3, 7]), User(LAWS["plain"])]
+    for scale in (sum_scale, worst_case_scale):
+        found = scale(users, user_pairs(users, "value"), epsilon)
+        assert found.scale == pytest.approx(10.0 / epsilon, rel=2e-12)
+        assert found.scale >= 10.0 / epsilon
+        assert found.worst_pair == 0
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(SECRETS), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_presence_probabilities_cancel(secrets, first, second):
+    def losses(*presence):
+        laws = LAWS["plain"], LAWS["gap"]
+        users = [
+            User(law, presence=p, alternative=LAWS["halves"])
+            for law, p in zip(laws, presence, strict=True)
+        ]
+        return SumLosses(users, user_pairs(users, secrets)).intervals(3.0)[1]
+
+    assert np.array_equal(losses(first, second), losses(1.0, 1.0))
+
+
+def test_presence_multiplies_both_densities_alike():
+    users = [User(LAWS["plain"], alternative=LAWS["gap"]), User(LAWS["negative"], presence=0.3)]
+    pair = user_pairs(users[:1], "distribution")[0]
+    others = {x: mpf("0.3") * mass for x, mass in law_of_others(users, 0).items()}
+    p, q = plus(others, masses_of(pair.p)), plus(others, masses_of(pair.q))
+    logs = [mp.log(density(p, y, 2) / density(q, y, 2)) for y in map(mpf, range(-5, 50))]
+    assert max(logs) == pytest.approx(SumLosses(users, [pair]).intervals(2.0)[1][0, 0], abs=1e-12)
+
+
+def _fourier_loss(p, q, other, count, theta):
+    """Return what a plain fast Fourier transform says of sums of 0 and 1."""
+    size = 2 ** (count + 1).bit_length()
+    transform = np.fft.rfft([1.0 - other, other], size)
+    law = np.fft.irfft(transform**count, size)[: count + 1]
+    places = np.arange(count + 2)
+    kernel = np.exp(-np.abs(places[:, None] - places) / theta)
+    sums = [kernel @ np.convolve(law, [1.0 - yes, yes]) for yes in (p, q)]
+    with np.errstate(invalid="ignore"):  # some of its sums are negative
+        return float(np.nanmax(np.abs(np.log(sums[0] / sums[1]))))
+
+
+def test_300_bernoulli_users_are_right_where_a_fourier_transform_is_not():
+    p, q, other, theta = 0.2, 0.9, 0.1, 0.857612515743  # 001 Fig. 7 at epsilon 1, published
+    users = [
+        User(Discrete([0, 1], [1.0 - p, p]), alternative=Discrete([0, 1], [1.0 - q, q])),
+        User(Discrete([0, 1], [1.0 - other, other]), count=299),
+    ]
+    pairs = user_pairs(users[:1], "distribution")
+    true = float(max(oracle_of_coins(p, q, other, 299, theta)))
+    lower, upper = SumLosses(users, pairs).intervals(theta)
+    assert true == pytest.approx(0.818293162904, rel=1e-11)
+    assert lower.max() <= true <= upper.max()
+    assert upper.max() - lower.max() < 1e-11
+    assert abs(_fourier_loss(p, q, other, 299, theta) - true) > 0.3
+
+
+def oracle_of_coins(p, q, other, count, theta):
+    """Return the largest log ratios for one coin among many, from binomial masses."""
+    share = mpf(other)
+    law = [mp.binomial(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)]
+    decay = mp.exp(-1 / mpf(theta))
+    left, right = [mpf(0)], [mpf(0)]
+    for mass in [mpf(0), *law, mpf(0)]:
+        left.append(left[-1] * decay + mass)
+    for mass in [mpf(0), *law[::-1], mpf(0)]:
+        right.append(right[-1] * decay + mass)
+    left, right = left[1:], right[1:][::-1]
+    masses = [mpf(0), *law, mpf(0)]
+    h = [a + b - m for a, b, m in zip(left, right, masses, strict=True)]
+    logs = [
+        mp.log(((1 - mpf(p)) * b + mpf(p) * a) / ((1 - mpf(q)) * b + mpf(q) * a))
+        for a, b in pairwise(h)
+    ]
+    return max(logs), -min(logs)
+
+
+# 001, Tables 2 and 3: users 1 to 3, and the two laws of user 4
+TABLE_2 = [[0.01, 0.04, 0.1, 0.2, 0.65], [0.7, 0.2, 0.05, 0.04, 0.01], [0.2] * 5]
+TABLE_3 = [[0.4, 0.1, 0.0, 0.1, 0.4], [0.0, 0.05, 0.9, 0.05, 0.0]]
+# Figures 6, 4 and 7: exact scales for epsilon = .1, .2, ..., 1 of the given and of any other users
+FIGURE_6 = (
+    [
+        *[4.98441223725, 2.77880975353, 2.23204929021, 1.90187344079, 1.67392075156],
+        *[1.50389523829, 1.37052172421, 1.26212667284, 1.17169136262, 1.09470305987],
+    ],
+    [
+        *[16.9784173449, 8.47742161481, 5.64309117764, 4.22542599721, 3.37442606722],
+        *[2.80675808084, 2.40099352894, 2.09641822706, 1.85930215987, 1.66940742106],
+    ],
+)
+FIGURE_4 = [
+    *[30.5560385049, 15.5455812362, 10.5353183458, 8.02526644919, 6.51543678649],
+    *[5.50583640961, 4.78218340819, 4.23733622221, 3.81177041594, 3.46976961268],
+]
+FIGURE_7 = [
+    *[7.04400594385, 3.53813731164, 2.36568573217, 1.77661139878, 1.42087508684],
+    *[1.18177020038, 1.00925473353, 0.878283015596, 0.774914844537, 0.690757310382],
+]
+# Figure 5: education-num 1 to 16 of the Adult training table, race white; and epsilon .1 to 1
+ADULT = [38, 134, 279, 553, 403, 762, 977, 335, 8904, 6207, 1207, 915, 4682, 1537, 514, 369]
+FIGURE_5 = [
+    *[101.676489276, 50.9984342272, 34.1045784384, 25.6568049704, 20.5874887793],
+    *[17.2074202117, 14.7926512149, 12.9812068882, 11.5719893307, 10.4443391795],
+]
+
+
+def _paper_users(law, alternative):
+    first = [User(Discrete(range(1, 6), masses)) for masses in TABLE_2]
+    return [*first, User(law, alternative=alternative, values=[3, 5])]
+
+
+def _scales(scale, users, secrets):
+    pairs = [UserPair(len(users) - 1, *_rest(pair)) for pair in user_pairs(users[-1:], secrets)]
+    return [scale(users, pairs, epsilon).scale for epsilon in BUDGETS]
+
+
+def _rest(pair):
+    return pair.secret, pair.against, pair.p, pair.q
+
+
+def test_figures_of_paper_001_for_the_given_and_for_any_other_users():
+    p, q = (Discrete(range(1, 6), masses) for masses in TABLE_3)
+    users = _paper_users(p, q)
+    assert _scales(sum_scale, users, "distribution") == pytest.approx(FIGURE_6[0], rel=1e-11)
+    assert _scales(worst_case_scale, users, "distribution") == pytest.approx(FIGURE_6[1], rel=1e-11)
+    for scale in (sum_scale, worst_case_scale):
+        found = _scales(scale, users, "distribution-absence")
+        assert found == pytest.approx(FIGURE_4, rel=1e-11)
+        assert _scales(scale, users, "value") == pytest.approx(2.0 / BUDGETS, rel=3e-12)
+        assert _scales(scale, users, "value-absence") == pytest.approx(5.0 / BUDGETS, rel=3e-12)
+
+
+def test_figure_7_of_paper_001_two_coins():
+    users = _paper_users(Discrete([0, 1], [0.8, 0.2]), Discrete([0, 1], [0.1, 0.9]))
+    for scale in (sum_scale, worst_case_scale):
+        assert _scales(scale, users, "distribution") == pytest.approx(FIGURE_7, rel=1e-11)
+
+
+def test_figure_5_of_paper_001_a_class_of_records():
+    users = [User(Discrete.from_counts(range(1, 17), ADULT))]
+    found = _scales(worst_case_scale, users, "distribution-absence")
+    assert found == pytest.approx(FIGURE_5, rel=1e-10)
+
+
+def test_one_person_of_a_class_is_left_out_of_the_others():
+    coin = Discrete([0, 1], [0.6, 0.4])
+    other = Discrete([0, 1], [0.3, 0.7])
+    apart = [User(coin, alternative=other), User(coin), User(coin)]
+    together = [User(coin, alternative=other, count=3)]
+    ends = [
+        SumLosses(users, user_pairs(users[:1], "distribution")).intervals(0.8)
+        for users in (apart, together)
+    ]
+    assert np.array_equal(ends[0], ends[1])
+
+
+def test_a_sum_too_long_to_convolve_in_full_is_cut_with_proof():
+    rng = np.random.default_rng(3)
+    laws = [Discrete(np.arange(60), rng.dirichlet(np.ones(60))) for _ in range(4)]
+    users = [User(law, alternative=laws[0], count=60) for law in laws[1:]]
+    losses = SumLosses(users, user_pairs(users, "distribution"))
+    for theta in (2.0, 20.0, 300.0):
+        lower, upper = losses.intervals(theta)
+        assert np.all(upper - lower < 1e-9)
+        others = losses._others(0)
+        assert others.size > 2**13
+        assert others.missed(1.0 / theta) < 2.0**-59
+    # the same without cutting anything
+    whole = Others(losses._classes[0], (losses._classes[1] - [1, 0, 0]).tolist())
+    whole._cut = 2.0**-900
+    assert whole.missed(1.0 / 20.0) < 2.0**-59
+    rows = [row_of(*each.numbers(0), 1.0 / 20.0) for each in (whole, others)]
+    assert np.array_equal(rows[0].exponent, rows[1].exponent)
+    assert np.allclose(rows[0].mantissa, rows[1].mantissa, rtol=1e-10)
+
+
+def test_few_of_the_others_give_an_upper_end():
+    users = [User(LAWS["plain"], alternative=LAWS["negative"]), User(LAWS["gap"], count=200)]
+    losses = SumLosses(users, user_pairs(users[:1], "distribution"))
+    for theta in (0.5, 3.0, 40.0):
+        assert losses.upper(0, theta) <= losses.upper(0, theta, few=True) * (1.0 + 1e-10) + 1e-12
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (70, 65), (200, 1000), (900, 5000), (9000, 9000)])
+def test_convolutions_are_right_relative_to_each_number(sizes):
+    rng = np.random.default_rng(1)
+    a, b = (np.exp(-rng.uniform(0.0, 200.0, size)) for size in sizes)
+    found, units = convolved(a, b)
+    assert len(found) == sum(sizes) - 1
+    for place in rng.integers(0, len(found), 20).tolist():
+        first = max(0, place - len(b) + 1)
+        last = min(place, len(a) - 1)
+        true = math.fsum(float(a[k]) * float(b[place - k]) for k in range(first, last + 1))
+        assert abs(found[place] - true) <= (units + 2.0) * UNIT * true
+
+
+@pytest.mark.parametrize("s", [1e-9, 0.01, 0.7, 40.0, 1e4, 1e8])
+def test_laplace_sums_are_within_their_bound(s):
+    rng = np.random.default_rng(2)
+    mantissa = rng.uniform(0.5, 1.0, 300)
+    mantissa[rng.uniform(size=300) < 0.3] = 0.0
+    exponent = rng.integers(-5000, 0, 300)
+    row = row_of(mantissa, exponent, s)
+    masses = [mpf(float(m)) * mpf(2) ** int(e) for m, e in zip(mantissa, exponent, strict=True)]
+    for y in (0, 1, 63, 64, 150, 299):
+        true = mp.fsum(m * mp.exp(-mpf(s) * abs(x - y)) for x, m in enumerate(masses) if m)
+        found = mpf(float(row.mantissa[y])) * mpf(2) ** int(row.exponent[y])
+        assert abs(found / true - 1) <= row.units * UNIT
+
+
+def test_the_certificate_of_the_others_notices_missing_atoms():
+    law = Lattice(0, np.array([1.0, 0.0, 0.0]), np.array([0, 2]))  # the second mass is too small
+    others = Others([law], [1])
+    assert others.missed(math.inf) > 0.5
+    assert others.missed(math.inf) == math.inf
+
+
+def test_a_scale_too_small_to_certify_does_not_spoil_larger_ones():
+    masses = np.zeros(2001)
+    masses[[0, 2000]] = 0.5
+    law = Lattice(0, masses, np.array([0, 1000, 2000]))  # what is in the middle is no float
+    others = Others([law], [1])
+    assert others.missed(2.0) > 1.0
+    assert others.missed(0.1) < 2.0**-60
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, np.nan, np.inf])
+def test_epsilon_must_be_positive(epsilon):
+    users = [User(LAWS["plain"])]
+    for scale in (sum_scale, worst_case_scale):
+        with pytest.raises(ValueError, match="epsilon must be positive"):
+            scale(users, user_pairs(users, "value"), epsilon)
+
+
+def test_gaussian_users_are_refused_with_the_way_out():
+    users = [User(LAWS["plain"]), User(GaussianMixture([1.0], [0.0], [1.0]))]
+    with pytest.raises(TypeError, match=r"users\[1\] has .* round the reports"):
+        SumLosses(users, user_pairs(users[:1], "value"))
+    gaussian = user_pairs([users[1]], "distribution-absence")
+    with pytest.raises(TypeError, match=r"pairs\[0\] has"):
+        SumLosses(users[:1], gaussian)
+
+
+def test_pairs_must_be_about_the_users_given():
+    users = [User(LAWS["plain"]), User(LAWS["gap"])]
+    pairs = user_pairs(users, "distribution-absence")
+    with pytest.raises(ValueError, match=r"about users\[1\], and there are 1 users"):
+        SumLosses(users[:1], pairs)
+    with pytest.raises(ValueError, match="at least one UserPair"):
+        SumLosses(users, [])
+    with pytest.raises(TypeError, match="must hold UserPair objects"):
+        SumLosses(users, [(LAWS["plain"], LAWS["gap"])])
+
+
+def test_irregular_values_are_refused_where_they_must_be_convolved():
+    users = [User(Discrete([0.0, 1.0, 2.0**0.5], [0.4, 0.3, 0.3])), User(LAWS["plain"])]
+    values = SumLosses(users, user_pairs(users, "value"))
+    assert values.intervals(1.0)[1].max() == pytest.approx(3.0)
+    with pytest.raises(ValueError, match="fits none"):
+        SumLosses(users, user_pairs(users, "distribution-absence")).intervals(1.0)
+
+
+def test_a_sum_of_too_many_steps_is_refused_with_the_way_out():
+    users = [User(Discrete([0, 1, 10**6], [0.4, 0.3, 0.3]), count=20)]
+    with pytest.raises(ValueError, match=r"spans 20,000,000 steps .*step= of"):
+        SumLosses(users, user_pairs(users, "distribution-absence")).intervals(1.0)
+    users = [User(Discrete([0, 1, sums.MAX_STEPS + 1], [0.4, 0.3, 0.3]))]
+    with pytest.raises(ValueError, match="round the reports to a larger step"):
+        SumLosses(users, user_pairs(users, "distribution-absence")).intervals(1.0)
+
+
+def test_large_steps_make_short_sums():
+    users = [User(Discrete([0, 10**9, 3 * 10**9], [0.4, 0.3, 0.3]), count=5)]
+    pairs = user_pairs(users, "distribution-absence")
+    small = [User(Discrete([0, 1, 3], [0.4, 0.3, 0.3]), count=5)]
+    other = user_pairs(small, "distribution-absence")
+    assert sum_scale(users, pairs, 0.5).scale == pytest.approx(
+        1e9 * sum_scale(small, other, 0.5).scale, rel=1e-10
+    )

@@ -1,0 +1,363 @@
+"""The published conditions for sums over users: golden values, soundness, and bad input.
+
+The oracle is the ratio of the released densities of the whole sum at 50 digits. Both densities are
+of the form a e^t + b e^-t between neighbouring atoms, so the supremum is attained at an atom.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+from sklearn_puffer import user_conditions as uc
+from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
+from sklearn_puffer.transport import w_infinity
+
+EPSILONS = [k / 10 for k in range(1, 11)]
+ABSENT = Discrete([0], [1.0])
+D1 = Discrete([1, 2, 3, 4, 5], [0.01, 0.04, 0.1, 0.2, 0.65])
+D2 = Discrete([1, 2, 3, 4, 5], [0.7, 0.2, 0.05, 0.04, 0.01])
+D3 = Discrete([1, 2, 3, 4, 5], [0.2] * 5)
+P4 = Discrete([1, 2, 3, 4, 5], [0.4, 0.1, 0, 0.1, 0.4])
+Q4 = Discrete([1, 2, 3, 4, 5], [0, 0.05, 0.9, 0.05, 0])
+
+
+def point(value):
+    return Discrete([value], [1.0])
+
+
+def coin(chance):
+    return Discrete([0, 1], [1 - chance, chance])
+
+
+def convolved(laws):
+    """Return the law of a sum, as a dict from exact value to exact mass."""
+    total = {Fraction(0): Fraction(1)}
+    for law in laws:
+        masses = {}
+        for atom, count in zip(law.atoms.tolist(), law.counts.tolist(), strict=True):
+            for value, mass in total.items():
+                key = value + Fraction(atom)
+                masses[key] = masses.get(key, 0) + mass * Fraction(count, law.total)
+        total = {value: mass for value, mass in masses.items() if mass}
+    return total
+
+
+def loss_of_sum(p, q, others, theta):
+    """Return the largest |log h_p / h_q| of the released sums, at 50 digits."""
+    with mp.workdps(50):
+        sums = [convolved([law, *others]) for law in (p, q)]
+        scale = mpf(theta)
+        worst = mpf(0)
+        for y in set(sums[0]) | set(sums[1]):
+            ratio = [
+                mp.fsum(
+                    mpf(m.numerator) / m.denominator * mp.exp(-abs(_mpf(x) - _mpf(y)) / scale)
+                    for x, m in law.items()
+                )
+                for law in sums
+            ]
+            worst = max(worst, abs(mp.log(ratio[0] / ratio[1])))
+        return worst * (1 - mpf(10) ** -40)  # less than the oracle's own rounding
+
+
+def _mpf(value):
+    return mpf(value.numerator) / value.denominator
+
+
+# ------------------------------------------------------------------------------------------ golden
+
+
+GOLDEN = {
+    "theorem_1": (uc.theorem_1, (point(5), point(3)), [2 / e for e in EPSILONS]),
+    "theorem_2": (uc.theorem_2, (point(5), ABSENT), [5 / e for e in EPSILONS]),
+    "theorem_3_eq14": (uc.theorem_3_eq14, (P4, ABSENT), [5 / e for e in EPSILONS]),
+    "theorem_3_eq13": (
+        uc.theorem_3_eq13,
+        (P4, ABSENT),
+        [
+            *(30.5560385049, 15.5455812362, 10.5353183458, 8.02526644919, 6.51543678649),
+            *(5.50583640961, 4.78218340819, 4.23733622221, 3.81177041594, 3.46976961268),
+        ],
+    ),
+    "theorem_4": (uc.theorem_4, (P4, Q4), [2 / e for e in EPSILONS]),
+    "relaxed of figure 6": (
+        uc.relaxed,
+        (P4, Q4),
+        [
+            *(17.8257540266, 8.93623918962, 5.9726592728, 4.49056988916, 3.60108218683),
+            *(3.00789988789, 2.58403886682, 2.26600704623, 2.01853102977, 1.82044675602),
+        ],
+    ),
+    "lemma_1": (uc.lemma_1, (coin(0.2), coin(0.9)), [1 / e for e in EPSILONS]),
+    "lemma_2": (
+        uc.lemma_2,
+        (coin(0.2), coin(0.9)),
+        [
+            *(7.88480326877, 3.99210157474, 2.69223678977, 2.04074024327, 1.64870226141),
+            *(1.38647523425, 1.19848793608, 1.05694884028, 0.946413711147, 0.857612515743),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_scales_of_the_papers_figures_are_reproduced(name):
+    condition, laws, expected = GOLDEN[name]
+    scales = [condition([PriorPair(*laws)], epsilon).scale for epsilon in EPSILONS]
+    np.testing.assert_allclose(scales, expected, rtol=1e-11)
+
+
+CLASSES = {  # the classes of users of 001, Figures 5 and 9, as counts
+    "adult, years of education of white people": (
+        [38, 134, 279, 553, 403, 762, 977, 335, 8904, 6207, 1207, 915, 4682, 1537, 514, 369],
+        [
+            *(101.676489276, 50.9984342272, 34.1045784384, 25.6568049704, 20.5874887793),
+            *(17.2074202117, 14.7926512149, 12.9812068882, 11.5719893307, 10.4443391795),
+        ],
+    ),
+    "student, in a relationship": (
+        [0, 376, 204],
+        [
+            *(3.82253413587, 2.0480892081, 1.44824277891, 1.14315681015, 0.956614271948),
+            *(0.829743972384, 0.737239228693, 0.666399890683, 0.610140049378, 0.564187753788),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_scales_of_removed_classes_are_reproduced(name):
+    counts, expected = CLASSES[name]
+    first = -1 if counts[0] == 0 else 1
+    law = Discrete.from_counts(np.arange(len(counts)) + first, counts)
+    scales = [uc.theorem_3_eq13([PriorPair(law, ABSENT)], e).scale for e in EPSILONS]
+    np.testing.assert_allclose(scales, expected, rtol=1e-11)
+
+
+BINARY = {  # counts of ones and of all; lemma 2, and the better end of the plan
+    "adult, married": (
+        ([479, 1039], [111, 311]),
+        [2.6153745572, 1.4634405508, 1.06858738619, 0.864872319988, 0.738571406111],
+        [1.99772904579, 1.16023450223, 0.868861151642, 0.716450152945, 0.620775168008],
+    ),
+    "adult, unmarried": (
+        ([91, 1039], [58, 311]),
+        [5.52784226608, 2.86647392644, 1.973909037, 1.52407719118, 1.25167860016],
+        [1.47467500464, 0.898769654305, 0.693689706459, 0.584305385781, 0.514495590387],
+    ),
+    "student, in a relationship": (
+        ([30, 68], [45, 107]),
+        [0.848279071285, 0.572372484596, 0.467610263054, 0.409077796342, 0.37034360824],
+        [0.727148763452, 0.50575149769, 0.41970415075, 0.370889983997, 0.338220854458],
+    ),
+    "bank, with a loan": (
+        ([1684, 9732], [1253, 9458]),
+        [2.69776869011, 1.5036076927, 1.09485932223, 0.884266665634, 0.753870432431],
+        [0.848508460418, 0.57249703348, 0.467699073226, 0.409148156958, 0.370402510857],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_the_scales_of_binary_classes_are_reproduced(name):
+    counts, printed, better = BINARY[name]
+    laws = [Discrete.from_counts([0, 1], [total - ones, ones]) for ones, total in counts]
+    pairs = [PriorPair(*laws)]
+    np.testing.assert_allclose(
+        [uc.lemma_2(pairs, e).scale for e in EPSILONS[:5]], printed, rtol=1e-11
+    )
+    np.testing.assert_allclose(
+        [uc.lemma_2_both_ends(pairs, e).scale for e in EPSILONS[:5]], better, rtol=1e-11
+    )
+    np.testing.assert_allclose(
+        [uc.relaxed(pairs, e).scale for e in EPSILONS[:5]], better, rtol=1e-11
+    )
+
+
+# --------------------------------------------------------------------------------- counterexamples
+
+
+def test_the_distance_of_theorem_4_sees_gaps_in_the_alphabet():
+    p, q = Discrete([0, 1, 10], [0.5, 0, 0.5]), Discrete([0, 1, 10], [0.6, 0.4, 0])
+    scale = uc.theorem_4([PriorPair(p, q)], 1.0).scale
+    assert scale == 10.0
+    assert loss_of_sum(p, q, [], scale) <= 1
+    assert loss_of_sum(p, q, [], 1.0) == pytest.approx(8.78376105473)  # the printed distance
+
+
+def test_lemma_2_looks_one_beyond_the_largest_value_of_the_others():
+    p, q, others = coin(0.918), coin(0.77), Discrete([0, 1], [1 / 999, 998 / 999])
+    x, psi = uc.lemma_2_psi(0.918, 0.77, others)
+    assert x.tolist() == [1.0, 2.0]
+    short = 1 / math.log(math.exp(0.1) + math.expm1(0.1) * psi[0])
+    assert short == pytest.approx(0.244433, rel=1e-5)
+    assert loss_of_sum(p, q, [others], short) == pytest.approx(0.914238, rel=1e-5)
+    scale = uc.lemma_2([PriorPair(p, q)], 0.1, others=[others]).scale
+    assert scale == pytest.approx(1.991259, rel=1e-6)
+    assert loss_of_sum(p, q, [others], scale) <= 0.1
+
+
+# ----------------------------------------------------------------------------------- random systems
+
+
+masses = st.lists(st.integers(0, 9), min_size=2, max_size=4).filter(any)
+values = st.sampled_from([-3, -1, 0, 1, 2, 7, 0.25])
+
+
+@st.composite
+def laws(draw):
+    counts = draw(masses)
+    atoms = draw(st.lists(values, min_size=len(counts), max_size=len(counts), unique=True))
+    return Discrete.from_counts(atoms, counts)
+
+
+@st.composite
+def coins(draw):
+    ones, total = draw(st.integers(0, 20)), draw(st.integers(20, 40))
+    return Discrete.from_counts([0, 1], [total - ones, ones])
+
+
+budgets = st.sampled_from([0.01, 0.1, 0.5, 1.0, 3.0])
+
+
+@given(laws(), laws(), st.lists(laws(), max_size=2), budgets)
+def test_no_condition_on_two_laws_is_below_the_exact_loss(p, q, others, epsilon):
+    for condition in (uc.theorem_4, uc.relaxed):
+        scale = condition([PriorPair(p, q)], epsilon).scale
+        if scale == 0.0:
+            assert p == q or w_infinity(p, q) == 0.0
+        else:
+            assert loss_of_sum(p, q, others, scale) <= epsilon
+
+
+@given(laws(), st.lists(laws(), max_size=2), budgets)
+def test_no_condition_against_absence_is_below_the_exact_loss(p, others, epsilon):
+    for condition in (uc.theorem_3_eq13, uc.theorem_3_eq14):
+        scale = condition([PriorPair(p, ABSENT)], epsilon).scale
+        if scale == 0.0:
+            assert p.atoms[p.counts > 0].tolist() == [0.0]
+        else:
+            assert loss_of_sum(p, ABSENT, others, scale) <= epsilon
+
+
+@given(coins(), coins(), st.lists(laws(), max_size=2), budgets)
+def test_no_lemma_is_below_the_exact_loss(p, q, others, epsilon):
+    scales = [lemma([PriorPair(p, q)], epsilon).scale for lemma in uc._BINARY]
+    assert scales == sorted(scales, reverse=True)
+    if p == q:
+        assert scales == [0.0] * 3
+    for scale in {scale for scale in scales if scale}:
+        assert loss_of_sum(p, q, others, scale) <= epsilon
+
+
+@given(values, values, st.lists(laws(), max_size=1), budgets)
+def test_a_value_pair_loses_its_distance_and_no_more(a, b, others, epsilon):
+    pair = PriorPair(point(a), point(b))
+    scale = uc.theorem_1([pair], epsilon).scale
+    if a == b:
+        assert scale == 0.0
+        return
+    loss = loss_of_sum(point(a), point(b), others, scale)
+    assert epsilon * (1 - 1e-15) <= loss <= epsilon
+
+
+@given(laws().filter(lambda law: law.atoms.min() >= 0 and law.counts[law.atoms > 0].any()), budgets)
+def test_eq_13_is_the_loss_of_values_that_are_not_negative(law, epsilon):
+    scale = uc.theorem_3_eq13([PriorPair(law, ABSENT)], epsilon).scale
+    assert loss_of_sum(law, ABSENT, [D1], scale) == pytest.approx(epsilon, rel=1e-10)
+
+
+@given(coins(), coins(), laws(), budgets)
+def test_psi_as_printed_agrees_with_its_closed_form(p, q, others, epsilon):
+    closed = uc.lemma_2([PriorPair(p, q)], epsilon).scale
+    printed = uc.lemma_2([PriorPair(p, q)], epsilon, others=[others]).scale
+    assert printed == pytest.approx(closed, rel=1e-12)
+
+
+@given(coins(), coins(), budgets)
+def test_both_ends_of_the_plan_are_the_relaxed_condition_of_binary_laws(p, q, epsilon):
+    both = uc.lemma_2_both_ends([PriorPair(p, q)], epsilon).scale
+    assert both == pytest.approx(uc.relaxed([PriorPair(p, q)], epsilon).scale, rel=1e-9)
+
+
+def test_the_worst_pair_decides():
+    pairs = [PriorPair(point(1), point(0)), PriorPair(point(-4), point(3))]
+    assert uc.theorem_1(pairs, 0.5).scale == 14.0
+    binary = [PriorPair(coin(0.5), coin(0.5)), PriorPair(coin(0.2), coin(0.9))]
+    for lemma in uc._BINARY:
+        assert lemma(binary, 0.3) == lemma(binary[1:], 0.3)
+
+
+# ------------------------------------------------------------------------------------------ corners
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 800.0])
+def test_scales_follow_the_unit_of_the_values(unit, epsilon):
+    p, q = Discrete([0, unit], [0.5, 0.5]), Discrete([0, 3 * unit], [0.25, 0.75])
+    assert uc.theorem_4([PriorPair(p, q)], epsilon).scale == pytest.approx(3 * unit / epsilon)
+    eq13 = uc.theorem_3_eq13([PriorPair(q, ABSENT)], epsilon).scale
+    expected = 3 * unit / (epsilon + math.log1p(-math.expm1(-epsilon) / 3))
+    assert eq13 == pytest.approx(expected, rel=1e-9)
+
+
+def test_masses_of_1e_minus_300_and_equal_laws_are_no_trouble():
+    rare = Discrete([0, 1], [1.0, 1e-300])
+    assert uc.lemma_2([PriorPair(rare, coin(0.0))], 1.0).scale == 1.0
+    assert 0 < uc.lemma_2_both_ends([PriorPair(rare, coin(0.0))], 1.0).scale < 0.0015
+    assert all(c.scale == 0.0 for c in uc.conditions([PriorPair(rare, rare)], "distribution", 1.0))
+
+
+def test_a_value_without_mass_needs_no_noise():
+    law = Discrete([0, 1, 100], [0.5, 0.5, 0])
+    assert uc.theorem_3_eq14([PriorPair(law, ABSENT)], 1.0).scale == 1.0
+    assert uc.theorem_4([PriorPair(law, Discrete([0, 1], [0.25, 0.75]))], 1.0).scale == 1.0
+
+
+def test_the_conditions_of_each_set_of_secrets():
+    names = {
+        secrets: [c.name for c in uc.conditions([PriorPair(p, q)], secrets, 1.0)]
+        for secrets, p, q in [
+            ("value", point(5), point(3)),
+            ("value-absence", point(5), ABSENT),
+            ("distribution-absence", P4, ABSENT),
+            ("distribution", P4, Q4),
+        ]
+    }
+    assert names == {
+        "value": ["theorem_1", "relaxed"],
+        "value-absence": ["theorem_2", "relaxed"],
+        "distribution-absence": ["theorem_3_eq14", "theorem_3_eq13", "relaxed"],
+        "distribution": ["theorem_4", "relaxed"],
+    }
+
+
+def test_bad_input_gets_a_sentence():
+    pair = PriorPair(P4, Q4)
+    with pytest.raises(ValueError, match="point masses"):
+        uc.theorem_1([pair], 1.0)
+    with pytest.raises(ValueError, match=r"point mass at 0 \(absence\)"):
+        uc.theorem_3_eq13([pair], 1.0)
+    with pytest.raises(ValueError, match="laws of 0 and 1"):
+        uc.lemma_2([pair], 1.0)
+    with pytest.raises(ValueError, match="at least one pair"):
+        uc.theorem_4([], 1.0)
+    with pytest.raises(ValueError, match="epsilon"):
+        uc.theorem_4([pair], 0.0)
+    with pytest.raises(ValueError, match="secrets"):
+        uc.conditions([pair], "values", 1.0)
+    with pytest.raises(ValueError, match="one law for each"):
+        uc.lemma_2([PriorPair(coin(0.1), coin(0.2))], 1.0, others=[])
+    with pytest.raises(ValueError, match="must differ"):
+        uc.lemma_2_psi(0.5, 0.5, D3)
+    gaussian = GaussianMixture([1.0], [0.0], [1.0])
+    with pytest.raises(TypeError, match="gaussian_users"):
+        uc.theorem_4([PriorPair(gaussian, gaussian)], 1.0)
+    rows = Discrete([[0, 1]], [1.0])
+    with pytest.raises(ValueError, match="one column"):
+        uc.theorem_4([PriorPair(rows, rows)], 1.0)

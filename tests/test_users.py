@@ -1,0 +1,194 @@
+"""Users, the four sets of secret pairs about one of them, and the step their reports lie on."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sklearn_puffer.priors import Discrete, GaussianMixture
+from sklearn_puffer.users import SECRETS, User, common_step, step_of, user_pairs
+
+COIN = Discrete([0, 1], [0.75, 0.25])
+OTHER = Discrete([0, 1], [0.5, 0.5])
+GAUSSIAN = GaussianMixture([1.0], [3.0], [2.0])
+
+
+@pytest.mark.parametrize("law", [None, [0.5, 0.5], "bernoulli", 3])
+def test_a_user_without_a_distribution_is_refused(law):
+    with pytest.raises(TypeError, match="law must be a Discrete or a GaussianMixture"):
+        User(law)
+
+
+def test_the_message_says_that_the_distribution_is_missing():
+    with pytest.raises(TypeError, match="a user without a distribution"):
+        User(None)
+
+
+def test_laws_of_rows_are_refused():
+    with pytest.raises(ValueError, match="law must be of one column"):
+        User(Discrete([[0, 1], [1, 1]], [0.5, 0.5]))
+    with pytest.raises(ValueError, match="alternative must be of one column"):
+        User(COIN, alternative=Discrete([[0, 1], [1, 1]], [0.5, 0.5]))
+
+
+@pytest.mark.parametrize("presence", [-0.1, 1.1, np.nan, np.inf])
+def test_presence_is_a_probability(presence):
+    with pytest.raises(ValueError, match="presence must lie in"):
+        User(COIN, presence=presence)
+
+
+@pytest.mark.parametrize("presence", [True, "1", None])
+def test_presence_is_a_number(presence):
+    with pytest.raises(TypeError, match="presence must be a number"):
+        User(COIN, presence=presence)
+
+
+@pytest.mark.parametrize("presence", [0, 1, 0.5])
+def test_both_ends_of_presence_are_allowed(presence):
+    assert User(COIN, presence=presence).presence == presence
+
+
+@pytest.mark.parametrize(("count", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError)])
+def test_a_class_has_at_least_one_user(count, error):
+    with pytest.raises(error, match="count must be"):
+        User(COIN, count=count)
+
+
+@pytest.mark.parametrize("values", [[np.nan, 1.0], [np.inf], [], [[1.0]]])
+def test_protected_values_must_be_finite_numbers(values):
+    with pytest.raises(ValueError, match="values must be"):
+        User(COIN, values=values)
+
+
+def test_protected_values_need_no_mass():
+    user = User(COIN, values=[7, 3, 3])
+    assert [pair.shift for pair in user_pairs([user], "value")] == [4.0]
+
+
+def test_a_name_is_a_string():
+    with pytest.raises(TypeError, match="name must be a string"):
+        User(COIN, name=3)
+
+
+def test_every_two_values_are_a_pair_once():
+    user = User(Discrete([1, 2, 5], [0.5, 0.5, 0.0]))
+    pairs = user_pairs([user], "value")
+    assert [pair.shift for pair in pairs] == [1.0, 4.0, 3.0]
+    assert (pairs[1].secret, pairs[1].against) == ("value 1", "value 5")
+
+
+def test_names_of_large_and_uneven_values_stay_apart():
+    user = User(COIN, values=[1234567, 1234568, 0.25])
+    assert {pair.secret for pair in user_pairs([user], "value-absence")} == {
+        "value 0.25",
+        "value 1234567",
+        "value 1234568",
+    }
+
+
+def test_absence_is_a_report_of_zero():
+    pairs = user_pairs([User(Discrete([-3, 2], [0.5, 0.5]))], "value-absence")
+    assert [(pair.shift, pair.against) for pair in pairs] == [(3.0, "absent"), (-2.0, "absent")]
+    law = user_pairs([User(COIN)], "distribution-absence")[0]
+    assert law.p == COIN
+    assert law.q == Discrete([0], [1.0])
+    assert law.shift is None
+
+
+@pytest.mark.parametrize("secrets", ["value", "value-absence"])
+def test_the_farthest_pair_of_each_user_has_the_largest_shift(secrets):
+    users = [User(Discrete([-4, 1, 3], [0.2, 0.3, 0.5])), User(Discrete([0, 9], [0.5, 0.5]))]
+    every = user_pairs(users, secrets)
+    farthest = user_pairs(users, secrets, farthest_only=True)
+    assert [pair.user for pair in farthest] == [0, 1]
+    for pair in farthest:
+        assert abs(pair.shift) == max(
+            abs(other.shift) for other in every if other.user == pair.user
+        )
+
+
+def test_a_distribution_is_told_from_the_alternative():
+    users = [User(OTHER, alternative=COIN), User(COIN, alternative=OTHER)]
+    pairs = user_pairs(users, "distribution")
+    assert [(pair.user, pair.p, pair.q) for pair in pairs] == [(0, OTHER, COIN), (1, COIN, OTHER)]
+
+
+def test_a_missing_alternative_names_the_user():
+    with pytest.raises(ValueError, match="'Ada' has no alternative; pass alternative="):
+        user_pairs([User(COIN, alternative=OTHER), User(COIN, name="Ada")], "distribution")
+    with pytest.raises(ValueError, match=r"users\[1\]"):
+        user_pairs([User(COIN, alternative=OTHER), User(COIN)], "distribution")
+
+
+def test_values_of_a_gaussian_user_must_be_given():
+    with pytest.raises(ValueError, match="values must be given"):
+        user_pairs([User(GAUSSIAN)], "value")
+    assert len(user_pairs([User(GAUSSIAN, values=[0, 5])], "value")) == 1
+    assert user_pairs([User(GAUSSIAN)], "distribution-absence")[0].p == GAUSSIAN
+
+
+def test_a_single_value_has_nothing_to_be_told_from():
+    with pytest.raises(ValueError, match="needs a user with two values"):
+        user_pairs([User(Discrete([3], [1.0]))], "value")
+
+
+@pytest.mark.parametrize("secrets", ["values", "", None, 3])
+def test_an_unknown_set_of_secrets_is_refused(secrets):
+    with pytest.raises(ValueError, match="secrets must be one of"):
+        user_pairs([User(COIN)], secrets)
+
+
+@pytest.mark.parametrize("secrets", SECRETS)
+def test_what_is_no_user_is_refused(secrets):
+    with pytest.raises(ValueError, match="at least one User"):
+        user_pairs([], secrets)
+    with pytest.raises(TypeError, match=r"users\[1\] is"):
+        user_pairs([User(COIN), COIN], secrets)
+    with pytest.raises(TypeError, match="sequence of User objects"):
+        user_pairs(User(COIN), secrets)
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        ([0, 1, 5], 1.0),
+        ([2, 4], 1.0),
+        ([0.25, 1.5], 0.25),
+        ([0.1, 0.2, 0.7], 0.1),
+        ([0.01, 19.99], 0.01),
+        ([-2.5, 5.0], 2.5),
+        ([0.0], 1.0),
+        ([2.0**-30, 2.0**-28], 2.0**-30),
+    ],
+)
+def test_the_common_step_is_the_largest_decimal_one(values, step):
+    assert common_step([User(Discrete([0], [1.0]), values=values)]) == step
+
+
+def test_laws_alternatives_and_protected_values_share_the_step():
+    user = User(COIN, alternative=Discrete([0.5], [1.0]), values=[0.2])
+    assert common_step([user, User(GAUSSIAN)]) == 0.1
+
+
+def test_irregular_values_have_no_common_step_and_the_message_names_one():
+    with pytest.raises(ValueError, match=r"1\.4142135623730951 fits none.*step= to PufferfishSum"):
+        common_step([User(Discrete([1.0, 2.0**0.5], [0.5, 0.5]))])
+
+
+@given(
+    st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=6),
+    st.integers(0, 4),
+)
+def test_all_values_are_whole_numbers_of_steps(integers, places):
+    values = np.array([float(f"{k}e-{places}") for k in integers])
+    step = step_of(values)
+    steps = np.rint(values / step)
+    assert np.allclose(steps * step, values, rtol=1e-15, atol=0.0)
+    assert np.gcd.reduce(steps.astype(np.int64)) <= 1
+
+
+@given(st.sampled_from(SECRETS), st.floats(0.0, 1.0))
+def test_pairs_do_not_depend_on_presence(secrets, presence):
+    first = user_pairs([User(COIN, alternative=OTHER)], secrets)
+    second = user_pairs([User(COIN, alternative=OTHER, presence=presence)], secrets)
+    assert [(a.p, a.q) for a in first] == [(b.p, b.q) for b in second]
