@@ -46,6 +46,8 @@ from sklearn_puffer._pair_losses import (
     MixtureLine,
     PairLoss,
 )
+from sklearn_puffer.ledger import Ledger as Ledger
+from sklearn_puffer.ledger import OverspentError as OverspentError
 from sklearn_puffer.noise import KINDS, Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any, Literal
 
 from sklearn_puffer._validation import plain
 from sklearn_puffer.frame import Name, records_frame
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.spending import Averages, Rule
 
 Source = Literal["recomputed", "theorem"]
 
@@ -143,13 +144,22 @@ class Certificate:
         The loss over a set of priors around the fitted ones, where it is computable.
     remedy : str or None
         Where the certificate does not hold: the sound strategy and the scale it needs.
+    releases : int
+        How many releases of the same rows the promise is for, all of them together.
+    rule : Precisions, Averages, Refused or None
+        How releases of the same rows add up, for a ledger.
+    fingerprint : str
+        Tells this fitted representation (columns, values, bins, grids, scales) from all others.
+    adversaries : Adversaries or None
+        The fitted laws and the noise, for `against`; not part of ``to_dict``.
 
     Notes
     -----
     *Formal guarantees.* Where ``holds`` is True, then under ``assumptions`` nobody who sees a
-    released row can move their odds between the two secrets of any listed pair by more than a
-    factor e^epsilon; with alpha, in the mean of that order. With delta, no set of rows is more
-    than e^epsilon times as probable under one of them as under the other, plus delta.
+    released row, in all of its ``releases``, can move their odds between the two secrets of any
+    listed pair by more than a factor e^epsilon; with alpha, in the mean of that order. With delta,
+    no set of rows is more than e^epsilon times as probable under one of them as under the other,
+    plus delta.
 
     Examples
     --------
@@ -173,6 +183,10 @@ class Certificate:
     alpha: float | None = None
     over_set: SetLoss | None = None
     remedy: str | None = None
+    releases: int = 1
+    rule: Rule | None = None
+    fingerprint: str = ""
+    adversaries: Any = field(default=None, compare=False, repr=False)
 
     @property
     def notion(self) -> Notion:
@@ -192,6 +206,33 @@ class Certificate:
         names = list(PairLoss.__dataclass_fields__)
         return records_frame([asdict(pair) for pair in self.pairs], names)
 
+    def against(self, prior: Any) -> Any:
+        """Return what is still promised to somebody whose prior is another one.
+
+        Parameters
+        ----------
+        prior : mapping
+            As one entry of the noiser's ``adversaries``: {secret: prior object}, or
+            {column: {secret: prior object}} for several sensitive columns.
+
+        Returns
+        -------
+        Against
+            ``loss`` is the proven upper end of the exact loss under that prior, ``holds`` whether
+            it is within the budget, and ``bounds`` has what 004, Thm A.3 to A.5 and Cor. A.1 say.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no such prior, or has values that no row of `fit` had.
+        """
+        if self.adversaries is None:
+            raise ValueError(
+                "this certificate does not hold the fitted laws, so it knows no other prior; take "
+                "that of a fitted PufferfishNoiser, or fit again."
+            )
+        return self.adversaries.against(prior)
+
     def promise(self) -> str:
         """Return the promise in one sentence."""
         sensitive = sorted({str(pair.sensitive) for pair in self.pairs})
@@ -201,7 +242,10 @@ class Certificate:
                 f"{self._budget()}."
             )
         told = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
-        return f"Whoever sees a released row, and knows the prior, can {told}."
+        seen = "a released row"
+        if self.releases > 1:
+            seen = f"{self.releases} releases of the same rows together"
+        return f"Whoever sees {seen}, and knows the prior, can {told}."
 
     def _budget(self) -> str:
         return self.notion.budget_name()
@@ -222,10 +266,20 @@ class Certificate:
             "n_rows": self.n_rows,
             "over_set": None if self.over_set is None else _plain_record(asdict(self.over_set)),
             "remedy": self.remedy,
+            "releases": self.releases,
+            "rule": self._rule_record(),
+            "fingerprint": self.fingerprint,
             "columns": [_plain_record(asdict(column)) for column in self.columns],
             "pairs": [_plain_record(asdict(pair)) for pair in self.pairs],
             "assumptions": list(self.assumptions),
         }
+
+    def _rule_record(self) -> dict[str, Any] | None:
+        """Return the rule as plain values, without the plans: those may be large."""
+        record = None if self.rule is None else self.rule.to_dict()
+        if isinstance(self.rule, Averages) and record is not None:
+            del record["plans"]
+        return record
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return the certificate as JSON; an infinite loss is the string "infinity"."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn_puffer import sentences as say
 from sklearn_puffer._validation import listed, plain
 from sklearn_puffer.accounting import MAX_CELLS
+from sklearn_puffer.against import Adversaries
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.certificate import Certificate, ColumnNoise, PairLoss, SetLoss, Source
 from sklearn_puffer.columns import (
@@ -38,7 +39,8 @@ from sklearn_puffer.learning import (
 from sklearn_puffer.planning import Plan, Problem, make_plan
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
 from sklearn_puffer.release import ColumnRelease, Patterns
-from sklearn_puffer.robustness import priors_around
+from sklearn_puffer.repeats import Promise, fingerprint, together
+from sklearn_puffer.robustness import Around, Unknown, priors_around
 from sklearn_puffer.sampling import grid_step, sampler
 from sklearn_puffer.selection import (
     Pair,
@@ -50,6 +52,7 @@ from sklearn_puffer.selection import (
     secret_pairs_of,
 )
 from sklearn_puffer.settings import Settings
+from sklearn_puffer.spending import Refused, Rule
 from sklearn_puffer.weighting import weighted
 
 Array = NDArray[Any]
@@ -86,6 +89,7 @@ class Learnt:
     n_rows: int
     fewest_rows: int
     over_set: SetLoss | None
+    rule: Rule
     remedy: str | None
     remarks: list[str]
 
@@ -148,6 +152,26 @@ class Learnt:
             alpha=getattr(notion, "alpha", None),
             over_set=self.over_set,
             remedy=self.remedy,
+            releases=self.settings.releases,
+            rule=self.rule,
+            fingerprint=fingerprint(self.releases(), notion, self.settings.releases),
+            adversaries=self._known_adversaries(),
+        )
+
+    def _known_adversaries(self) -> Adversaries:
+        settings, plan = self.settings, self.plan
+        native = settings.output == "native"
+        return Adversaries(
+            self.adversaries,
+            self.pairs,
+            self.groups,
+            self.columns,
+            plan.together,
+            plan.grids,
+            np.array([column.whole and native for column in self.columns]),
+            together(settings.noise, settings.releases),
+            settings.notion,
+            settings.releases,
         )
 
     def warnings(self) -> list[str]:
@@ -205,6 +229,7 @@ class Learnt:
             propagated=self.propagated,
             n_rows=self.n_rows,
             fewest_rows=self.fewest_rows,
+            releases=self.settings.releases,
             given_prior=self.settings.prior is not None,
             model=_MODELS.get(type(self.settings.fit)),
             n_adversaries=len(self.adversaries),
@@ -265,7 +290,7 @@ def learn(
     _check_size(columns, groups, secrets, pairs, rows.n_rows)
     counted, adversaries, spreads = _adversaries(settings, rows, secrets, columns, readers, groups)
     asked, parts = make_groups(adversaries, pairs, groups)
-    around = priors_around(settings, counted, pairs, columns, groups)
+    around = _around(settings, counted, pairs, columns, groups)
     problem = _problem(settings, columns, spreads, parts, len(asked))
     problem = weighted(around.within(problem), settings.weights, spreads)
     plan = make_plan(problem)
@@ -290,6 +315,7 @@ def learn(
         n_rows=rows.total,
         fewest_rows=min(int(rows.tally(secret.coded).min()) for secret in secrets),
         over_set=around.loss(problem, plan),
+        rule=_rule(settings, problem, plan),
         remedy=_remedy(problem, plan),
         remarks=[*_remarks(settings, columns, secrets, rows), *around.remarks],
     )
@@ -483,10 +509,42 @@ def _problem(
         names=[column.name for column in columns],
         notion=settings.notion,
         strategy=settings.strategy,
-        noise=settings.noise,
+        noise=together(settings.noise, settings.releases),
         reach=np.array([0.0 if c.free else np.abs(c.atoms).max() for c in columns]),
         n_jobs=settings.n_jobs,
+        releases=settings.releases,
     )
+
+
+def _around(
+    settings: Settings,
+    counted: Adversary,
+    pairs: Mapping[Name, Sequence[Pair]],
+    columns: Sequence[Column],
+    groups: Sequence[Sequence[int]],
+) -> Around:
+    """Return the priors around the fitted ones, where their loss to all releases is computable."""
+    if together(settings.noise, settings.releases) is settings.noise:
+        return priors_around(settings, counted, pairs, columns, groups)
+    several = f"{settings.releases} releases under {settings.noise_name} noise"
+    return Unknown(several if settings.confidence is not None else None)
+
+
+def _rule(settings: Settings, problem: Problem, plan: Plan) -> Rule:
+    """Return how releases of the same rows add up under the plan."""
+    scales = dict(zip(problem.names, plan.together.tolist(), strict=True))
+    if plan.upper.max() > problem.notion.budget:
+        return Refused("The certificate does not hold, so that nothing may be released.")
+    return Promise(
+        noise=settings.noise,
+        notion=problem.notion.for_law(problem.drawing_loss),
+        strategy=problem.strategy,
+        releases=problem.releases,
+        scales=scales,
+        pairs=[pair for group in plan.groups for part in group for pair in part.pairs],
+        around=problem.sets is not None,
+        draws=problem.draws,
+    ).rule()
 
 
 def _remedy(problem: Problem, plan: Plan) -> str | None:

@@ -56,6 +56,11 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         With alpha > 1 the promise bounds the Renyi divergence of that order by epsilon; with a
         delta besides, given events of probability 1 - delta (strategies "approximate",
         "wasserstein" and "sensitivity").
+    releases : int, default=1
+        How often the same rows may be released: the promise is about all of these releases
+        together. k of them need k times the noise (Gaussian noise: sqrt(k) times); Cauchy noise
+        needs a bound along couplings for that (strategies "distribution_aware", "wasserstein" and
+        "sensitivity", without delta).
     sensitive : str, int or list of these, default=None
         The sensitive columns of X; an int is a position, a str a name. They are never released.
         Without them, pass ``sensitive_features`` to `fit`.
@@ -130,10 +135,10 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    *Formal guarantees.* One call of `transform` on rows drawn independently from a prior named in
-    ``certificate_.assumptions`` is Pufferfish private (000, Definition 2.1; with delta 003,
-    Definition 1; with alpha 004, Definitions 2.2 and 4.1) for all pairs of ``secret_pairs_``, the
-    error of the sampler included. The proof is recomputed by
+    *Formal guarantees.* All of ``releases`` calls of `transform` together, on the same rows, drawn
+    independently from a prior named in ``certificate_.assumptions``, are Pufferfish private (000,
+    Definition 2.1; with delta 003, Definition 1; with alpha 004, Definitions 2.2 and 4.1) for all
+    pairs of ``secret_pairs_``, the error of the sampler included. The proof is recomputed by
     `accounting` without the strategy. Noise is drawn on a grid from cryptographic bits, and none
     of its state is kept.
 
@@ -168,6 +173,7 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         *,
         delta: float = 0.0,
         alpha: float | None = None,
+        releases: int = 1,
         sensitive: Any = None,
         public: Any = None,
         secret_pairs: Any = "all",
@@ -190,6 +196,7 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.alpha = alpha
+        self.releases = releases
         self.sensitive = sensitive
         self.public = public
         self.secret_pairs = secret_pairs
@@ -323,6 +330,10 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
                 )
             names = asked
         return np.array([names[self._names.index(name)] for name in self._order], dtype=object)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # noisers that were saved before there was this parameter
+        super().__setstate__({"releases": 1, **state})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

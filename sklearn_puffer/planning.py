@@ -35,6 +35,7 @@ from sklearn_puffer.learning import Group, Part
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, Prior, PriorPair
+from sklearn_puffer.repeats import Repeated, drawn_scales, factor_below, single
 from sklearn_puffer.sampling import RELATIVE_ERROR, coarse_enough, grid_step, to_steps
 
 Array = NDArray[Any]
@@ -55,6 +56,7 @@ _NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)  # what a factor grows by where its pr
 _STEEP_SCALES = 64.0
 # panels to be composed are cut until a Renyi divergence of this order is known, but for this delta
 _CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
+_SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
 _FINEST = 2.0**-39  # a grid step in scales, where the range does not ask for a coarser one
 
 
@@ -66,6 +68,9 @@ class Plan:
     ----------
     theta, grids : ndarray of shape (n_columns,)
         Scale and grid step of each column; both 0 where the column is released unchanged.
+    together : ndarray of shape (n_columns,)
+        Scale at which one release tells at least as much as all releases at theta, where there is
+        such a scale (`repeats`); theta itself for one release.
     bound, lower, upper : ndarray of shape (n_pairs, 2)
         The strategy's bound and the interval of the exact loss, forward and backward, in the unit
         of the notion.
@@ -75,16 +80,20 @@ class Plan:
         The part of ``theta`` that the priors alone ask for; the rest is for sampling error.
     factor : float
         What the weights were multiplied by.
+    groups : sequence of Group
+        The laws of what is released, on the grid.
     """
 
     theta: FloatArray
     grids: FloatArray
+    together: FloatArray
     bound: FloatArray
     lower: FloatArray
     upper: FloatArray
     recomputed: Array
     share: float
     factor: float
+    groups: Sequence[Group]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +111,16 @@ class Problem:
         Columns that are released on whole numbers.
     names : sequence of str or int
         What to call the columns in an error.
-    notion, strategy, noise, n_jobs
+    notion, strategy, n_jobs
         As in `PufferfishNoiser`.
+    noise : Noise
+        That of all releases together (`repeats.together`).
     reach : ndarray of shape (n_columns,)
         A bound on |x| over values that no prior of the pairs knows, and that may be released.
     sets : callable, optional
         Gives the smallest factor that also serves every prior of a set.
+    releases : int
+        How often the same rows are released.
     """
 
     groups: Sequence[Group]
@@ -121,6 +134,23 @@ class Problem:
     reach: FloatArray | float = 0.0
     sets: SetSearch | None = None
     n_jobs: int | None = None
+    releases: int = 1
+
+    @property
+    def draws(self) -> int:
+        """How often each column may be drawn, as far as the sampler's error is paid for.
+
+        More often than it is planned: a ledger may choose more releases, at larger scales.
+        """
+        each = sampler_loss(len(self.weights))
+        if isinstance(self.notion, RenyiPufferfish):
+            each = float(self.notion.of_samples(np.zeros(1), each)[0])
+        return self.releases + math.floor(_SPARE * self.notion.epsilon / each)
+
+    @property
+    def drawing_loss(self) -> float:
+        """What the sampler's error of all these draws adds to a pure loss, in nats."""
+        return sampler_loss(len(self.weights) * self.draws)
 
 
 def make_plan(problem: Problem) -> Plan:
@@ -128,11 +158,11 @@ def make_plan(problem: Problem) -> Plan:
 
     Notes
     -----
-    *Formal guarantees.* ``upper`` bounds the loss of the release as drawn, the error of the
-    sampler's atoms and the rounding of values to the grid included.
+    *Formal guarantees.* ``upper`` bounds the loss of all releases together, as they are drawn, the
+    error of the sampler's atoms and the rounding of values to the grid included.
     """
     drawing = _Drawing(problem)
-    ratio = drawing.loss(problem.groups, 1.0, _FINEST * problem.weights)
+    ratio = drawing.finest()
     solution = _solve(problem, ratio)
     factor = max(solution.factor, _solve_sets(problem, ratio))
     if factor == 0.0:
@@ -162,14 +192,35 @@ def _drawn(problem: Problem, drawing: _Drawing, solution: _Solution, factor: flo
 
 def needed_factor(problem: Problem, tolerance: float) -> float:
     """Return the factor a problem asks for before anything is put on a grid, for comparisons."""
-    ratio = _Drawing(problem).loss(problem.groups, 1.0, _FINEST * problem.weights)
+    ratio = _Drawing(problem).finest()
     own = _solve(problem, ratio, tolerance).factor
     return max(own, _solve_sets(problem, ratio, tolerance=tolerance))
 
 
-def sampler_loss(n_columns: int) -> float:
-    """Return what the relative error of the sampler's atoms adds to a pure loss, in nats."""
-    return n_columns * 2.0 * math.log1p(2.0 * RELATIVE_ERROR / (1.0 - RELATIVE_ERROR))
+def losses_at(
+    problem: Problem, notion: Notion, factor: float
+) -> tuple[FloatArray, FloatArray, Array]:
+    """Return the interval of each pair's loss at a factor, and whether its upper end is exact.
+
+    Nothing is calibrated, and nothing of the drawing included: it is the continuous law's.
+    """
+    bounds = _Bounds(problem, notion).whole()
+    return _Certifier(problem, _Solution(factor, bounds, notion, 0.0)).interval(factor)
+
+
+def drawing_ratio(
+    problem: Problem, groups: Sequence[Group], factor: float, grids: FloatArray
+) -> float:
+    """Return what drawing on these grids adds to a pure loss, in nats."""
+    return _Drawing(problem).loss(groups, factor, grids)
+
+
+def sampler_loss(n_draws: int) -> float:
+    """Return what the relative error of the sampler's atoms adds to a pure loss, in nats.
+
+    A row is as many draws as it has columns, each time it is released.
+    """
+    return n_draws * 2.0 * math.log1p(2.0 * RELATIVE_ERROR / (1.0 - RELATIVE_ERROR))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,11 +229,20 @@ class _Drawing:
 
     problem: Problem
 
+    def scales(self, factor: float) -> FloatArray:
+        """Return the scale that each release of each column is drawn at."""
+        problem = self.problem
+        return drawn_scales(problem.noise, factor * problem.weights, problem.releases)
+
+    def finest(self) -> float:
+        """Return what drawing adds on grids as fine as they can be, whatever the factor."""
+        return self.loss(self.problem.groups, 1.0, _FINEST * self.scales(1.0))
+
     def grids(self, factor: float) -> FloatArray:
         """Return each column's grid step: as fine as 64 bits allow for its alphabet."""
         problem = self.problem
         reach = _reach(problem.groups, problem.reach, len(problem.weights))
-        theta = (factor * problem.weights).tolist()
+        theta = self.scales(factor).tolist()
         columns = zip(theta, problem.whole.tolist(), reach.tolist(), problem.names, strict=True)
         return np.array([_grid(*column) for column in columns])
 
@@ -190,7 +250,9 @@ class _Drawing:
         """Return what drawing on the grid adds to a pure loss: the sampler's error, and rounding.
 
         A value off the grid moves by at most half a step, under either secret. Whole numbers are
-        on a grid of step 1 or less.
+        on a grid of step 1 or less. Every release has the sampler's error once more; the value is
+        rounded once for all of them, and what its rounding changes is seen through the noise of
+        all releases together.
         """
         problem = self.problem
         free = {k for group in groups for part in group if part.is_free for k in part.members}
@@ -200,7 +262,7 @@ class _Drawing:
         tilt = math.sqrt(2.0 * getattr(problem.notion, "alpha", 0.0) * problem.notion.epsilon)
         far = _STEEP_SCALES + 2.0 * tilt
         steepest = float(problem.noise.with_scale(1.0).steepest(0.0, far))
-        return sampler_loss(len(problem.weights)) + steepest * steps
+        return problem.drawing_loss + steepest * steps
 
 
 class _Solution(NamedTuple):
@@ -240,21 +302,26 @@ def _solve_sets(
 
 def _prove(problem: Problem, solution: _Solution, factor: float, grids: FloatArray) -> Plan:
     bound = np.sum([b.losses(factor) for b in solution.bounds], axis=0)
-    lower, upper, recomputed = _Certifier(problem, solution).interval(factor)
+    certifier = _Certifier(problem, solution)
+    lower, upper, recomputed = certifier.interval(factor)
+    if problem.releases > 1:
+        below = factor_below(problem.noise, solution.inner, problem.releases)
+        lower = certifier.interval(below * factor)[0]
     if factor > 0.0:
         upper = np.nextafter(problem.notion.of_samples(upper, solution.ratio), np.inf)
     # a column of one value is released as it is; its factor changes no loss
     moving = _moving(problem.groups, len(problem.weights))
-    theta = np.where(moving, factor * problem.weights, 0.0)
     return Plan(
-        theta=theta,
+        theta=np.where(moving, _Drawing(problem).scales(factor), 0.0),
         grids=np.where(moving, grids, 0.0),
+        together=np.where(moving, factor * problem.weights, 0.0),
         bound=bound,
         lower=np.maximum(lower, 0.0),
         upper=upper,
         recomputed=recomputed,
         share=solution.factor / factor if factor > 0.0 else 1.0,
         factor=factor,
+        groups=problem.groups,
     )
 
 
@@ -363,12 +430,18 @@ class _Certifier:
         return own.losses(factor)
 
     def _marginal_lower(self, part: Part, factor: float, notion: Notion) -> FloatArray:
-        """Return the largest loss of a single column: dropping columns only loses information."""
+        """Return the largest loss of one release of a single column.
+
+        Dropping columns, or releases, only loses information.
+        """
+        problem = replace(self.problem, noise=single(self.problem.noise))
         lower = np.zeros((len(part.pairs), 2))
+        if len(part.members) == 1 and problem.noise is self.problem.noise:
+            return lower  # its loss is not known
         for axis in range(len(part.members)):
             one = part.marginal(axis)
-            if len(part.members) > 1 and _known(self.problem, one, notion):
-                noise = template(self.problem, one)
+            if _known(problem, one, notion):
+                noise = template(problem, one)
                 np.maximum(lower, _recompute(one.pairs, noise, notion, factor)[0], out=lower)
         return lower
 
@@ -486,7 +559,9 @@ def template(problem: Problem, part: Part) -> Noise:
 def _known(problem: Problem, part: Part, notion: Notion) -> bool:
     """Return whether the exact loss of a part is computable, pair by pair."""
     noise = template(problem, part)
-    return all(is_computable(pair, noise, notion) for pair in part.pairs)
+    return not isinstance(noise, Repeated) and all(
+        is_computable(pair, noise, notion) for pair in part.pairs
+    )
 
 
 def _composable(problem: Problem, notion: Notion) -> bool:

@@ -28,7 +28,7 @@ from sklearn_puffer.fits import bootstrap
 from sklearn_puffer.frame import Name
 from sklearn_puffer.learning import Adversary, Group, Members, make_groups
 from sklearn_puffer.notions import Notion
-from sklearn_puffer.planning import Plan, Problem, WorstPart, on_steps, sampler_loss
+from sklearn_puffer.planning import Plan, Problem, WorstPart, on_steps
 from sklearn_puffer.selection import Pair
 from sklearn_puffer.settings import Settings
 
@@ -206,7 +206,7 @@ class CountedSets:
 
     def loss(self, problem: Problem, plan: Plan) -> SetLoss:
         """Return the loss over the sets at the scales of the plan, sampler included."""
-        ratio = sampler_loss(len(problem.weights))
+        ratio = problem.drawing_loss
         inner = problem.notion.for_law(ratio)
         bounds = self.bounds(problem, inner, plan.grids if plan.factor > 0.0 else None)
         losses = np.sum([bound.losses(plan.factor) for bound in bounds], axis=0)
@@ -280,7 +280,7 @@ class Draws:
 
     def loss(self, problem: Problem, plan: Plan) -> SetLoss:
         """Return the loss that the share of the draws does not exceed at the plan's scales."""
-        inner = problem.notion.for_law(sampler_loss(len(problem.weights)))
+        inner = problem.notion.for_law(problem.drawing_loss)
         found = self._quantile(self.losses(problem, inner, plan.factor))
         return SetLoss(self.level, found, False, True, plan.share, ())
 

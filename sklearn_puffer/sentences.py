@@ -25,6 +25,7 @@ class Facts:
     propagated: Sequence[Name]
     n_rows: int
     fewest_rows: int
+    releases: int
     given_prior: bool
     model: str | None
     n_adversaries: int
@@ -47,7 +48,7 @@ def assumptions_of(facts: Facts) -> list[str]:
         _about_columns(facts),
         "Each protected secret is one value of one sensitive column "
         f"({_all(facts.sensitive)}); combinations of several sensitive columns are not secrets.",
-        _about_releases(facts.noise),
+        _about_releases(facts.noise, facts.releases),
         f"Only column(s) {_all([c.name for c in facts.columns])} are protected, and only as "
         "released by this noiser without a random_state; the number of rows, their order, their "
         "index and the types of the columns are handed through.",
@@ -264,15 +265,34 @@ def no_set_sentence(reason: str) -> str:
 _LEDGERS = {"laplace": ("1/theta", "k"), "gaussian": ("1/theta^2", "sqrt(k)")}
 
 
-def _about_releases(noise: str) -> str:
+def _about_releases(noise: str, releases: int) -> str:
+    promised = "The promise is for one release."
+    if releases > 1:
+        promised = (
+            f"The promise is for {releases} releases of the same rows together, by this noiser; "
+            "nothing is promised about a further one."
+        )
     if noise not in _LEDGERS:
+        if releases > 1:
+            return (
+                f"{promised} Under {noise} noise the losses of a shift add up over releases, in a "
+                "bound along one coupling of the laws."
+            )
         return (
-            "The promise is for one release. Several noisy releases of the same rows under "
-            f"{noise} noise reveal more, and no rule here says how much."
+            f"{promised} Several noisy releases of the same rows under {noise} noise reveal more; "
+            'releases=k with strategy="distribution_aware" or "wasserstein" plans for k of them.'
         )
     precision, times = _LEDGERS[noise]
+    if releases > 1:
+        return (
+            f"{promised} Noisy releases of the same rows add up: their precisions {precision} are "
+            f"summed, column by column, and {releases} times {precision} of this certificate is "
+            "what the promise allows. That is proven for releases of the same values on the same "
+            "grid: other bins or another grid start no new budget, and this sum does not cover "
+            "them."
+        )
     return (
-        "The promise is for one release. Noisy releases of the same rows add up: their precisions "
+        f"{promised} Noisy releases of the same rows add up: their precisions "
         f"{precision} are summed, column by column, and the budget is spent when the sum exceeds "
         f"{precision} of this certificate; k releases need {times} times the noise. That is proven "
         "for releases of the same values on the same grid: other bins or another grid start no new "

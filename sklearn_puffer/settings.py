@@ -27,6 +27,7 @@ from sklearn_puffer.noise import FAMILIES, KINDS, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
 from sklearn_puffer.release import Output
+from sklearn_puffer.repeats import check_releases, why_not
 
 #: How priors are learnt from rows, by name; "empirical" counts them.
 FITS: dict[str, Any] = {"empirical": None, "gaussian": GaussianFit(), "gmm": MixtureFit()}
@@ -66,6 +67,7 @@ class Settings:
     remainder: Literal["drop", "passthrough"]
     seed: int | None
     n_jobs: int | None
+    releases: int
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Settings:
@@ -104,10 +106,23 @@ class Settings:
             remainder=check_choice(params["remainder"], "remainder", ["drop", "passthrough"]),
             seed=check_seed(params["random_state"]),
             n_jobs=_checked_jobs(params["n_jobs"]),
+            releases=check_releases(params["releases"]),
         )
+        settings._check_releases()
         settings._check_combination()
         settings._check_confidence()
         return settings
+
+    def _check_releases(self) -> None:
+        """Refuse several releases whose losses nobody knows together."""
+        if self.releases == 1:
+            return
+        reason = why_not(self.noise, self.notion, self.strategy, self._has_mixtures)
+        if reason is not None:
+            raise ValueError(
+                f"releases={self.releases} is not possible with noise={self.noise_name!r} and "
+                f"strategy={self.strategy_name!r}: {reason}"
+            )
 
     def _check_combination(self) -> None:
         """Refuse prior, strategy, noise and notion that have no bound together, whatever the data.

@@ -68,6 +68,8 @@ PARAMETERS = [
     (ValueError, r"epsilon must be positive and finite, got inf", {"epsilon": float("inf")}),
     (ValueError, r"epsilon must be at least 1e-08, got 1e-12", {"epsilon": 1e-12}),
     (TypeError, r"epsilon must be a positive number, got '1'", {"epsilon": "1"}),
+    (ValueError, r"releases must be at least 1, got 0", {"releases": 0}),
+    (TypeError, r"releases must be an integer of at least 1, got 2.5", {"releases": 2.5}),
     (TypeError, r"epsilon must be a positive number, got None", {"epsilon": None}),
     (TypeError, r"epsilon must be a positive number, got True", {"epsilon": True}),
     (ValueError, r"strategy must be one of \['sensitivity', .*got 'best'", {"strategy": "best"}),
