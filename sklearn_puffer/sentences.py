@@ -276,7 +276,8 @@ def _about_releases(noise: str, releases: int) -> str:
         if releases > 1:
             return (
                 f"{promised} Under {noise} noise the losses of a shift add up over releases, in a "
-                "bound along one coupling of the laws."
+                "bound along one coupling of the laws; with alpha, for scales that do not depend "
+                "on earlier releases."
             )
         return (
             f"{promised} Several noisy releases of the same rows under {noise} noise reveal more; "

@@ -26,6 +26,7 @@ from sklearn_puffer.datasets import (
     table1_priors,
     table4_contingencies,
 )
+from sklearn_puffer.iteration import contraction
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
@@ -291,6 +292,36 @@ def _diffusion():
     yield "0.3679", decay**2
     yield "0.6065", scale("wasserstein", pair, PURE)
     yield "1.649", loss(pair, Laplace(decay**2))
+
+
+@line("001, Table 5")
+def _example_1():
+    given_i, given_j = [0.2, 0.225, 0.5, 0.075], [0.075, 0.5, 0.225, 0.2]  # at 1 to 4, and 2 to 5
+    f_i, f_j = np.cumsum(given_i), np.cumsum(given_j)
+    yield "0.925", f_i[2]
+    yield "0.8", f_j[2]
+    yield "1", f_j[3]
+    yield "2", 2 + int(np.argmax(f_j >= f_i[2])) - 3
+
+
+@line("004, section 6.4")
+def _projection():
+    yield "31.7", 100 * math.erfc(1 / math.sqrt(2))
+
+
+@line("004, Lemma F.1")
+def _long_steps():
+    yield "2", abs((1 - 3) * 1 - (1 - 3) * 0)
+    with pytest.raises(ValueError, match="the map of a longer step is not a contraction"):
+        contraction(3.0, 1.0)
+
+
+@line("004, Thm A.3")
+def _one_direction():
+    known, stranger = point(0), Discrete([0, 1], [0.5, 0.5])
+    there, back = STRATEGIES["exact"]([PriorPair(known, stranger)], Laplace(), PURE).losses(0.0)[0]
+    yield "1.386", 2 * there  # no loss under the known prior, and twice the divergence
+    assert back == math.inf
 
 
 @line("004, Thm A.4")
