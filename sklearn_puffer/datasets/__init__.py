@@ -1,4 +1,4 @@
-"""The counts, priors and printed figures behind the examples of papers 000, 003 and 004."""
+"""The counts, priors and printed figures behind the examples of papers 000, 001, 003 and 004."""
 
 from sklearn_puffer.datasets._contingency import (
     Contingency,
@@ -12,6 +12,7 @@ from sklearn_puffer.datasets._contingency import (
 from sklearn_puffer.datasets._mixtures import fitted_gaussians, fitted_mixtures
 from sklearn_puffer.datasets._published import published_table4
 from sklearn_puffer.datasets._table1 import published_table1, table1_priors
+from sklearn_puffer.datasets._users import removed_classes, replaced_classes
 
 __all__ = [
     "Contingency",
@@ -24,6 +25,8 @@ __all__ = [
     "load_student",
     "published_table1",
     "published_table4",
+    "removed_classes",
+    "replaced_classes",
     "table1_priors",
     "table4_contingencies",
 ]
