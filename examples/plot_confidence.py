@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _figures import save
+from _shared import save
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer.bounds import Relaxed

@@ -13,12 +13,11 @@ at hand they are fitted again, and the rows are drawn behind them. With matplotl
 """
 
 import argparse
-import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _figures import save
+from _shared import save, tables_folder
 from scipy.optimize import linprog
 from scipy.special import lambertw, log_ndtr, ndtri
 from scipy.stats import norm
@@ -211,12 +210,6 @@ def broken_promises():
             "exact": _scale("exact", pair, notion),
         }
     return _with_saving(rows, ["statement", "budget"])
-
-
-def tables_folder():
-    """Return the folder that SKLEARN_PUFFER_TABLES names, or one beside the checkout."""
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    return Path(os.environ.get("SKLEARN_PUFFER_TABLES", beside))
 
 
 def read_rows(folder):

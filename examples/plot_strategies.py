@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
-from _figures import save
+from _shared import save
 
 from sklearn_puffer.calibration import STRATEGIES, calibrate
 from sklearn_puffer.datasets import table1_priors

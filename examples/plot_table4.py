@@ -10,7 +10,7 @@ the published figure. With matplotlib at hand, the table is also drawn to ``tabl
 import argparse
 from pathlib import Path
 
-from _figures import save
+from _shared import save
 
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import calibrate

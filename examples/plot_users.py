@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _figures import save
+from _shared import save
 from scipy.optimize import brentq
 
 from sklearn_puffer.accounting import privacy_loss

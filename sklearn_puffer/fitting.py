@@ -38,7 +38,7 @@ from sklearn_puffer.learning import (
 )
 from sklearn_puffer.planning import Plan, Problem, make_plan
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
-from sklearn_puffer.release import ColumnRelease, Patterns
+from sklearn_puffer.release import ColumnRelease, Patterns, scale_of
 from sklearn_puffer.repeats import Promise, fingerprint, together
 from sklearn_puffer.robustness import Around, Unknown, priors_around
 from sklearn_puffer.sampling import grid_step, sampler
@@ -528,6 +528,26 @@ def _around(
         return priors_around(settings, counted, pairs, columns, groups)
     several = f"{settings.releases} releases under {settings.noise_name} noise"
     return Unknown(several if settings.confidence is not None else None)
+
+
+def with_noise(
+    certificate: Certificate, releases: Sequence[ColumnRelease], factor: float
+) -> Certificate:
+    """Return the certificate of the same release under more noise, which only lowers the losses."""
+    columns = tuple(
+        replace(column, theta=scale_of(release), grid=release.grid)
+        for column, release in zip(certificate.columns, releases, strict=True)
+    )
+    grids = np.array([column.grid for column in columns])
+    known = certificate.adversaries
+    told = f"The noise is {factor:g} times what was certified; the losses are those of less noise."
+    return replace(
+        certificate,
+        columns=columns,
+        pairs=tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs),
+        assumptions=[*certificate.assumptions, told],
+        adversaries=known and replace(known, theta=known.theta * factor, grids=grids),
+    )
 
 
 def _rule(settings: Settings, problem: Problem, plan: Plan) -> Rule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,10 +16,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_puffer import sentences as say
-from sklearn_puffer._validation import check_choice
+from sklearn_puffer._validation import check_choice, check_positive
 from sklearn_puffer.certificate import UncertifiedError, columns_html
 from sklearn_puffer.columns import check_whole
-from sklearn_puffer.fitting import Learnt, learn
+from sklearn_puffer.fitting import Learnt, learn, with_noise
 from sklearn_puffer.frame import (
     Table,
     array_table,
@@ -28,7 +29,7 @@ from sklearn_puffer.frame import (
     secret_columns,
     series,
 )
-from sklearn_puffer.release import release_table
+from sklearn_puffer.release import noisier, release_table, scale_of
 from sklearn_puffer.sampling import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer.settings import Settings, check_seed
 
@@ -280,6 +281,49 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
             warnings.warn(say.moved_sentence(moved), UserWarning, stacklevel=3)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
         return as_pandas(released) if container == "pandas" else released
+
+    def noisier(self, factor: float) -> Self:
+        """Return a copy of this fitted noiser that adds ``factor`` times the noise.
+
+        Its releases are of the same values, so that those of both add up in one `Ledger`.
+
+        Parameters
+        ----------
+        factor : float
+            At least 1.
+
+        Returns
+        -------
+        PufferfishNoiser
+            Its certificate states the loss of the original, which more noise only lowers.
+
+        Raises
+        ------
+        ValueError
+            If ``factor`` is below 1, or the values of a column do not lie on the grid of noise
+            that large, as whole numbers, categories and booleans do.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"loan": ["no", "no", "yes"] * 9, "cars": [0, 1, 2] * 9})
+        >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
+        >>> bool(noiser.noisier(3).theta_["cars"] >= 3 * noiser.theta_["cars"])
+        True
+        """
+        check_is_fitted(self)
+        if not check_positive(factor, "factor") >= 1.0:
+            raise ValueError(
+                f"factor must be at least 1, got {factor!r}; for less noise fit with a larger "
+                "epsilon."
+            )
+        other = copy.copy(self)
+        other._releases = [noisier(release, float(factor)) for release in self._releases]
+        scales = {release.column.name: scale_of(release) for release in other._releases}
+        other.theta_ = series(scales, "theta")
+        other.certificate_ = with_noise(self.certificate_, other._releases, float(factor))
+        _calls[other] = _calls.setdefault(self, itertools.count())  # a seed never draws twice alike
+        return other
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose the kind of table that `transform` returns.

@@ -6,8 +6,10 @@ and handed over when whole.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +27,7 @@ from sklearn_puffer.columns import (
 )
 from sklearn_puffer.frame import Finished, Name, Table, Values
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.sampling import Entropy, sampler, to_steps
+from sklearn_puffer.sampling import Entropy, grid_step, sampler, to_steps
 from sklearn_puffer.sampling import release as add_noise
 
 Array = NDArray[Any]
@@ -83,6 +85,42 @@ class ColumnRelease:
         if self.column.levels is not None:
             return len(self.column.levels) - 1
         return 1 if self.column.missing_code is None else 2
+
+
+def scale_of(release: ColumnRelease) -> float:
+    """Return theta, 0 where nothing is added."""
+    return 0.0 if release.noise is None else float(release.noise.axis_scales(1)[0])
+
+
+def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
+    """Return the release of the same values with ``factor`` times the noise.
+
+    Raises
+    ------
+    ValueError
+        If the values do not lie on the grid that noise of that scale is drawn on: rounded to it
+        they would be other values, of which the certificate knows nothing.
+    """
+    if release.noise is None:
+        return release
+    scale = _product_up(scale_of(release), factor)
+    noise = release.noise.with_scale(scale)
+    grid = max(release.grid, grid_step(scale, integer=release.whole))
+    places = release.column.atoms / grid
+    if grid > release.grid and (release.column.free or (places != np.rint(places)).any()):
+        raise ValueError(
+            f"factor={factor!r} needs noise on a grid of {grid:.3g}, on which the values of column "
+            f"{release.column.name!r} do not lie; fit with releases= for the number of releases, "
+            "or release whole numbers."
+        )
+    return replace(release, noise=noise, grid=grid)
+
+
+def _product_up(scale: float, factor: float) -> float:
+    """Return the product rounded up, so that precisions never add up to more than they should."""
+    product = scale * factor
+    short = Fraction(product) < Fraction(scale) * Fraction(factor)
+    return math.nextafter(product, math.inf) if short else product
 
 
 def release_table(

@@ -111,6 +111,21 @@ def test_the_mixtures_of_paper_003_are_fitted_again_where_the_tables_are(table, 
     assert 30.0 < published["Hungarian"] < 54.0
 
 
+def test_the_figures_and_tables_of_paper_001_are_printed_and_drawn(run, tmp_path):
+    printed = run("plot_users", "--budgets", "0.1")
+    assert row(printed, "6: P_4 or Q_4", "0.1") == [20, 0.02878, 20, 17.83, 4.984, 16.98, 75.1]
+    assert row(printed, "8: .2 or .9", "0.1") == [7.733, 0.09105, 7.885, 7.885, 7.044, 7.044, 8.9]
+    assert row(printed, "3", "0.5", "0.5")[:4] == [0.925, 0.925, 0.575, 0.575]
+    assert row(printed, "4", "0.075", "0.225")[2:] == [0.925, 0.8, 1, 1]
+    assert row(printed, "atoms 0, 1, 10") == [1, 8.784, 10, 9, 6.37, -537.0]
+    education = row(printed, "Adult, first appearance", "0.1")
+    assert education == [150, 35.66, 35.66, 35.66, 35.66, 9.445e5, 76.2]
+    assert row(printed, "Bank", "0.1") == [10, 2.698, 2.698, 0.8485, 0.6252, 0.6252, 3947, 76.8]
+    assert "ONE row, one draw" in printed
+    for name in ("plans", "scales", "classes"):
+        assert (tmp_path / f"users_{name}.png").stat().st_size > 0
+
+
 def test_the_examples_and_table_1_of_paper_004_are_printed_and_drawn(run, tmp_path):
     printed = run("plot_renyi", "--budgets", "1")
     assert row(printed, "Cauchy", "2.0", "0.5") == [1.609, 1.099, 1.099, 31.7]
@@ -124,6 +139,36 @@ def test_the_examples_and_table_1_of_paper_004_are_printed_and_drawn(run, tmp_pa
     assert row(printed, "Heart (Cleveland)", "1.0")[3:] == [5.953, 4.209, 1.413, 76.3]
     for name in ("shifts", "example1", "mechanisms"):
         assert (tmp_path / f"renyi_{name}.png").stat().st_size > 0
+
+
+def test_figures_5_and_6_of_paper_004_are_printed_and_drawn(run, tmp_path):
+    printed = run("plot_iteration")
+    figures, places, contractions, last = printed.split("\n\n")[1:8:2]
+    assert row(figures, "10") == [0.1, 1, 0.1, 0.05263]
+    for name, published in {"0.8": [640.3, 640.4], "1/t": [0.05603, 1.644]}.items():
+        equal, each, ours, exact = row(figures.split(f"\n{name} ")[1], "1000")
+        assert [equal, each] == published
+        assert exact < ours == equal
+    assert row(figures.split("\n1 ")[1], "1000") == [1000, 1000, 1000, 1000]
+    assert row(places, "50") == [0.01961, 1, 0.01961, 0.005025]
+    assert re.search(r"^ +50 +- +2.251 +0.7683 +0.08205$", places, re.MULTILINE)
+    assert row(contractions, "0.90")[2:] == [1.655e-10, 8.274e-11]
+    assert row(last, "D_2") == [0, 4, 1.325]
+    for name in ("figures56", "place"):
+        assert (tmp_path / f"iteration_{name}.png").stat().st_size > 0
+
+
+def test_correlations_between_records_cost_accuracy_and_the_private_fits_are_compared(
+    run, tmp_path
+):
+    printed = run("plot_sgd", "--tables", "nowhere", "--budgets", "10")
+    independent, _, _, tenth, group, _, pure, renyi = row(printed, "10.0")
+    assert independent > 0.75
+    assert max(tenth, group) < 0.7  # guesses: half of the digits are odd
+    assert (pure, renyi) == pytest.approx((0.813, 0.813), abs=0.05)
+    assert "LogisticRegression 0.9" in printed
+    assert "Skipped Adult: adult.csv is not in nowhere" in printed
+    assert (tmp_path / "sgd.png").stat().st_size > 0
 
 
 def test_every_strategy_is_printed_and_drawn_for_every_noise_and_promise(run, tmp_path):
@@ -160,6 +205,26 @@ def test_a_pipeline_learns_from_its_release_and_loses_accuracy_to_small_budgets(
     assert list(loss) == ["no noise", *(f"epsilon {budget}" for budget in (0.5, 1.0, 2.0, 4.0))]
     assert 0.05 < float(loss["epsilon 0.5"]) < 0.25
     assert abs(float(loss["epsilon 4.0"])) < 0.05
+
+
+def test_releases_add_up_until_the_ledger_stops_them_and_it_remembers(run, tmp_path):
+    printed = run("releases")
+    together, guesses, plans = printed.split("\n\n")[1:6:2]
+    assert row(together, "1") == [3.47, 1, 3.47, 1, 3.47, 1]
+    assert row(together, "2") == [3.47, 2.216, 6.515, 1.074, 6.94, 1]  # and "epsilon/k" says 1
+    once, often = row(guesses, "1"), row(guesses, "10")
+    assert often[0] > once[0] + 3.0  # found out, in a hundred
+    assert once[1] == 0.0  # beyond the promise
+    assert often[1] > 25.0
+    assert often[4] == 0.0  # with a plan, never
+    assert row(plans, "10") == [83.67, 28.2, 88.28, 1]
+    assert printed.count("done; left are") == 4
+    assert printed.count("REFUSED. ") == 2
+    assert "second clinic: 4 time(s)" in printed
+    spent = (tmp_path / "noiser.ledger.json").read_bytes()
+    again = run("releases")
+    assert again.count("REFUSED. ") == 6
+    assert (tmp_path / "noiser.ledger.json").read_bytes() == spent
 
 
 def test_two_processes_of_production_share_no_noise(run):

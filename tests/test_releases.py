@@ -727,3 +727,51 @@ def test_noisers_saved_before_there_were_several_releases_still_transform():
     assert loaded.certificate_.releases == 1
     assert loaded.certificate_.rule is None
     assert json.loads(loaded.certificate_.to_json())["rule"] is None
+
+
+# ------------------------------------------------------------------------------ more noise than that
+
+
+def test_a_noisier_copy_adds_that_much_noise_to_the_same_values():
+    noiser = fitted(TWO)
+    other = noiser.noisier(5.0)
+    assert other.theta_["x"] == pytest.approx(5.0 * noiser.theta_["x"], rel=1e-15)
+    rows = pd.DataFrame({"x": [2.0] * 20_000})
+    moves = np.abs(other.transform(rows)["x"] - 2.0)
+    assert moves.mean() == pytest.approx(other.theta_["x"], rel=0.05)
+    assert noiser.theta_["x"] == noiser.certificate_.columns[0].theta
+
+
+def test_the_certificate_of_a_noisier_copy_bounds_its_loss_and_keeps_the_rule():
+    noiser = fitted(TWO)
+    other = noiser.noisier(3.0)
+    certificate = other.certificate_
+    assert certificate.holds
+    assert certificate.columns[0].theta == other.theta_["x"]
+    assert (certificate.rule, certificate.fingerprint) == (
+        noiser.certificate_.rule,
+        noiser.certificate_.fingerprint,
+    )
+    assert certificate.rule.allows({"x": {other.theta_["x"]: 3}})
+    assert not certificate.rule.allows({"x": {other.theta_["x"]: 4}})
+    assert "3 times what was certified" in str(certificate)
+    law = {label: laws["x",] for label, laws in noiser.priors_["s"].items()}
+    assert certificate.against(law).loss < noiser.certificate_.against(law).loss
+
+
+@pytest.mark.parametrize(
+    ("factor", "message"), [(0.5, "must be at least 1, got 0.5"), (-1.0, "must be positive")]
+)
+def test_less_noise_is_refused(factor, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(TWO).noisier(factor)
+
+
+def test_values_off_the_grid_of_larger_noise_are_refused():
+    rng = np.random.default_rng(3)
+    s = rng.integers(0, 2, 100)
+    noiser = PufferfishNoiser(sensitive="s").fit(
+        pd.DataFrame({"s": s, "x": rng.choice([0.1, 0.7, 1.3], 100) + s})
+    )
+    with pytest.raises(ValueError, match="on which the values of column 'x' do not lie; fit with"):
+        noiser.noisier(1000.0)

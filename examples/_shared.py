@@ -1,4 +1,7 @@
-"""What the examples share: drawing figures to files where matplotlib is at hand."""
+"""What the examples share: where public tables are, and drawing where matplotlib is at hand."""
+
+import os
+from pathlib import Path
 
 
 def save(folder, figures):
@@ -15,3 +18,9 @@ def save(folder, figures):
         path = folder / f"{name}.png"
         figure.savefig(path, dpi=120)
         print(f"Drawn to {path.resolve()}")
+
+
+def tables_folder():
+    """Return the folder that SKLEARN_PUFFER_TABLES names, or one beside the checkout."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    return Path(os.environ.get("SKLEARN_PUFFER_TABLES", beside))
