@@ -9,6 +9,7 @@ import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 
 
@@ -21,12 +22,12 @@ class Snapshot:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._name = path, str(path)  # which the system takes faster than a Path
         with explained(path, "the ledger cannot be read, and nothing was spent"):
             handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
             close = weakref.finalize(self, os.close, handle)
             self.found = os.fstat(handle)
-            self._signature = _signature(self.found)
+            self._signature: tuple[int, ...] = _signature(self.found)
             with os.fdopen(handle, "rb", closefd=False) as file:
                 self.data = file.read()
         if os.name == "nt":
@@ -35,13 +36,13 @@ class Snapshot:
     def is_current(self) -> bool:
         """Return whether the file is in its place."""
         try:
-            return _signature(os.stat(self.path)) == self._signature
+            found: tuple[int, ...] = _signature(os.stat(self._name))
         except OSError as fault:
             raise told(fault, self.path, "the ledger cannot be found") from fault
+        return found == self._signature
 
 
-def _signature(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+_signature = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 
 
 @contextmanager

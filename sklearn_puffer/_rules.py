@@ -111,6 +111,11 @@ def count_of(scales: Mapping[float, int]) -> int:
     return sum(map(int, scales.values()))
 
 
+def is_count(count: Any) -> bool:
+    """Return whether a count is a plain one, as most are; `check_count` takes its time."""
+    return count.__class__ is int and count > 0
+
+
 def check_spent(rule: BaseRule, spent: Spent) -> None:
     """Check the axes, scales and counts of a history."""
     axes = rule.axes
@@ -120,7 +125,7 @@ def check_spent(rule: BaseRule, spent: Spent) -> None:
         for scale, count in scales.items():
             if not 0.0 < scale < math.inf:
                 check_scale(scale, axis, free=rule.is_free(axis))
-            if count.__class__ is not int or count < 1:
+            if not is_count(count):
                 check_count(count, f"the number of releases of {axis!r}")
 
 

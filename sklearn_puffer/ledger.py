@@ -19,19 +19,20 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from sklearn_puffer._ledger_file import Snapshot, exclusive, write
+from sklearn_puffer._rules import is_count
 from sklearn_puffer._validation import check_count, listed, plain
 from sklearn_puffer.spending import Axis, Meter, Rule, Spent, rule_from_dict, times_left
 
 SCHEMA = "sklearn_puffer.ledger/1"
 
-_MANY_ANSWERS = 10_000
+_Question = tuple[dict[Axis, float] | None, int, str | None]
 
 
 class LedgerError(ValueError):
@@ -121,7 +122,7 @@ class Ledger:
     >>> ledger.spend()
     Traceback (most recent call last):
     ...
-    sklearn_puffer.ledger.OverspentError: 1 more release(s) of 'data' at {'age': 2.0} would ...
+    sklearn_puffer.ledger.OverspentError: 1 more release(s) of 'data' at {'age': 2} would ...
     >>> folder.cleanup()
     """
 
@@ -270,13 +271,12 @@ class Ledger:
         Parameters and errors are those of `spend`.
         """
         seen = self._current()
-        chosen = _numbers(scales)
-        question = (None if chosen is None else tuple(chosen.items()), releases, dataset)
-        answer = seen.answers.get(question)
-        if answer is None:
-            if len(seen.answers) >= _MANY_ANSWERS:
-                seen.answers.clear()
-            answer = seen.answers[question] = seen.state.allows(chosen, releases, dataset)
+        count = releases if is_count(releases) else check_count(releases, "releases")
+        question = _numbers(scales), count, dataset
+        last, answer = seen.last
+        if question != last:
+            answer = seen.state.allows(*question)
+            seen.last = question, answer  # in one step, for other threads may be asking
         return answer
 
     def left(self, dataset: str | None = None) -> Left:
@@ -301,7 +301,15 @@ class Ledger:
             names = _check_datasets([*state.datasets, dataset])
             write(self.path, replace(state, datasets=names).to_bytes())
 
-    def transform(self, noiser: Any, X: Any, *, dataset: str | None = None, note: str = "") -> Any:
+    def transform(
+        self,
+        noiser: Any,
+        X: Any,
+        *,
+        factor: float = 1.0,
+        dataset: str | None = None,
+        note: str = "",
+    ) -> Any:
         """Release X by the noiser, and put it on record before anybody sees it.
 
         Parameters
@@ -310,6 +318,9 @@ class Ledger:
             The one that the ledger belongs to.
         X : DataFrame or array-like
             As in the noiser's ``transform``.
+        factor : float, default=1.0
+            How many times the noiser's noise is added (see `PufferfishNoiser.noisier`): a release
+            at larger scales spends less.
         dataset, note : str
             As in `spend`.
 
@@ -329,11 +340,55 @@ class Ledger:
         The answer is computed first, and handed out only after it is on record: an X that the
         noiser refuses costs nothing, and a crash in between has spent at most, never released.
         """
+        used = noiser if factor == 1.0 else noiser.noisier(factor)
+        scales = None if used is noiser else _scales(used.certificate_)
+        return self._handed_out(noiser, lambda: used.transform(X), scales, dataset, note)
+
+    def release(
+        self, query: Any, values: Any, *, dataset: str | None = None, note: str = ""
+    ) -> Any:
+        """Answer a query, and put the answer on record before anybody sees it.
+
+        Parameters
+        ----------
+        query : fitted PufferfishSum
+            The one that the ledger belongs to.
+        values : array-like or DataFrame
+            As in the query's ``release``: the same reports each time, with the same users absent.
+        dataset, note : str
+            As in `spend`.
+
+        Returns
+        -------
+        PrivateAnswer
+
+        Raises
+        ------
+        OverspentError
+            If the budget does not suffice; nothing is released.
+        LedgerError
+            If the ledger belongs to another query, or is damaged; nothing is released.
+
+        Notes
+        -----
+        In the order of `transform`: what the query refuses costs nothing.
+        """
+        return self._handed_out(query, lambda: query.release(values), None, dataset, note)
+
+    def _handed_out(
+        self,
+        noiser: Any,
+        compute: Callable[[], Any],
+        scales: Mapping[Axis, float] | None,
+        dataset: str | None,
+        note: str,
+    ) -> Any:
+        """Return what is computed, when it is on record."""
         state = self._check_noiser(_certificate(noiser))
-        state.entry(None, 1, dataset, note)
-        released = noiser.transform(X)
+        state.entry(scales, 1, dataset, note)
+        released = compute()
         try:
-            self.spend(dataset=dataset, note=note)
+            self.spend(scales, dataset=dataset, note=note)
         except BaseException:
             del released  # tracebacks hold the variables of this frame
             raise
@@ -448,9 +503,8 @@ class _State:
         self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None
     ) -> bool:
         """Return whether the budget suffices for further releases."""
-        chosen, count = self._chosen(scales), check_count(releases, "releases")
-        extra = {axis: {scale: count} for axis, scale in chosen.items()}
-        return self._meter(self.name(dataset)).allows(extra)
+        extra = {axis: {scale: releases} for axis, scale in self._chosen(scales).items()}
+        return self._meter(dataset).allows(extra)
 
     def entry(
         self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None, note: str
@@ -464,10 +518,9 @@ class _State:
         """
         if not isinstance(note, str):
             raise TypeError(f"note must be a string, got {note!r}.")
-        entry = Entry(
-            self.name(dataset), self._chosen(scales), check_count(releases, "releases"), note
-        )
-        if not self.allows(scales, releases, dataset):
+        count = check_count(releases, "releases")
+        entry = Entry(self.name(dataset), self._chosen(scales), count, note)
+        if not self.allows(scales, count, dataset):
             raise OverspentError(self._overspent(entry))
         return entry
 
@@ -484,9 +537,9 @@ class _State:
         most = f" (each column {draws} time(s) at most)" if draws else ""
         advice = "Ask for larger scales, or fit with more releases before the first one."
         return (
-            f"{entry.releases} more release(s) of {entry.dataset!r} at {dict(entry.scales)} would "
-            f"overspend the ledger, and nothing was spent; left are {left.releases} release(s) at "
-            f"{dict(self.scales)}, or {dict(left.by_axis)} by column{most}. "
+            f"{entry.releases} more release(s) of {entry.dataset!r} at {_short(entry.scales)} "
+            f"would overspend the ledger, and nothing was spent; left are {left.releases} "
+            f"release(s) at {_short(self.scales)}, or {_short(left.by_axis)} by column{most}. "
             f"{getattr(self.rule, 'reason', advice)}"
         )
 
@@ -515,22 +568,23 @@ class _State:
                     counts[scale] = counts.get(scale, 0) + entry.releases
         return spent
 
-    def _meter(self, dataset: str) -> Meter:
-        if dataset not in self._meters:
-            self._meters[dataset] = self.rule.meter(self.spent(dataset))
-        return self._meters[dataset]
+    def _meter(self, dataset: str | None) -> Meter:
+        meter = self._meters.get(dataset)
+        if meter is None:
+            meter = self._meters[dataset] = self.rule.meter(self.spent(self.name(dataset)))
+        return meter
 
     @cached_property
-    def _meters(self) -> dict[str, Meter]:
+    def _meters(self) -> dict[str | None, Meter]:
         return {}
 
 
 class _Seen:
-    """A state that was read, and the answers that were given from it."""
+    """A state that was read, the last question that was asked of it, and the answer."""
 
     def __init__(self, snapshot: Snapshot, state: _State) -> None:
         self.snapshot, self.state = snapshot, state
-        self.answers: dict[Any, bool] = {}
+        self.last: tuple[_Question | None, bool] = None, False
 
 
 def _certificate(noiser: Any) -> Any:
@@ -550,6 +604,11 @@ def _certificate(noiser: Any) -> Any:
 
 def _scales(certificate: Any) -> dict[Axis, float]:
     return {plain(column.name): float(column.theta) for column in certificate.columns}
+
+
+def _short(numbers: Mapping[Axis, float]) -> str:
+    """Return numbers by axis, to six digits: a message is no place for sixteen."""
+    return "{" + ", ".join(f"{axis!r}: {number:.6g}" for axis, number in numbers.items()) + "}"
 
 
 def _numbers(scales: Any) -> dict[Axis, float] | None:

@@ -199,7 +199,7 @@ class Precisions(BaseRule):
         whole = {a: 1 / Fraction(t) ** power if t > 0.0 else math.inf for a, t in thetas.items()}
         return cls(power, whole, draws)
 
-    @property
+    @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """Names of the axes, in order."""
         return tuple(self.budgets)
@@ -258,7 +258,7 @@ class _PrecisionMeter:
 
     def allows(self, extra: Spent) -> bool:
         check_spent(self.rule, extra)
-        return all(self._axis_allows(axis, scales) for axis, scales in extra.items())
+        return all(map(self._axis_allows, extra, extra.values()))
 
     def left(self) -> dict[Axis, float]:
         return {axis: self._axis_left(axis) for axis in self.rule.axes}

@@ -77,6 +77,12 @@ def test_columns_released_apart_spend_on_their_own_axes_only(ledger):
     assert ledger.spend({"pay": 4.0}, releases=2).by_axis["pay"] == 0.5
 
 
+def test_the_same_question_with_another_type_of_count_is_no_answered_question(ledger):
+    assert ledger.allows(releases=1)
+    with pytest.raises(TypeError, match="releases must be an integer"):
+        ledger.allows(releases=1.0)
+
+
 def test_the_history_counts_equal_releases_together(ledger):
     ledger.spend(note="press")
     ledger.spend({"pay": 30.0}, note="press")
@@ -451,6 +457,22 @@ def test_a_noiser_releases_as_often_as_it_planned(fitted, path):
     with pytest.raises(OverspentError):
         ledger.transform(noiser, table)
     assert Ledger.open(path, pickle.loads(pickle.dumps(noiser))).left().releases == 0
+
+
+def test_releases_with_more_noise_spend_less(fitted, path):
+    noiser, table = fitted
+    ledger = Ledger.create(path, noiser)
+    ledger.transform(noiser, table)
+    for left in (0, 0, 0, 0):
+        released = ledger.transform(noiser, table, factor=4.0)
+        assert len(released) == len(table)
+        assert ledger.left().releases == left
+    with pytest.raises(OverspentError):
+        ledger.transform(noiser, table, factor=4.0)
+    [own, larger] = [entry.scales["cars"] for entry in ledger.history()]
+    assert larger == pytest.approx(4.0 * own, rel=1e-15)
+    with pytest.raises(ValueError, match="factor must be at least 1, got 0.5"):
+        ledger.transform(noiser, table, factor=0.5)
 
 
 @pytest.mark.parametrize(

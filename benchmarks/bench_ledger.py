@@ -1,0 +1,132 @@
+"""The ledger: how long a check takes, and how that grows with what is on record."""
+
+import itertools
+import os
+import tempfile
+import time
+import timeit
+from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
+
+from _measure import alone
+
+from sklearn_puffer.ledger import Ledger
+from sklearn_puffer.noise import Cauchy
+from sklearn_puffer.notions import Pufferfish
+from sklearn_puffer.spending import Averages, Precisions
+
+BATCHES = 20
+
+
+def rows(quick=False):
+    n = 20_000 if quick else 1_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = _ledger(folder, "laplace", _precisions(1))
+        averages = _ledger(folder, "cauchy", _averages())
+        measured = [
+            _checks("the noiser's own scales", ledger, n, lambda number: None),
+            _checks("one scale, always the same", ledger, n, lambda number: {"age": 7e3}),
+            _checks("one scale, always another", ledger, n, _another),
+            _checks("two scales, always others", ledger, n, _others, limited=False),
+            _checks("Cauchy, always the same", averages, n, lambda number: {"age": 7e3}),
+        ]
+        for power, name in ((1, "Laplace"), (2, "Gaussian")):
+            near = _ledger(folder, f"{name} {power}", _precisions(power), spent=999)
+            measured.append(_checks(f"{name}, nearly spent, always another", near, n, _another))
+        return [*measured, _spend(ledger, 5 if quick else 200)]
+
+
+def growth():
+    """Return seconds for a file with n entries: to check, to check after a spend, and to spend."""
+    return [_grown(n) for n in (1, 10, 100, 1_000, 10_000)]
+
+
+def _grown(n):
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = _ledger(folder, "long", _precisions(1))
+        _fill(ledger, n)
+        return {
+            "n": n,
+            "another check": _seconds_a_check(ledger, 20_000, _another),
+            "first check": _median(lambda: Ledger(ledger.path, ledger.fingerprint).allows(), 5),
+            "spend": _median(lambda: ledger.spend({"age": 1e9}), 5),
+        }
+
+
+def _checks(name, ledger, n, question, *, limited=True):
+    seconds = n * _seconds_a_check(ledger, n, question)
+    return alone(
+        f"{n:,} ledger checks, {name}",
+        seconds,
+        f"{seconds / n * 1e6:.3g} us each, of which looking at the file takes "
+        f"{_look(ledger) * 1e6:.3g} us",
+        limit=10.0 if limited else None,
+    )
+
+
+def _seconds_a_check(ledger, n, question):
+    """Return the median over batches, so that a pause of the machine is not counted."""
+    numbers, size, taken = itertools.count(), n // BATCHES, []
+    for _ in range(BATCHES):
+        asked = [question(number) for number in itertools.islice(numbers, size)]
+        start = time.perf_counter()
+        for scales in asked:
+            ledger.allows(scales)
+        taken.append((time.perf_counter() - start) / size)
+    return median(taken)
+
+
+def _look(ledger):
+    name = str(ledger.path)
+    return min(timeit.repeat(lambda: os.stat(name), number=1_000, repeat=5)) / 1_000
+
+
+def _spend(ledger, repeats):
+    seconds = _median(lambda: ledger.spend({"age": 1e12}), repeats)
+    return alone("one spend, on the disk when it returns", seconds, "mostly the disk's own time")
+
+
+def _another(number):
+    return {"age": 7e3 + number / 7.0}
+
+
+def _others(number):
+    return {"age": 7e3 + number / 7.0, "pay": 9e3 + number / 3.0}
+
+
+def _precisions(power):
+    return Precisions.of_scales(power, {"age": 1.0, "pay": 1.0})
+
+
+def _averages():
+    plan = ([0.0, 1.0, 5.0], [90, 9, 1])
+    return Averages(Cauchy(), Pufferfish(1.0), "age", [plan])
+
+
+def _ledger(folder, name, rule, spent=7):
+    """Return a ledger of about a thousand planned releases, some of which were made."""
+    theta = 1e3 if getattr(rule, "power", 1) == 1 else 1e3**0.5
+    columns = [SimpleNamespace(name=axis, theta=theta) for axis in rule.axes]
+    owner = SimpleNamespace(rule=rule, fingerprint=name, holds=True, columns=columns)
+    ledger = Ledger.create(Path(folder) / name, owner)
+    ledger.spend(releases=min(spent, int(ledger.left().releases)))
+    return ledger
+
+
+def _fill(ledger, n):
+    """Put n entries on record by one write: spends one after the other would take n^2."""
+    from sklearn_puffer import ledger as module
+
+    state = ledger._load()
+    entries = [module.Entry("data", {"age": 1e9 + k}, 1, "") for k in range(n)]
+    module.write(ledger.path, module.replace(state, entries=tuple(entries)).to_bytes())
+
+
+def _median(call, repeats):
+    taken = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - start)
+    return median(taken)
