@@ -73,6 +73,7 @@ from sklearn_puffer.planning import (
     template,
 )
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
+from sklearn_puffer.repeats import factor_below
 from sklearn_puffer.selection import Pair
 from sklearn_puffer.transport import couplings
 
@@ -181,13 +182,17 @@ class Release:
     def law(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Interval:
         """Return the same for the continuous law of the release."""
         problem = self.problem(groups, n_pairs, notion)
+        # one release at the scale of all together is an upper end; for a lower one, see `repeats`
+        below = factor_below(problem.noise, notion, self.releases)
+        lower, upper, recomputed = losses_at(problem, notion, 1.0)
+        if below > 1.0:
+            lower = losses_at(problem, notion, below)[0]
         if not any(self.varies_bare(part) for group in groups for part in group):
-            return losses_at(problem, notion, 1.0)
+            return lower, upper, recomputed
         # noise on the other columns takes nothing but information away
         without = losses_at(problem, notion, 0.0)
         if not self.noisy.any():
             return without
-        lower = losses_at(problem, notion, 1.0)[0]
         return np.minimum(lower, without[1]), without[1], np.zeros(n_pairs, dtype=bool)
 
     def moves(self, part: Part) -> Losses:

@@ -60,8 +60,26 @@ def told(fault: OSError, path: Path, sentence: str) -> OSError:
     return OSError(code, f"{sentence} ({fault.strerror or fault})", str(path))
 
 
+class Hold:
+    """The lock while it is held."""
+
+    def __init__(self, lock: Path, handle: int) -> None:
+        self._lock, self._handle = lock, handle
+
+    def check(self, seen: Snapshot | None) -> None:
+        """Raise if others may hold another lock, or if the file is not the one that was read."""
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(self._handle), os.stat(self._lock)) and (
+                seen is None or seen.is_current()
+            ):
+                return
+        raise OSError(
+            errno.EBUSY, "its .lock file was removed, or the ledger exchanged, in the meantime"
+        )
+
+
 @contextmanager
-def exclusive(path: Path) -> Iterator[None]:
+def exclusive(path: Path) -> Iterator[Hold]:
     """Hold the lock of a ledger, which ends with the process at the latest.
 
     Every caller opens the lock file afresh: the lock belongs to that opening, so it keeps threads
@@ -71,7 +89,7 @@ def exclusive(path: Path) -> Iterator[None]:
     with explained(path, "the ledger cannot be locked, and nothing was spent"):
         handle = _locked(lock)
     try:
-        yield
+        yield Hold(lock, handle)
     finally:
         try:
             _unlock(handle)
@@ -119,8 +137,12 @@ else:
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-def write(path: Path, data: bytes) -> None:
-    """Put data in the place of a file, in a single step; the caller holds the lock."""
+def write(path: Path, data: bytes, hold: Hold, seen: Snapshot | None) -> None:
+    """Put data in the place of the file that was seen, in a single step, while holding the lock.
+
+    The lock is looked at once more right before that step: whoever removes the lock file in the
+    middle of a spend makes it fail, and not be forgotten.
+    """
     fresh = path.with_name(f"{path.name}.tmp")
     with explained(path, "the ledger cannot be written, and nothing was spent"):
         try:
@@ -128,6 +150,7 @@ def write(path: Path, data: bytes) -> None:
             _write_through(fresh, data)
             if path.exists():
                 shutil.copymode(path, fresh)
+            hold.check(seen)
             os.replace(fresh, path)
         except BaseException:
             with suppress(OSError):

@@ -123,7 +123,7 @@ def check_spent(rule: BaseRule, spent: Spent) -> None:
         if axis not in axes:
             raise ValueError(f"axis {axis!r} is not one of {list(axes)}; name one of these.")
         for scale, count in scales.items():
-            if not 0.0 < scale < math.inf:
+            if scale.__class__ is not float or not 0.0 < scale < math.inf:
                 check_scale(scale, axis, free=rule.is_free(axis))
             if not is_count(count):
                 check_count(count, f"the number of releases of {axis!r}")

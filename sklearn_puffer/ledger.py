@@ -164,12 +164,12 @@ class Ledger:
         ledger = cls(path, certificate.fingerprint)
         state = _State(certificate.fingerprint, certificate.rule, _scales(certificate), names, ())
         state.left(names[0])  # a rule that does not know the columns is refused here
-        with exclusive(ledger.path):
+        with exclusive(ledger.path) as hold:
             if ledger.path.exists():
                 raise FileExistsError(
                     errno.EEXIST, "there is a ledger already; open it with Ledger.open", str(path)
                 )
-            write(ledger.path, state.to_bytes())
+            write(ledger.path, state.to_bytes(), hold, None)
         return ledger
 
     @classmethod
@@ -251,12 +251,12 @@ class Ledger:
         is in its place, and for a disk that does not confirm it, which the message says: then the
         spend is on record, and may be more than was released, never less.
         """
-        with exclusive(self.path):
-            state = self._load()
+        with exclusive(self.path) as hold:
+            state, seen = self._load()
             entry = state.entry(_numbers(scales), releases, dataset, note)
             after = state.plus(entry)
             left = after.left(entry.dataset)  # nothing may fail once the state is written
-            write(self.path, after.to_bytes())
+            write(self.path, after.to_bytes(), hold, seen)
         return left
 
     def allows(
@@ -296,10 +296,10 @@ class Ledger:
         ValueError
             If there is a dataset of that name.
         """
-        with exclusive(self.path):
-            state = self._load()
+        with exclusive(self.path) as hold:
+            state, seen = self._load()
             names = _check_datasets([*state.datasets, dataset])
-            write(self.path, replace(state, datasets=names).to_bytes())
+            write(self.path, replace(state, datasets=names).to_bytes(), hold, seen)
 
     def transform(
         self,
@@ -409,7 +409,7 @@ class Ledger:
             seen = self._seen = _Seen(snapshot, self._state(snapshot))
         return seen
 
-    def _load(self) -> _State:
+    def _load(self) -> tuple[_State, Snapshot]:
         """Return the state of the file, which nobody else changes while the lock is held."""
         snapshot = Snapshot(self.path)
         if (names := snapshot.found.st_nlink) > 1:
@@ -417,7 +417,7 @@ class Ledger:
                 f"the ledger {str(self.path)!r} has {names} names (hard links), of which a spend "
                 "would change one; remove the others."
             )
-        return self._state(snapshot)
+        return self._state(snapshot), snapshot
 
     def _state(self, snapshot: Snapshot) -> _State:
         state = _State.from_bytes(snapshot.data, self.path)

@@ -318,6 +318,8 @@ def _correlation(value: Any, n_records: int) -> Any:
             )
         return float(value)
     try:
+        if isinstance(value, bool):
+            raise TypeError
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
@@ -491,6 +493,8 @@ class PufferfishSGDRegressor(RegressorMixin, _PufferfishSGD):
 
     def _read(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         rows, targets = validate_data(self, X, y, dtype=_FLOATS, y_numeric=True)
+        if targets.dtype.kind not in "fiub":
+            raise ValueError(f"y must hold numbers, got values of type {targets.dtype}; encode it.")
         return rows, targets
 
     def _reaction(self, descent: Descent) -> tuple[float, float]:

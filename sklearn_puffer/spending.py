@@ -231,7 +231,8 @@ class Precisions(BaseRule):
             return 0
         total = 0
         for scale, count in scales.items():
-            size, unit = scale.as_integer_ratio()
+            number = scale if scale.__class__ is float else plain(scale)
+            size, unit = number.as_integer_ratio()
             if self.power == 2:
                 size, unit = size * size, unit * unit
             total -= -int(count) * unit * top // (size * bottom)

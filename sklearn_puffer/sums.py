@@ -72,7 +72,8 @@ class SumLosses:
     users : sequence of User
         Independent, and all present but where the secret says otherwise; discrete laws.
     pairs : sequence of UserPair
-        From `users.user_pairs`.
+        From `users.user_pairs`. Differences of values are those of the floats: decimals of ten
+        and more digits differ from what they stand for, and are better given in whole steps.
 
     Raises
     ------

@@ -243,9 +243,10 @@ def step_of(values: FloatArray) -> float:
         if largest <= step * _MAX_MULTIPLE:
             return float(step)
     irregular = max(distinct.tolist(), key=lambda value: _decimal(value).denominator)
+    other = next(value for value in distinct.tolist()[::-1] if value != irregular)
     raise ValueError(
         f"values must be whole numbers of one common step, and {irregular!r} fits none that "
-        f"{float(distinct[-1])!r} fits too; round the reports: pass step= to PufferfishSum."
+        f"{other!r} fits too; round the reports: pass step= to PufferfishSum."
     )
 
 

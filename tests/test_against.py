@@ -753,3 +753,17 @@ def test_a_certificate_without_laws_says_where_to_get_one_with_them():
     bare = replace(PufferfishNoiser(sensitive="s").fit(table).certificate_, adversaries=None)
     with pytest.raises(ValueError, match="take that of a fitted PufferfishNoiser, or fit again"):
         bare.against({0: Discrete([0], [1.0]), 1: Discrete([1], [1.0])})
+
+
+@pytest.mark.parametrize("options", [{"alpha": 4.0}, {"delta": 1e-2}, {}, {"noise": "gaussian"}])
+def test_the_lower_end_for_several_releases_is_that_of_the_certificate(options):
+    options = options | ({"alpha": 2.0} if "noise" in options else {})
+    rng = np.random.default_rng(10)
+    s = rng.integers(0, 2, 300)
+    table = pd.DataFrame({"s": s, "x": rng.integers(0, 3, 300) + 2 * s})
+    fitted = PufferfishNoiser(0.8, sensitive="s", releases=3, **options).fit(table)
+    prior = {label: laws["x",] for label, laws in fitted.priors_["s"].items()}
+    told = fitted.certificate_.against(prior)
+    assert told.lower == pytest.approx(fitted.certificate_.table["lower"].max(), rel=1e-6)
+    if "delta" in options or ("alpha" in options and "noise" not in options):
+        assert told.lower < 0.9 * told.loss  # that of one of them, not of one at their scale

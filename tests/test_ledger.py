@@ -442,6 +442,26 @@ def test_a_lock_file_that_was_removed_while_waiting_locks_nothing(ledger, path, 
     assert lock.exists()
 
 
+@pytest.mark.parametrize("what", ["survey.ledger.lock", "survey.ledger"])
+def test_a_spend_whose_lock_or_ledger_goes_in_the_middle_fails_and_is_not_forgotten(
+    ledger, path, monkeypatch, what
+):
+    import sklearn_puffer._ledger_file as module
+
+    write_through, before = module._write_through, path.read_bytes()
+
+    def remove_meanwhile(*args):
+        write_through(*args)
+        path.with_name(what).unlink()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_write_through", remove_meanwhile)
+        with pytest.raises(OSError, match="nothing was spent"):
+            ledger.spend()
+    assert not path.exists() or path.read_bytes() == before
+    assert not path.with_name("survey.ledger.tmp").exists()
+
+
 @pytest.fixture(scope="module")
 def fitted():
     table = pd.DataFrame({"loan": ["no", "no", "yes"] * 20, "cars": [0, 1, 2, 1, 0, 3] * 10})
@@ -471,7 +491,7 @@ def test_releases_with_more_noise_spend_less(fitted, path):
         ledger.transform(noiser, table, factor=4.0)
     [own, larger] = [entry.scales["cars"] for entry in ledger.history()]
     assert larger == pytest.approx(4.0 * own, rel=1e-15)
-    with pytest.raises(ValueError, match="factor must be at least 1, got 0.5"):
+    with pytest.raises(ValueError, match=r"factor must be at least 1, got 0\.5"):
         ledger.transform(noiser, table, factor=0.5)
 
 

@@ -729,7 +729,7 @@ def test_noisers_saved_before_there_were_several_releases_still_transform():
     assert json.loads(loaded.certificate_.to_json())["rule"] is None
 
 
-# ------------------------------------------------------------------------------ more noise than that
+# ----------------------------------------------------------------------------- more noise than that
 
 
 def test_a_noisier_copy_adds_that_much_noise_to_the_same_values():
