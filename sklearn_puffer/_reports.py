@@ -6,8 +6,10 @@ what is released is what the promise is about.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn_puffer._validation import check_positive, listed, plain
 from sklearn_puffer.columns import as_levels, check_whole, distinct
 from sklearn_puffer.frame import Name, Table, Values, frame_table, is_frame
-from sklearn_puffer.priors import Discrete
+from sklearn_puffer.priors import Discrete, Prior
 from sklearn_puffer.selection import resolve
 from sklearn_puffer.users import User, check_users, common_step
 
@@ -173,7 +175,17 @@ class Reporters:
             possible.append(user.protected)
         return self._steps_of(np.concatenate(possible))
 
-    def total(self, reports: Any) -> tuple[int, int]:
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the sum, in steps."""
+        return math.sqrt(sum(user.count * _variance(user.law) for user in self.in_steps()))
+
+    def parts(self) -> Iterator[bytes]:
+        """Return what tells these reports from others, for a fingerprint."""
+        for label, user in zip(self.labels, self.users, strict=True):
+            yield repr([plain(label), user.count, self.accepted(user).tolist()]).encode()
+
+    def total(self, reports: Any) -> tuple[int | Fraction, int]:
         """Return the sum of the reports in steps, and how many users are absent.
 
         Raises
@@ -181,20 +193,25 @@ class Reporters:
         TypeError, ValueError
             If there is not one report for each user, or one is not in the law of its user.
         """
-        values, classes = self._read(reports)
-        gone = np.isnan(values)
-        if gone.any():
-            self._check_absent(classes if classes is None else classes[gone])
-            values, classes = values[~gone], classes if classes is None else classes[~gone]
+        values, classes, absent = self.present(reports)
         steps = in_steps(values, self.step, "values")
         strange = ~self._allowed(steps, classes)
         if strange.any():
             first = int(strange.argmax())
             raise ValueError(
-                f"{self._named(classes, first)} reports {float(values[first])!r}, which its law "
+                f"{self.called(classes, first)} reports {float(values[first])!r}, which its law "
                 "does not have; correct the report, or fit on a law that has it."
             )
-        return int(steps.sum()), int(gone.sum())
+        return int(steps.sum()), absent
+
+    def present(self, reports: Any) -> tuple[FloatArray, Array | None, int]:
+        """Return the reports of those who are present, their classes, and how many are absent."""
+        values, classes = self._read(reports)
+        gone = np.isnan(values)
+        if not gone.any():
+            return values, classes, 0
+        self._check_absent(classes if classes is None else classes[gone])
+        return values[~gone], classes if classes is None else classes[~gone], int(gone.sum())
 
     def _allowed(self, steps: IntArray, classes: Array | None) -> Array:
         """Return which reports the laws of their users have, or some law where none is known."""
@@ -216,11 +233,12 @@ class Reporters:
         wrong = np.flatnonzero(present if classes is None else present[classes])
         if wrong.size:
             raise ValueError(
-                f"a report of {self._named(classes, int(wrong[0]))} is missing, and presence= says "
+                f"a report of {self.called(classes, int(wrong[0]))} is missing, and presence= says "
                 "that none ever is; fill it, or declare a presence below 1 and fit again."
             )
 
-    def _named(self, classes: Array | None, row: int) -> str:
+    def called(self, classes: Array | None, row: int) -> str:
+        """Return what a message calls the user of a report."""
         return "one of the rows" if classes is None else self.named(int(classes[row]))
 
     def _read(self, reports: Any) -> tuple[FloatArray, Array | None]:
@@ -271,15 +289,14 @@ def read_users(X: Any) -> tuple[tuple[User, ...], tuple[Any, ...]]:
             f"to sum, got {type(X).__name__}."
         )
     users = check_users(X)
-    for k, user in enumerate(users):
-        if not all(isinstance(law, Discrete | None) for law in (user.law, user.alternative)):
-            raise ValueError(
-                f"users[{k}] has a Gaussian law, which is no law of finitely many reports; "
-                "closed_forms.gaussian_users calibrates the noise of Gaussian users."
-            )
+    return tuple(users), labels_of(users)
+
+
+def labels_of(users: Sequence[User]) -> tuple[Any, ...]:
+    """Return what to call users: their names, or their positions where these are not unique."""
     names = [user.name for user in users]
     unique = len(set(names)) == len(names) and None not in names
-    return tuple(users), tuple(names) if unique else tuple(range(len(users)))
+    return tuple(names) if unique else tuple(range(len(users)))
 
 
 def read_table(X: Any, value: Any, by: Any) -> tuple[tuple[User, ...], tuple[Any, ...], Source]:
@@ -335,12 +352,13 @@ def _column_of(reports: Any) -> FloatArray:
         return floats(numeric_values(frame_table(reports.to_frame("values")), "values"))
     try:
         values = np.asarray(reports)
-        strange = values.dtype.kind in "SU"  # which numpy would read as numbers
-        values = values.astype(float)
+        kind = values.dtype.kind
+        values = values.astype(float) if kind not in "SUc" else values
     except (TypeError, ValueError) as error:
         raise TypeError(f"values must be a list or a column of numbers: {error}.") from error
-    if strange:
-        raise TypeError("values must be a list or a column of numbers, got strings; convert them.")
+    if kind in "SUc":  # which numpy would read as real numbers
+        what = "complex numbers" if kind == "c" else "strings"
+        raise TypeError(f"values must be a list or a column of numbers, got {what}; convert them.")
     if values.ndim != 1:
         raise ValueError(
             f"values must be one number for each user, got shape {values.shape}; pass a list."
@@ -441,6 +459,12 @@ class TableChoice:
         law = users[class_of(other, labels, "alternatives")].law
         assert isinstance(law, Discrete)
         return law
+
+
+def _variance(law: Prior) -> float:
+    assert isinstance(law, Discrete)
+    mean = float(law.probabilities @ law.atoms)
+    return float(law.probabilities @ (law.atoms - mean) ** 2)
 
 
 def is_all(alternatives: Any) -> bool:

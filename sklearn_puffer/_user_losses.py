@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from sklearn_puffer._reports import Reporters, in_steps, is_all
+from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, Prior
 from sklearn_puffer.sums import MAX_STEPS, SumLosses, sum_scale, worst_case_scale
 from sklearn_puffer.user_conditions import conditions
@@ -43,6 +44,9 @@ CONDITIONS = (
     "lemma_2",
     "lemma_2_both_ends",
     "relaxed",
+    "corollary_1a",
+    "corollary_1b",
+    "equation_11",
 )
 _CLOSED, _CLOSED_CLASS = 1e-9, 1e-6  # relative width of an interval that stands for one number
 _QUICK = 2**17  # pairs times steps of the sum up to which every loss is computed
@@ -59,7 +63,7 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Losses at a scale, for each pair in both directions, shape (n_pairs, 2).
+    """Losses at a scale, for each pair in both directions, shape (n_pairs, 2): nats, or deltas.
 
     ``lower`` and ``upper`` hold the loss for the given users, and ``worst`` is a bound over all
     other users. ``recomputed`` says of each pair whether that interval is the loss itself, and not
@@ -90,18 +94,26 @@ class System:
     secrets: str
     together: bool
 
+    whole = True  # sums are whole numbers of steps
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the losses of classes may be bounds only."""
+        return self.together
+
     @property
     def pairs(self) -> list[UserPair]:
         """The laws of each pair."""
         return [each.pair for each in self.asked]
 
-    def scales(self, epsilon: float, *, exact: bool) -> dict[str, float]:
+    def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
         """Return the smallest scale, in steps, of every condition that applies.
 
         "exact" is for the given users, "worst_case" over all others; of a class that leaves
         together both are those of the bound. Where ``exact`` is False, "exact" may be missing:
         sums that are too long are not computed.
         """
+        epsilon = notion.epsilon
         if not self.together:
             scales = _sufficient(self.users, self.pairs, self.secrets, epsilon)
             if exact or self._is_computable:
@@ -116,11 +128,11 @@ class System:
         scales = {name: max(of) for name, of in found.items() if len(of) == everywhere}
         return {"exact": scales["worst_case"]} | scales
 
-    def losses(self, theta: float, budget: float) -> Losses:
+    def losses(self, theta: float, notion: Pufferfish) -> Losses:
         """Return what is lost with noise of a scale in steps.
 
-        A pair that is within the budget in the worst case is not looked at more closely where that
-        takes long.
+        A pair that is within the budget in the worst case, or with a few of the other users, is not
+        looked at more closely where that takes long, but for the largest of them.
         """
         worst = self._worst(theta)
         counts = np.ones((len(self.pairs), 1))
@@ -131,7 +143,11 @@ class System:
         upper = worst.copy()
         # of a class, an interval is as many times as wide as it has users
         known = _closed(lower, upper, _CLOSED_CLASS if self.together else _CLOSED)
-        chosen = self._looked_at(np.flatnonzero(~known), worst.max(axis=1), budget)
+        chosen = self._looked_at(np.flatnonzero(~known), worst.max(axis=1), notion.epsilon)
+        if len(chosen) * self._span > _QUICK:
+            few = self._with_few(chosen, theta)
+            upper[chosen] = np.minimum(upper[chosen], few[:, None])
+            chosen = chosen[(few > notion.epsilon) | (few == few.max(initial=0.0))]
         if len(chosen):
             lower[chosen], ends = self._given(chosen, theta)
             upper[chosen] = np.minimum(upper[chosen], ends)
@@ -145,6 +161,11 @@ class System:
         if len(unknown) * self._span <= _QUICK:
             return unknown
         return unknown[worst[unknown] > budget]
+
+    def _with_few(self, chosen: IntArray, theta: float) -> FloatArray:
+        """Return upper ends that count on some of the other users only."""
+        losses = SumLosses(self.users, [self.pairs[k] for k in chosen.tolist()])
+        return np.array([losses.upper(k, theta, few=True) for k in range(len(chosen))])
 
     def _given(self, chosen: IntArray, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return both ends of the losses of some pairs, for the given users."""
@@ -265,7 +286,7 @@ def system_of(
         pairs = [replace(pair, user=told[pair.user]) for pair in found]
     else:
         pairs = user_pairs(users, secrets, farthest_only=True)
-    asked = [_asked(reporters, pair, secrets, together) for pair in pairs]
+    asked = [asked_of(reporters, pair, secrets, together) for pair in pairs]
     return System(users, asked, secrets, together)
 
 
@@ -328,7 +349,8 @@ def _crossed_pairs(reporters: Reporters, users: Sequence[User]) -> list[UserPair
     ]
 
 
-def _asked(reporters: Reporters, pair: UserPair, secrets: str, together: bool) -> Asked:
+def asked_of(reporters: Reporters, pair: UserPair, secrets: str, together: bool) -> Asked:
+    """Return the secrets of a pair in words."""
     name = reporters.named(pair.user, together)
     if secrets.startswith("value"):
         first, second = (_only_atom(law) * reporters.step for law in (pair.p, pair.q))

@@ -1,11 +1,13 @@
 """`PufferfishSum` as users call it: the scales, the promise, the release, and what is refused."""
 
 import copy
+import dataclasses
 import io
 import json
 import math
 import pickle
 import warnings
+from fractions import Fraction
 from itertools import product
 
 import joblib
@@ -23,7 +25,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
 from sklearn_puffer import sampling
+from sklearn_puffer._sum_certificate import _rule
+from sklearn_puffer._sum_plans import SumSettings, make_sum_plan
+from sklearn_puffer._user_losses import system_of
 from sklearn_puffer.certificate import UncertifiedError
+from sklearn_puffer.ledger import Ledger, LedgerError, OverspentError
 from sklearn_puffer.planning import sampler_loss
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.queries import PrivateAnswer, PufferfishSum
@@ -383,7 +389,7 @@ def test_the_mean_is_the_sum_divided_by_a_public_number():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         answers = total.release(table), mean.release(table)
-    assert mean.theta_ == total.theta_
+    assert mean.theta_ == pytest.approx(total.theta_, rel=1e-15)
     assert answers[1].value == pytest.approx(answers[0].value / 18, rel=1e-12)
     assert answers[1].error == pytest.approx(answers[0].error / 18, rel=1e-12)
     assert mean.certificate_.columns[0].theta == answers[1].theta
@@ -673,10 +679,10 @@ BAD_USERS = {
     "a generator": (iter([]), TypeError, "must be a sequence"),
     "an array": (np.zeros(3), TypeError, "must be a sequence"),
     "a law without its user": ([P4], TypeError, r"users\[0\] is Discrete"),
-    "a Gaussian": (
-        [User(GaussianMixture([1], [0], [1]))],
+    "a Gaussian among others": (
+        [User(GaussianMixture([1], [0], [1])), User(P4)],
         ValueError,
-        r"users\[0\] has a Gaussian law.*closed_forms\.gaussian_users",
+        r"users\[1\] has a discrete law.*closed_forms\.normal_approximation",
     ),
     "values without a common step": (
         [User(Discrete([0, math.pi, math.e], [0.5, 0.25, 0.25]))],
@@ -820,10 +826,177 @@ def test_a_certificate_that_does_not_hold_is_not_released():
     broken = pickle.loads(pickle.dumps(query))
     broken.certificate_ = copy.copy(query.certificate_)
     object.__setattr__(broken.certificate_, "loss", 0.6)
-    with pytest.raises(UncertifiedError, match=r"proven loss 0\.6 exceeds epsilon=0\.5"):
+    with pytest.raises(UncertifiedError, match=r"proven loss 0\.6 exceeds the budget eps.* = 0\.5"):
         broken.release([5])
     with pytest.warns(UserWarning, match="does not hold"):
         broken.set_params(on_uncertified="warn").release([5])
+
+
+# ------------------------------------------------------------------------------- several answers
+
+
+def repeated(law, times):
+    """Return the law of the row (x, ..., x)."""
+    rows = np.repeat(law.atoms[:, None], times, axis=1)
+    return Discrete.from_counts(rows, law.counts)
+
+
+@pytest.mark.parametrize("secrets", ["distribution", "distribution-absence", "value"])
+@pytest.mark.parametrize(("releases", "query"), [(2, "sum"), (3, "mean"), (2, "mean")])
+def test_all_answers_together_lose_what_the_certificate_says(secrets, releases, query):
+    laws = Discrete([0, 1, 2], [0.25, 0.5, 0.25]), Discrete([-1, 1], [0.4, 0.6])
+    other = Discrete([0, 2], [0.1, 0.9])
+    users = [User(law, alternative=other) for law in laws]
+    made = PufferfishSum(0.7, secrets=secrets, query=query, releases=releases).fit(users)
+    certificate, most = made.certificate_, 0.0
+    for k in range(2):
+        p, q = {
+            "distribution": (laws[k], other),
+            "distribution-absence": (laws[k], point(0.0)),
+            "value": (point(laws[k].atoms[0]), point(laws[k].atoms[-1])),
+        }[secrets]
+        sums = [repeated(convolved(laws[1 - k], law), releases) for law in (p, q)]
+        for way, true in enumerate(oracle.directed_losses(*sums, (made.theta_,) * releases)):
+            row = certificate.pairs[2 * k + way]
+            assert row.lower <= true * (1 + mpmath.mpf(10) ** -14) + mpmath.mpf(10) ** -15
+            assert true <= row.upper
+            most = max(most, float(true))
+    assert most == pytest.approx(0.7, rel=1e-9)
+    assert certificate.holds
+    assert certificate.releases == releases
+    assert f"{releases} answers together" in certificate.promise()
+    once = PufferfishSum(0.7, secrets=secrets, query=query).fit(users)
+    assert made.theta_ == pytest.approx(releases * once.theta_, rel=1e-9)
+    assert made.scales_.to_numpy() == pytest.approx(releases * once.scales_.to_numpy(), rel=1e-9)
+
+
+@pytest.mark.parametrize("step", [1.0, 0.01, 0.3, 1e-7, 7.0])
+@pytest.mark.parametrize("query", ["sum", "mean"])
+@pytest.mark.parametrize("releases", [1, 2, 3, 7, 1000])
+def test_the_rule_allows_as_many_answers_as_were_planned_and_no_more(step, query, releases):
+    users = [User(Discrete(np.array(VALUES) * step, [0.2] * 5), count=7)]
+    made = PufferfishSum(0.3, query=query, step=step, releases=releases).fit(users)
+    certificate = made.certificate_
+    (column,) = certificate.columns
+    assert certificate.rule.allows({column.name: {column.theta: releases}})
+    assert not certificate.rule.allows({column.name: {column.theta: releases + 1}})
+    assert not certificate.rule.allows({column.name: {column.theta * (1 - 1e-12): releases}})
+    # what is drawn is no less noise than what is on record, and the certified scale no more
+    drawn = Fraction(made._scale) * Fraction(made._unit)
+    assert drawn >= Fraction(column.theta)
+    assert drawn <= Fraction(column.theta) * (1 + Fraction(1, 2**50))
+
+
+def test_every_answer_is_charged_for_the_sampler():
+    users = [User(point(1))]
+    once, often = (PufferfishSum(0.5, releases=k).fit(users) for k in (1, 10**6))
+    assert often.certificate_.rule.draws >= 10**6
+    assert often.theta_ / 10**6 >= once.theta_ * (1.0 + 0.9 * sampler_loss(10**6) / 0.5)
+    assert often.certificate_.holds
+    with pytest.raises(ValueError, match=r"epsilon=1e-05 is less than.*releases=1000000000 may"):
+        PufferfishSum(1e-5, releases=10**9).fit(users)
+
+
+def test_bad_numbers_of_releases_are_named():
+    for value, error in ((0, ValueError), (1.5, TypeError), (10**10, ValueError)):
+        with pytest.raises(error, match="releases must be"):
+            PufferfishSum(releases=value).fit([User(P4)])
+
+
+def test_several_answers_have_the_noise_of_each():
+    query = PufferfishSum(0.5, releases=4, random_state=11)
+    values = released(query, [5, 4], 4000, [User(P4), User(THREE[0])])
+    distances = np.abs(values - 9.0) / query.theta_
+    assert abs(distances.mean() - 1.0) < 0.1
+
+
+@pytest.fixture
+def ledger_of(tmp_path):
+    """Return a function that starts the ledger of a query."""
+    return lambda query: Ledger.create(tmp_path / "sum.ledger", query)
+
+
+def test_a_ledger_hands_out_the_planned_answers_and_no_more(ledger_of):
+    table = table_of()
+    query = PufferfishSum(0.5, value="years", by="race", query="mean", releases=3).fit(table)
+    ledger = ledger_of(query)
+    answers = {ledger.release(query, table, note="press").value for _ in range(2)}
+    assert len(answers) == 2
+    assert ledger.left().releases == 1
+    assert ledger.history()[0].releases == 2
+    assert list(ledger.history()[0].scales) == ["mean of years"]
+    ledger.spend()
+    query.release(table)
+    with pytest.raises(OverspentError, match="would overspend"):
+        ledger.release(query, table)
+    again = Ledger.open(ledger.path, pickle.loads(pickle.dumps(query)))
+    assert again.left().releases == 0
+
+
+def test_what_a_query_refuses_costs_nothing(ledger_of):
+    query = PufferfishSum(0.5, releases=2).fit([User(P4)])
+    ledger = ledger_of(query)
+    with pytest.raises(ValueError, match=r"reports 7\.0"):
+        ledger.release(query, [7])
+    assert ledger.left().releases == 2
+
+
+def test_a_ledger_is_that_of_one_query(ledger_of):
+    users = [User(P4)]
+    query = PufferfishSum(0.5, releases=2).fit(users)
+    ledger = ledger_of(query)
+    Ledger.open(ledger.path, clone(query).fit(users))
+    changes = [{"epsilon": 0.6}, {"query": "mean", "secrets": "value-absence"}, {"step": 0.5}]
+    changes += [{"releases": 3}, {"secrets": "value-absence"}]
+    for change in changes:
+        other = clone(query).set_params(**change).fit(users)
+        with pytest.raises(LedgerError, match="belongs to another"):
+            ledger.release(other, [5])
+    other = clone(query).fit([User(Discrete([1, 5], [0.5, 0.5]))])
+    assert other.certificate_.fingerprint != query.certificate_.fingerprint
+    assert ledger.left().releases == 2
+
+
+def test_an_answer_without_noise_may_be_repeated_without_end(ledger_of):
+    with pytest.warns(UserWarning, match="no noise is needed"):
+        query = PufferfishSum(0.5, secrets="distribution").fit([User(P4, alternative=P4)])
+    ledger = ledger_of(query)
+    assert ledger.release(query, [5]).value == 5.0
+    assert ledger.left().releases == math.inf
+
+
+def test_a_certificate_that_does_not_hold_has_no_budget():
+    query = PufferfishSum(0.5).fit([User(P4)])
+    plan = make_sum_plan(
+        system_of(query._reporters, query.secrets, False, None, None),
+        SumSettings.of(query.get_params()),
+        query._reporters.reach,
+        1.0,
+    )
+    broken = dataclasses.replace(
+        plan, losses=dataclasses.replace(plan.losses, upper=plan.losses.upper + 1)
+    )
+    assert not _rule(broken, "sum").allows({"sum": {1e9: 1}})
+    assert _rule(plan, "sum").allows({"sum": {1e9: 1}})
+
+
+def test_queries_saved_before_there_were_releases_still_answer():
+    query = PufferfishSum(0.5).fit([User(P4)])
+    state = query.__getstate__()
+    for name in ("releases", "delta"):
+        del state[name]
+    old = PufferfishSum.__new__(PufferfishSum)
+    old.__setstate__(state)
+    assert (old.releases, old.delta) == (1, 0.0)
+    assert math.isfinite(old.release([5]).value)
+    assert clone(old).fit([User(P4)]).theta_ == query.theta_
+
+
+def test_a_delta_is_refused_for_discrete_users():
+    with pytest.raises(ValueError, match=r"delta=0\.1 is for Gaussian users.*normal_approximation"):
+        PufferfishSum(0.5, delta=0.1).fit([User(P4)])
+    with pytest.raises(ValueError, match="delta must lie in"):
+        PufferfishSum(0.5, delta=1.0).fit([User(P4)])
 
 
 # ------------------------------------------------------------------------------------ long sums
