@@ -1029,7 +1029,9 @@ def test_pairs_that_keep_the_budget_anyway_are_not_convolved():
     rows = certificate.pairs
     assert [row.source for row in rows] == ["theorem"] * 16 + ["recomputed"] * 2
     assert all(row.lower <= row.upper <= 0.5 for row in rows)
-    assert any("marked theorem are losses without some or all" in x for x in certificate.assumptions)
+    assert any(
+        "marked theorem are losses without some or all" in x for x in certificate.assumptions
+    )
     assert certificate.loss == rows[16].upper == pytest.approx(0.5, rel=1e-8)
     for law, row in zip(near, rows[::2], strict=False):
         assert float(brute_force([], law, flat, query.theta_)[0]) <= row.upper
