@@ -90,6 +90,7 @@ RANKS = {
     "ledger": 2.15,
     "repeats": 4,
     "_moves": 0.5,
+    "_iteration_losses": 2.5,
     "iteration": 3,
     "_reports": 3.1,
     "_close_priors": 4.45,
