@@ -40,7 +40,7 @@ from sklearn_puffer.planning import Plan, Problem, make_plan
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
 from sklearn_puffer.release import ColumnRelease, Patterns, scale_of
 from sklearn_puffer.repeats import Promise, fingerprint, together
-from sklearn_puffer.robustness import Around, Unknown, priors_around
+from sklearn_puffer.robustness import priors_around
 from sklearn_puffer.sampling import grid_step, sampler
 from sklearn_puffer.selection import (
     Pair,
@@ -290,7 +290,7 @@ def learn(
     _check_size(columns, groups, secrets, pairs, rows.n_rows)
     counted, adversaries, spreads = _adversaries(settings, rows, secrets, columns, readers, groups)
     asked, parts = make_groups(adversaries, pairs, groups)
-    around = _around(settings, counted, pairs, columns, groups)
+    around = priors_around(settings, counted, pairs, columns, groups)
     problem = _problem(settings, columns, spreads, parts, len(asked))
     problem = weighted(around.within(problem), settings.weights, spreads)
     plan = make_plan(problem)
@@ -514,20 +514,6 @@ def _problem(
         n_jobs=settings.n_jobs,
         releases=settings.releases,
     )
-
-
-def _around(
-    settings: Settings,
-    counted: Adversary,
-    pairs: Mapping[Name, Sequence[Pair]],
-    columns: Sequence[Column],
-    groups: Sequence[Sequence[int]],
-) -> Around:
-    """Return the priors around the fitted ones, where their loss to all releases is computable."""
-    if together(settings.noise, settings.releases) is settings.noise:
-        return priors_around(settings, counted, pairs, columns, groups)
-    several = f"{settings.releases} releases under {settings.noise_name} noise"
-    return Unknown(several if settings.confidence is not None else None)
 
 
 def with_noise(

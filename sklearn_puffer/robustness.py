@@ -29,6 +29,7 @@ from sklearn_puffer.frame import Name
 from sklearn_puffer.learning import Adversary, Group, Members, make_groups
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.planning import Plan, Problem, WorstPart, on_steps
+from sklearn_puffer.repeats import together
 from sklearn_puffer.selection import Pair
 from sklearn_puffer.settings import Settings
 
@@ -348,6 +349,9 @@ def priors_around(
         Columns that are independent of each other group by group.
     """
     asked = settings.confidence is not None
+    if together(settings.noise, settings.releases) is not settings.noise:
+        several = f"{settings.releases} releases under {settings.noise_name} noise"
+        return Unknown(several if asked else None)
     if settings.prior is not None:
         return Unknown("the prior is given, not learnt from the rows" if asked else None)
     level = settings.confidence.level if settings.confidence is not None else DEFAULT_LEVEL

@@ -23,7 +23,7 @@ from sklearn_puffer.columns import Missing
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.frame import Name
 from sklearn_puffer.learning import given_priors
-from sklearn_puffer.noise import FAMILIES, KINDS, Noise
+from sklearn_puffer.noise import FAMILIES, KINDS, GeneralizedCauchy, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
 from sklearn_puffer.release import Output
@@ -174,7 +174,7 @@ def _named(value: Any, argument: str, known: Mapping[str, Any]) -> tuple[Any, st
 
 def _noise_name(noise: Noise) -> str:
     name = type(noise).__name__.lower()
-    return f"{name}(k={noise.k:g})" if name == "generalizedcauchy" else name  # type: ignore[attr-defined]
+    return f"{name}(k={noise.k:g})" if isinstance(noise, GeneralizedCauchy) else name
 
 
 def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:

@@ -190,8 +190,8 @@ class Iteration:
     def _worst(self, dependence: Dependence) -> FloatArray:
         """Return shifts (T,) that lose at least as much as those of every secret record.
 
-        Their sums to the end are at least as large (`_iteration_losses`, (2)), and remain so with the
-        ball's diameter in place of the first of them.
+        Their sums to the end are at least as large (see (2) in `_iteration_losses`), and remain so
+        with the ball's diameter in place of the first of them.
         """
         return worst_shifts(
             dependence.correlation,
@@ -259,8 +259,8 @@ class Iteration:
 
         All records are alike, so that a later step only moves the larger shift, the secret
         record's, back. Its sums to the end are larger, with the ball's diameter in place of the
-        first shifts too, and that loses more (`_iteration_losses`, (2)). So a step may take the loss of a
-        later one.
+        first shifts too, and that loses more (see (2) in `_iteration_losses`). So a step may take
+        the loss of a later one.
         """
         losses = np.empty(self.n_steps)
         start = 0
