@@ -308,7 +308,8 @@ def test_a_scale_that_grows_past_its_grid_gets_a_coarser_one():
     for _ in range(60):
         distance, short_of_one = rng.uniform(0.5, 1.0), rng.uniform(-1.2e-12, 4e-13)
         epsilon = distance * (1.0 - short_of_one)
-        epsilon += 4e-12 * (1.0 + epsilon) + sampler_loss(1)  # what the search leaves to spare
+        draws = 1 + int(2e-10 * epsilon / sampler_loss(1))  # as many as are paid for
+        epsilon += 4e-12 * (1.0 + epsilon) + sampler_loss(draws)  # what the search leaves to spare
         frame = two_values((0.0, distance))
         noiser = PufferfishNoiser(epsilon, sensitive="s", strategy="sensitivity").fit(frame)
         noiser.transform(frame)

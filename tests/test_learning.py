@@ -240,7 +240,7 @@ def test_losses_add_over_groups_direction_by_direction_and_the_maximum_comes_las
         there, back = directed_losses(*priors, fitted.theta_[group].tolist())
         forward, backward = forward + float(there), backward + float(back)
     table = fitted.certificate_.table
-    assert table["upper"].tolist() == pytest.approx([forward, backward], abs=1e-10)
+    assert table["upper"].tolist() == pytest.approx([forward, backward], abs=1e-9)
     assert max(forward, backward) == pytest.approx(0.8, abs=1e-9)
     assert fitted.certificate_.loss <= 0.8
 
@@ -254,7 +254,7 @@ def test_losses_of_independent_columns_are_those_of_the_loss_table():
             list(of.values()) for of in ({name: fitted.priors_["s"][s][name,]} for s in (0, 1))
         )
         total += LossTable([PriorPair(p, q)]).losses(Laplace(fitted.theta_[name]))[0]
-    assert fitted.certificate_.table["upper"].tolist() == pytest.approx(total.tolist(), abs=1e-10)
+    assert fitted.certificate_.table["upper"].tolist() == pytest.approx(total.tolist(), abs=1e-9)
 
 
 def xor_frame():
