@@ -118,9 +118,11 @@ def _fill(ledger, n):
     """Put n entries on record by one write: spends one after the other would take n^2."""
     from sklearn_puffer import ledger as module
 
-    state = ledger._load()
     entries = [module.Entry("data", {"age": 1e9 + k}, 1, "") for k in range(n)]
-    module.write(ledger.path, module.replace(state, entries=tuple(entries)).to_bytes())
+    with module.exclusive(ledger.path) as hold:
+        state, seen = ledger._load()
+        whole = module.replace(state, entries=tuple(entries)).to_bytes()
+        module.write(ledger.path, whole, hold, seen)
 
 
 def _median(call, repeats):
