@@ -25,7 +25,7 @@ from sklearn_puffer._validation import check_choice, check_delta, check_positive
 from sklearn_puffer.frame import Name
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.planning import sampler_loss
+from sklearn_puffer.planning import FINEST, SPARE, sampler_loss
 from sklearn_puffer.repeats import check_releases, factor_below
 from sklearn_puffer.sampling import coarse_enough, grid_step
 from sklearn_puffer.settings import check_seed
@@ -38,8 +38,6 @@ _STRATEGIES = ("exact", "worst_case", "published", *CONDITIONS)
 _SLACK = 1e-13  # of the budget, for the roundings between a calibration and its certificate
 _SLACK_OF_DELTA = 1e-9
 _HARDLY, _NUDGES = 1.0 + 1e-4, (1e-12, 1e-10, 1e-8, 1e-6, 1e-5)  # where that is not enough
-_SPARE = 2e-10  # of epsilon, for the sampler's error of further answers
-_FINEST = 2.0**-39  # a grid step in scales, where the range does not ask for a coarser one
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class SumSettings:
 
         More than are planned: a ledger may choose more of them, at larger scales.
         """
-        return self.releases + math.floor(_SPARE * self.notion.epsilon / sampler_loss(1))
+        return self.releases + math.floor(SPARE * self.notion.epsilon / sampler_loss(1))
 
     def notion_for_law(self, drawing: float) -> Pufferfish:
         """Return what the continuous law must keep, where drawing adds this much to a pure loss."""
@@ -215,7 +213,7 @@ def make_sum_plan(system: SumOfUsers, settings: SumSettings, reach: float, unit:
         What a step is worth in an answer.
     """
     sampled = sampler_loss(settings.draws)
-    drawing = sampled if system.whole else sampled + 1.01 * _FINEST * settings.releases
+    drawing = sampled if system.whole else sampled + 1.01 * FINEST * settings.releases
     while True:
         inner = settings.notion_for_law(drawing)
         scales = system.scales(_target(inner), exact=settings.strategy == "exact")

@@ -56,8 +56,8 @@ _NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)  # what a factor grows by where its pr
 _STEEP_SCALES = 64.0
 # panels to be composed are cut until a Renyi divergence of this order is known, but for this delta
 _CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
-_SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
-_FINEST = 2.0**-39  # a grid step in scales, where the range does not ask for a coarser one
+SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
+FINEST = 2.0**-39  # a grid step in scales, where the range does not ask for a coarser one
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ class Problem:
         each = sampler_loss(len(self.weights))
         if isinstance(self.notion, RenyiPufferfish):
             each = float(self.notion.of_samples(np.zeros(1), each)[0])
-        return self.releases + math.floor(_SPARE * self.notion.epsilon / each)
+        return self.releases + math.floor(SPARE * self.notion.epsilon / each)
 
     @property
     def drawing_loss(self) -> float:
@@ -236,7 +236,7 @@ class _Drawing:
 
     def finest(self) -> float:
         """Return what drawing adds on grids as fine as they can be, whatever the factor."""
-        return self.loss(self.problem.groups, 1.0, _FINEST * self.scales(1.0))
+        return self.loss(self.problem.groups, 1.0, FINEST * self.scales(1.0))
 
     def grids(self, factor: float) -> FloatArray:
         """Return each column's grid step: as fine as 64 bits allow for its alphabet."""
