@@ -182,18 +182,22 @@ class Release:
     def law(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Interval:
         """Return the same for the continuous law of the release."""
         problem = self.problem(groups, n_pairs, notion)
-        # one release at the scale of all together is an upper end; for a lower one, see `repeats`
-        below = factor_below(problem.noise, notion, self.releases)
+        if any(self.varies_bare(part) for group in groups for part in group):
+            # noise on the other columns takes nothing but information away
+            without = losses_at(problem, notion, 0.0)
+            if not self.noisy.any():
+                return without
+            lower = np.minimum(self._lower(problem, notion), without[1])
+            return lower, without[1], np.zeros(n_pairs, dtype=bool)
         lower, upper, recomputed = losses_at(problem, notion, 1.0)
-        if below > 1.0:
-            lower = losses_at(problem, notion, below)[0]
-        if not any(self.varies_bare(part) for group in groups for part in group):
-            return lower, upper, recomputed
-        # noise on the other columns takes nothing but information away
-        without = losses_at(problem, notion, 0.0)
-        if not self.noisy.any():
-            return without
-        return np.minimum(lower, without[1]), without[1], np.zeros(n_pairs, dtype=bool)
+        if self.releases > 1:
+            lower = self._lower(problem, notion)
+        return lower, upper, recomputed
+
+    def _lower(self, problem: Problem, notion: Notion) -> FloatArray:
+        """Return lower ends for all releases, of which one at their joint scale is an upper end."""
+        below = factor_below(problem.noise, notion, self.releases)
+        return losses_at(problem, notion, below)[0]
 
     def moves(self, part: Part) -> Losses:
         """Return the loss of the largest move between the priors of each pair, for any notion."""

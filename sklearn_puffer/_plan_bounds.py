@@ -17,7 +17,7 @@ both directions. Whatever the noise, more of a move in any column loses no less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -299,8 +299,3 @@ def single_moves(shifts: FloatArray, noise: Noise) -> Moves:
     """Return one move of shape (d,) for each pair, of shape (n_pairs, d)."""
     places = np.arange(len(shifts))
     return Moves(shifts, ground_cost(noise, shifts), np.ones(len(shifts), dtype=int), places)
-
-
-def any_moves(plans: Sequence[Moves]) -> bool:
-    """Return whether anything moves at all."""
-    return any(bool(moves.shifts.any()) for moves in plans)

@@ -10,19 +10,20 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._close_priors import Release, distance_bounds
 from sklearn_puffer._validation import plain
+from sklearn_puffer.certificate import jsonable, plain_record, short_number
 from sklearn_puffer.columns import Column
 from sklearn_puffer.counting import CodeArray
 from sklearn_puffer.frame import Name, records_frame
 from sklearn_puffer.learning import Adversary, SecretPair, given_adversary, make_groups
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, Pufferfish
+from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
 from sklearn_puffer.selection import Pair, Secret
 
@@ -105,7 +106,7 @@ class Against:
         if not math.isfinite(self.loss) or (self._in_delta and self.loss >= 1.0):
             return f"NOTHING IS PROMISED to whoever holds this prior: no loss below the {budget}."
         lost = {"delta" if self._in_delta else "epsilon": self.loss}
-        told = replace(self.notion, **lost).promise()  # type: ignore[type-var]
+        told = replace(cast(Pufferfish | RenyiPufferfish, self.notion), **lost).promise()
         if self.holds:
             return f"{who} can {told}: within the budget {budget}."
         return f"{who} can {told}: that is MORE THAN the budget {budget}."
@@ -118,13 +119,10 @@ class Against:
             "epsilon": self.notion.epsilon,
             "delta": self.notion.delta,
             "alpha": getattr(self.notion, "alpha", None),
-            "loss": _jsonable(self.loss),
-            "lower": _jsonable(self.lower),
-            "bounds": {name: _jsonable(bound) for name, bound in self.bounds.items()},
-            "pairs": [
-                {key: _jsonable(value) for key, value in asdict(pair).items()}
-                for pair in self.pairs
-            ],
+            "loss": jsonable(self.loss),
+            "lower": jsonable(self.lower),
+            "bounds": {name: jsonable(bound) for name, bound in self.bounds.items()},
+            "pairs": [plain_record(asdict(pair)) for pair in self.pairs],
         }
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -133,7 +131,7 @@ class Against:
 
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
-        budget, loss = self.notion.budget_name(), _number(self.loss)
+        budget, loss = self.notion.budget_name(), short_number(self.loss)
         lines = [
             f"Against this prior ({verdict}): {budget}, proven loss {loss}",
             self.promise(),
@@ -143,7 +141,7 @@ class Against:
             lines.append("The exact loss is out of reach here; a proven bound stands in its place.")
         if self.bounds:
             lines.append("What the distance to the fitted prior alone would have promised:")
-            lines.extend(f"  {name}: {_number(bound)}" for name, bound in self.bounds.items())
+            lines.extend(f"  {name}: {short_number(bound)}" for name, bound in self.bounds.items())
         return "\n".join(lines)
 
     @property
@@ -332,16 +330,3 @@ def _check_known(column: Column, values: FloatArray, label: Any) -> None:
             "was not seen in fit, so that such rows are refused, or moved; give it mass zero, or "
             "name this prior in adversaries= and fit again."
         )
-
-
-def _number(value: float) -> str:
-    if 0.0 < value < 1e-300:  # as good as nothing, rounded outwards
-        return "below 1e-300"
-    return "infinite" if math.isinf(value) else f"{value:.6g}"
-
-
-def _jsonable(value: Any) -> Any:
-    value = plain(value)
-    if isinstance(value, float) and math.isinf(value):
-        return "infinity"
-    return value if isinstance(value, bool | int | float | str | None) else str(value)

@@ -238,8 +238,8 @@ class Certificate:
         sensitive = sorted({str(pair.sensitive) for pair in self.pairs})
         if not self.holds:
             return (
-                f"NOTHING IS PROMISED: the proven loss {_number(self.loss)} is above the budget "
-                f"{self._budget()}."
+                f"NOTHING IS PROMISED: the proven loss {short_number(self.loss)} is above the "
+                f"budget {self._budget()}."
             )
         told = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
         seen = "a released row"
@@ -259,18 +259,18 @@ class Certificate:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "alpha": self.alpha,
-            "loss": _jsonable(self.loss),
+            "loss": jsonable(self.loss),
             "strategy": self.strategy,
             "noise": self.noise,
             "dependence": self.dependence,
             "n_rows": self.n_rows,
-            "over_set": None if self.over_set is None else _plain_record(asdict(self.over_set)),
+            "over_set": None if self.over_set is None else plain_record(asdict(self.over_set)),
             "remedy": self.remedy,
             "releases": self.releases,
             "rule": self._rule_record(),
             "fingerprint": self.fingerprint,
-            "columns": [_plain_record(asdict(column)) for column in self.columns],
-            "pairs": [_plain_record(asdict(pair)) for pair in self.pairs],
+            "columns": [plain_record(asdict(column)) for column in self.columns],
+            "pairs": [plain_record(asdict(pair)) for pair in self.pairs],
             "assumptions": list(self.assumptions),
         }
 
@@ -288,7 +288,7 @@ class Certificate:
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
         lines = [
-            f"Certificate ({verdict}): {self._budget()}, proven loss {_number(self.loss)}",
+            f"Certificate ({verdict}): {self._budget()}, proven loss {short_number(self.loss)}",
             self.promise(),
             *([self.remedy] if self.remedy else []),
             f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}, "
@@ -310,7 +310,7 @@ class Certificate:
         verdict = "holds" if self.holds else "does not hold"
         return (
             f"<h4>Certificate ({verdict}): {escape(self._budget())}, "
-            f"proven loss {_number(self.loss)}</h4><p>{escape(self.promise())}</p>"
+            f"proven loss {short_number(self.loss)}</h4><p>{escape(self.promise())}</p>"
             f"{columns_html(self.columns)}{_html_table(_pair_cells(self._worst()))}"
             f"<ul>{sentences}</ul>"
         )
@@ -339,8 +339,8 @@ def _pair_cells(pairs: Sequence[PairLoss]) -> list[list[str]]:
             str(pair.sensitive),
             str(pair.secret),
             str(pair.against),
-            _number(pair.lower),
-            _number(pair.upper),
+            short_number(pair.lower),
+            short_number(pair.upper),
             pair.source,
         ]
         for pair in pairs
@@ -362,20 +362,23 @@ def _html_table(cells: Sequence[Sequence[str]]) -> str:
     return f"<table><thead>{row('th', cells[0])}</thead><tbody>{body}</tbody></table>"
 
 
-def _number(value: float) -> str:
+def short_number(value: float) -> str:
+    """Return a loss for people: to six digits, or in words."""
     if 0.0 < value < 1e-300:  # as good as nothing, rounded outwards
         return "below 1e-300"
     return "infinite" if math.isinf(value) else f"{value:.6g}"
 
 
-def _plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _jsonable(value) for key, value in record.items()}
+def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with plain Python values, for JSON."""
+    return {key: jsonable(value) for key, value in record.items()}
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
+    """Return a plain Python value for JSON, which knows no infinity."""
     value = plain(value)
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "infinity"
     if isinstance(value, tuple):
-        return [_jsonable(each) for each in value]
+        return [jsonable(each) for each in value]
     return value if isinstance(value, bool | int | float | str | None) else str(value)
