@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from sklearn_puffer.counting import CodeArray
 from sklearn_puffer.frame import Name, records_frame
 from sklearn_puffer.learning import Adversary, SecretPair, given_adversary, make_groups
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import Notion, Pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
 from sklearn_puffer.selection import Pair, Secret
 
@@ -105,8 +105,7 @@ class Against:
             return f"{who} learns nothing about the secrets: within the budget {budget}."
         if not math.isfinite(self.loss) or (self._in_delta and self.loss >= 1.0):
             return f"NOTHING IS PROMISED to whoever holds this prior: no loss below the {budget}."
-        lost = {"delta" if self._in_delta else "epsilon": self.loss}
-        told = replace(cast(Pufferfish | RenyiPufferfish, self.notion), **lost).promise()
+        told = self.notion.allowing(self.loss).promise()
         if self.holds:
             return f"{who} can {told}: within the budget {budget}."
         return f"{who} can {told}: that is MORE THAN the budget {budget}."

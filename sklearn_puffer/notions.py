@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -56,6 +56,9 @@ class Notion(Protocol):
 
     def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
         """Return what a loss of the law under `for_law` is at most for its samples."""
+
+    def allowing(self, loss: float) -> Self:
+        """Return the notion whose budget is this loss."""
 
     def promise(self) -> str:
         """Return the promise as the end of a sentence."""
@@ -149,6 +152,14 @@ class Pufferfish:
         # Where p' <= a p and q' >= b q with log(a/b) = ratio and a <= e^ratio:
         # int (p' - e^eps q')_+ <= a int (p - e^(eps - ratio) q)_+.
         return loss + ratio if self.delta == 0.0 else np.minimum(loss * math.exp(ratio), 1.0)
+
+    def allowing(self, loss: float) -> Pufferfish:
+        """Return the notion with this epsilon, or with this delta where there is one.
+
+        >>> Pufferfish(1.0, delta=1e-5).allowing(1e-3)
+        Pufferfish(epsilon=1.0, delta=0.001)
+        """
+        return replace(self, epsilon=loss) if self.delta == 0.0 else replace(self, delta=loss)
 
     def promise(self) -> str:
         """Return the promise as the end of a sentence."""
@@ -291,6 +302,10 @@ class RenyiPufferfish:
     def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
         """Return the loss plus what the ratio adds at most."""
         return loss + self._extra(ratio)
+
+    def allowing(self, loss: float) -> RenyiPufferfish:
+        """Return the notion with this epsilon."""
+        return replace(self, epsilon=loss)
 
     def _extra(self, ratio: float) -> float:
         # int p'^a q'^(1-a) <= A^a B^(1-a) int p^a q^(1-a) for p' <= A p and q' >= B q, where
