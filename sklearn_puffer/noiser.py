@@ -19,7 +19,7 @@ from sklearn_puffer import sentences as say
 from sklearn_puffer._validation import check_choice, check_positive
 from sklearn_puffer.certificate import UncertifiedError, columns_html
 from sklearn_puffer.columns import check_whole
-from sklearn_puffer.fitting import Learnt, learn, with_noise
+from sklearn_puffer.fitting import learn
 from sklearn_puffer.frame import (
     Table,
     array_table,
@@ -29,6 +29,7 @@ from sklearn_puffer.frame import (
     secret_columns,
     series,
 )
+from sklearn_puffer.learnt import Learnt, with_noise
 from sklearn_puffer.release import noisier, release_table, scale_of
 from sklearn_puffer.sampling import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer.settings import Settings, check_seed

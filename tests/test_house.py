@@ -55,6 +55,7 @@ RANKS = {
     "planning": 4.3,  # calibrates what was learnt ...
     "robustness": 4.55,
     "weighting": 4.4,
+    "learnt": 4.58,  # ... and says what follows ...
     "fitting": 4.6,  # ... for the estimator
     "noiser": 5,
     "datasets": 6,
