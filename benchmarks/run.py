@@ -1,6 +1,6 @@
 """Measure the package and its peers side by side, print a table, and write it to RESULTS.md.
 
-    python benchmarks/run.py            # measure, print, write RESULTS.md and RESULTS.json
+    python benchmarks/run.py            # measure, print, write RESULTS.* and the README's table
     python benchmarks/run.py --quick    # small sizes, one pass: does every benchmark still run?
     python benchmarks/run.py sampling   # only the files whose name holds "sampling"; writes nothing
 
@@ -9,6 +9,8 @@ A file ``bench_<subject>.py`` gives ``rows(quick=False)``: a list of dictionarie
 ``target``, ``reached`` and ``note``, and possibly ``unit`` (seconds if absent). Both sides are
 medians of interleaved runs in one process. It may give ``growth()``: a list of dictionaries, one
 for each size, with the key ``n`` first and seconds in the others.
+
+The README quotes the rows of `IN_README`, and every row that is outside its target.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import importlib
 import json
 import os
 import platform
+import re
 import sys
 import time
 from datetime import UTC, datetime
@@ -31,6 +34,26 @@ ONE_THREAD = (
     "POLARS_MAX_THREADS",
     "RAYON_NUM_THREADS",
 )
+IN_README = (
+    "exact loss, 1,000,000 atoms, range/theta 1e5",
+    "joint exact, one pair, 45,000 cells, whole root search",
+    "exact, 150 secrets (11,175 pairs), 150 atoms, whole root search",
+    "coupling + relaxed scale, n = 100,000, counts",
+    "confidence sets, 10 independent columns of 200 atoms, 5 secrets, 1e6 rows",
+    "counting, 10,000,000 x 10 codes x 5 secrets",
+    "exact (epsilon, delta) scale, laplace, one pair of n = 10,000 atoms",
+    "delta of a Gaussian shift, interval of the exact loss",
+    "Laplace noise, n = 1,000,000",
+    "Gaussian noise, n = 1,000,000",
+    "Cauchy noise, n = 1,000,000",
+    "transform, 1,000,000 x 10, lattice atoms, DataFrame",
+    "exact scale, 1,000 users in 20 classes, random, distribution",
+    "exact scale, 1,000 distinct users, random, distribution",
+    "1,000,000 ledger checks, one scale, always another",
+    "PufferfishSGDRegressor.fit, 1,000,000 x 20, independent records",
+)
+HEADER = ("measured", "ours", "peer", "peer's", "ratio", "target", "reached")
+TABLE = re.compile(r"^\| measured.*?(?=\n\n|\Z)", re.DOTALL | re.MULTILINE)
 PEERS = ("fairlearn", "opendp", "diffprivlib", "dp-accounting", "polars")
 PACKAGES = ("sklearn-puffer", "numpy", "scipy", "pandas", "scikit-learn", "narwhals", *PEERS)
 
@@ -55,6 +78,7 @@ def main():
         facts = {"machine": _machine(), "rows": rows, "growth": growth}
         text = json.dumps(facts, indent=1, default=float)
         (HERE / "RESULTS.json").write_text(text + "\n", encoding="utf-8")
+        _quote_in_readme(rows)
 
 
 def _arguments():
@@ -74,8 +98,7 @@ def _benchmarks(subjects):
 
 def _markdown(rows, growth):
     lines = ["# Benchmarks", "", "Written by `python benchmarks/run.py`. " + _machine(), ""]
-    header = ("measured", "ours", "peer", "peer's", "ratio", "target", "reached")
-    lines += _table(header, [_cells(row) for row in rows])
+    lines += _table(HEADER, [_cells(row) for row in rows])
     notes = [f"- {row['name']}: {row['note']}" for row in rows if row.get("note")]
     lines += ["", *notes] if notes else []
     for name, table in growth.items():
@@ -85,6 +108,14 @@ def _markdown(rows, growth):
         cells = [[f"{row['n']:,}", *(_seconds(row[key]) for key in header[1:])] for row in table]
         lines += _table(header, cells)
     return "\n".join(lines)
+
+
+def _quote_in_readme(rows):
+    readme = HERE.parent / "README.md"
+    quoted = [row for row in rows if row["name"] in IN_README or row.get("reached") is False]
+    table = "\n".join(_table(HEADER, [_cells(row) for row in quoted]))
+    text = TABLE.sub(lambda _: table, readme.read_text(encoding="utf-8"))
+    readme.write_text(text, encoding="utf-8")
 
 
 def _cells(row):
