@@ -13,7 +13,7 @@ from _measure import alone
 
 from sklearn_puffer.ledger import Ledger
 from sklearn_puffer.noise import Cauchy
-from sklearn_puffer.notions import Pufferfish
+from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.spending import Averages, Precisions
 
 BATCHES = 20
@@ -23,18 +23,22 @@ def rows(quick=False):
     n = 20_000 if quick else 1_000_000
     with tempfile.TemporaryDirectory() as folder:
         ledger = _ledger(folder, "laplace", _precisions(1))
-        averages = _ledger(folder, "cauchy", _averages())
         measured = [
-            _checks("the noiser's own scales", ledger, n, lambda number: None),
-            _checks("one scale, always the same", ledger, n, lambda number: {"age": 7e3}),
+            _checks("the noiser's own scales", ledger, n, lambda number: {}),
+            _checks("one scale, always the same", ledger, n, lambda number: _scaled(7e3)),
             _checks("one scale, always another", ledger, n, _another),
-            _checks("two scales, always others", ledger, n, _others, limited=False),
-            _checks("Cauchy, always the same", averages, n, lambda number: {"age": 7e3}),
+            _checks("one scale, always a smaller one", ledger, n, _smaller),
+            _checks("two scales, always others", ledger, n, _others),
+            _checks("always another number of releases", ledger, n, _more),
         ]
         for power, name in ((1, "Laplace"), (2, "Gaussian")):
             near = _ledger(folder, f"{name} {power}", _precisions(power), spent=999)
             measured.append(_checks(f"{name}, nearly spent, always another", near, n, _another))
-        return [*measured, _spend(ledger, 5 if quick else 200)]
+        for notion in (Pufferfish(1.0), RenyiPufferfish(1.0, alpha=2.0)):
+            averages = _ledger(folder, repr(notion), _averages(notion))
+            name = f"Cauchy, {type(notion).__name__}"
+            measured.append(_checks(f"{name}, always another", averages, n, _another))
+        return [*measured, _spend(ledger, 5 if quick else 200), _spend_on_moves(folder, quick)]
 
 
 def growth():
@@ -54,14 +58,14 @@ def _grown(n):
         }
 
 
-def _checks(name, ledger, n, question, *, limited=True):
+def _checks(name, ledger, n, question):
     seconds = n * _seconds_a_check(ledger, n, question)
     return alone(
         f"{n:,} ledger checks, {name}",
         seconds,
         f"{seconds / n * 1e6:.3g} us each, of which looking at the file takes "
         f"{_look(ledger) * 1e6:.3g} us",
-        limit=10.0 if limited else None,
+        limit=10.0,
     )
 
 
@@ -71,8 +75,8 @@ def _seconds_a_check(ledger, n, question):
     for _ in range(BATCHES):
         asked = [question(number) for number in itertools.islice(numbers, size)]
         start = time.perf_counter()
-        for scales in asked:
-            ledger.allows(scales)
+        for arguments in asked:
+            ledger.allows(**arguments)
         taken.append((time.perf_counter() - start) / size)
     return median(taken)
 
@@ -87,26 +91,46 @@ def _spend(ledger, repeats):
     return alone("one spend, on the disk when it returns", seconds, "mostly the disk's own time")
 
 
+def _spend_on_moves(folder, quick):
+    """Return the row of a spend where the rule has a move for every distance of two rows."""
+    n = 1_000 if quick else 100_000
+    plan = ([float(k) for k in range(1, n + 1)], [1] * n)
+    averages = _ledger(folder, "moves", _averages(RenyiPufferfish(1.0, alpha=2.0), plan), theta=1e6)
+    seconds = _median(lambda: averages.spend({"age": 1e12}), 5)
+    return alone(f"one spend, a coupling of {n:,} moves", seconds, "the rule is not read again")
+
+
+def _scaled(age, **others):
+    return {"scales": {"age": age, **others}}
+
+
 def _another(number):
-    return {"age": 7e3 + number / 7.0}
+    return _scaled(7e3 + number / 7.0)
+
+
+def _smaller(number):
+    return _scaled(7e3 + 1e7 / (number + 1.0))
 
 
 def _others(number):
-    return {"age": 7e3 + number / 7.0, "pay": 9e3 + number / 3.0}
+    return _scaled(7e3 + number / 7.0, pay=9e3 + number / 3.0)
+
+
+def _more(number):
+    return _scaled(1e7) | {"releases": number + 1}
 
 
 def _precisions(power):
     return Precisions.of_scales(power, {"age": 1.0, "pay": 1.0})
 
 
-def _averages():
-    plan = ([0.0, 1.0, 5.0], [90, 9, 1])
-    return Averages(Cauchy(), Pufferfish(1.0), "age", [plan])
+def _averages(notion, plan=([0.0, 1.0, 5.0], [90, 9, 1])):
+    return Averages(Cauchy(), notion, "age", [plan])
 
 
-def _ledger(folder, name, rule, spent=7):
+def _ledger(folder, name, rule, spent=7, theta=1e3):
     """Return a ledger of about a thousand planned releases, some of which were made."""
-    theta = 1e3 if getattr(rule, "power", 1) == 1 else 1e3**0.5
+    theta = theta if getattr(rule, "power", 1) == 1 else theta**0.5
     columns = [SimpleNamespace(name=axis, theta=theta) for axis in rule.axes]
     owner = SimpleNamespace(rule=rule, fingerprint=name, holds=True, columns=columns)
     ledger = Ledger.create(Path(folder) / name, owner)

@@ -21,7 +21,6 @@ from sklearn_puffer._rules import (
     Spent,
     check_draws,
     check_spent,
-    copied,
     count_of,
 )
 from sklearn_puffer._validation import check_choice, plain
@@ -108,6 +107,8 @@ class Averages(BaseRule):
         object.__setattr__(self, "draws", check_draws(self.draws))
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return isinstance(other, Averages) and self.to_dict() == other.to_dict()
 
     @property
@@ -125,19 +126,21 @@ class Averages(BaseRule):
             "fixed before the first one; their number may depend on what was seen."
         )
 
-    def meter(self, spent: Spent) -> Meter:
-        """Return a meter that stands at this history."""
-        return _AverageMeter(self, copied(spent))
+    def _meter(self, spent: Spent) -> Meter:
+        return _AverageMeter(self, spent)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the rule as plain values for JSON."""
+        """Return the rule as plain values for JSON; for a pure loss, with the largest move only."""
+        plans: list[list[Any]] = [[self.distances.tolist(), [1]]]
+        if not self._pure:
+            plans = [[distances.tolist(), masses.tolist()] for distances, masses in self.plans]
         return {
             "rule": "averages",
             "noise": _family(self.noise),
             "epsilon": self.notion.epsilon,
             "alpha": getattr(self.notion, "alpha", None),
             "axis": self.axis,
-            "plans": [[distances.tolist(), masses.tolist()] for distances, masses in self.plans],
+            "plans": plans,
             "draws": self.draws,
         }
 

@@ -18,7 +18,10 @@ _ENDLESS = 1 << 63
 
 
 class Meter(Protocol):
-    """A history that was measured once, so that further releases are judged quickly."""
+    """A history that was measured once, so that further releases are judged quickly.
+
+    It judges every axis on its own, and what it allows at one scale it allows at larger ones.
+    """
 
     def allows(self, extra: Spent) -> bool:
         """Return whether the history and the extra releases together are within the budget."""
@@ -45,9 +48,14 @@ class BaseRule(ABC):
         """Under which condition the releases add up like this, as a sentence; mostly none."""
         return ""
 
-    @abstractmethod
     def meter(self, spent: Spent) -> Meter:
         """Return a meter that stands at this history."""
+        own = {axis: dict(scales) for axis, scales in spent.items()}
+        return self._meter(own)
+
+    @abstractmethod
+    def _meter(self, spent: Spent) -> Meter:
+        """Return the meter of a history that nobody else changes."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -99,11 +107,6 @@ def _repeated(release: Spent, times: int) -> Spent:
         axis: {scale: count * times for scale, count in scales.items()}
         for axis, scales in release.items()
     }
-
-
-def copied(spent: Spent) -> Spent:
-    """Return a history of one's own."""
-    return {axis: dict(scales) for axis, scales in spent.items()}
 
 
 def count_of(scales: Mapping[float, int]) -> int:

@@ -61,7 +61,6 @@ from sklearn_puffer._rules import (
     check_draws,
     check_scale,
     check_spent,
-    copied,
     count_of,
     times_left,
 )
@@ -208,9 +207,8 @@ class Precisions(BaseRule):
         """Return whether an axis needs no noise."""
         return self.budgets[axis] == math.inf
 
-    def meter(self, spent: Spent) -> Meter:
-        """Return a meter that stands at this history."""
-        return _PrecisionMeter(self, copied(spent))
+    def _meter(self, spent: Spent) -> Meter:
+        return _PrecisionMeter(self, spent)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain values for JSON; an infinite budget is "infinity"."""
@@ -325,9 +323,8 @@ class Refused(BaseRule):
         """Return whether an axis needs no noise."""
         return self.scales[axis] == 0.0
 
-    def meter(self, spent: Spent) -> Meter:
-        """Return a meter that stands at this history."""
-        return _OnceMeter(self, copied(spent))
+    def _meter(self, spent: Spent) -> Meter:
+        return _OnceMeter(self, spent)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain values for JSON."""

@@ -88,6 +88,8 @@ RANKS = {
     "_averages": 2.03,
     "spending": 2.05,
     "_ledger_file": 1,
+    "_reach": 2.03,
+    "_ledger_state": 2.1,
     "ledger": 2.15,
     "repeats": 4,
     "_moves": 0.5,

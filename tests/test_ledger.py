@@ -1,5 +1,6 @@
 """The ledger: what it counts, what it refuses, and what killed processes leave behind."""
 
+import hashlib
 import importlib
 import json
 import math
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -83,6 +85,29 @@ def test_the_same_question_with_another_type_of_count_is_no_answered_question(le
         ledger.allows(releases=1.0)
 
 
+@pytest.mark.parametrize("wide", [9, np.float64(9.0), np.int64(9), np.float32(9.0)])
+def test_scales_of_any_number_type_are_as_good_as_floats(ledger, wide):
+    for _ in range(2):
+        assert ledger.allows({"age": wide})
+        assert ledger.allows({np.str_("age"): wide}, releases=np.int64(4))
+        assert not ledger.allows({"age": wide}, releases=np.int64(5))
+    ledger.spend({"age": wide}, releases=np.int64(4))
+    assert ledger.history() == (Entry("data", {"age": 9.0}, 4, ""),)
+    assert not ledger.allows({"age": wide})
+
+
+def test_what_was_allowed_is_refused_once_it_was_spent(ledger):
+    for scale in (1e9, 2.5, 4.0, 2.0):
+        assert ledger.allows({"age": scale})
+    assert not ledger.allows({"age": 1.9})
+    ledger.spend({"age": 4.0})
+    assert [ledger.allows({"age": scale}) for scale in (2.0, 2.5, 4.0, 1e9)] == [False] * 2 + [
+        True
+    ] * 2
+    ledger.spend({"age": 4.0})
+    assert not any(ledger.allows({"age": scale}) for scale in (2.0, 4.0, 1e9, 1e300))
+
+
 def test_the_history_counts_equal_releases_together(ledger):
     ledger.spend(note="press")
     ledger.spend({"pay": 30.0}, note="press")
@@ -124,6 +149,8 @@ def test_a_dataset_that_is_not_named_opens_no_new_budget(path, wrong):
         ({"scales": {}}, ValueError, "some of the columns"),
         ({"scales": 7.0}, TypeError, "dict of columns to numbers"),
         ({"scales": {"age": "wide"}}, TypeError, "dict of columns to numbers"),
+        ({"scales": {"age": "7"}}, TypeError, "dict of columns to numbers"),
+        ({"scales": {"age": True}}, TypeError, "dict of columns to numbers"),
         ({"scales": {"age": 10**400}}, TypeError, "dict of columns to numbers"),
         ({"scales": {"age": -1.0}}, ValueError, "scale of 'age' must be positive"),
         ({"scales": {"age": 0.0}}, ValueError, "scale of 'age' must be positive"),
@@ -139,6 +166,7 @@ def test_bad_arguments_are_refused_by_name_and_spend_nothing(
     ledger, path, arguments, error, message
 ):
     before = path.read_bytes()
+    assert [ledger.allows({"age": scale, "pay": 1.0}) for scale in (1.0, 2.0)] == [False, True]
     with pytest.raises(error, match=message):
         ledger.spend(**arguments)
     if "note" not in arguments:
@@ -270,7 +298,7 @@ def test_what_promises_nothing_gets_no_ledger(path, owner, message):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("wrong", ["data", [], [1], ["a", "a"]])
+@pytest.mark.parametrize("wrong", ["data", [], [1], [""], ["a", "a"]])
 def test_datasets_are_a_list_of_different_names(path, wrong):
     with pytest.raises((TypeError, ValueError), match="datasets must"):
         Ledger.create(path, certificate(), datasets=wrong)
@@ -314,6 +342,90 @@ def test_a_damaged_ledger_is_refused_and_left_as_it_is(ledger, path, damage):
         with pytest.raises(LedgerError, match=r"ledger|was written as"):
             use()
     assert path.read_bytes() == before
+
+
+def checksummed(record):
+    """Return a record with its checksum, as the format has it."""
+    bare = {key: value for key, value in record.items() if key != "checksum"}
+    text = json.dumps(bare, sort_keys=True, separators=(",", ":"))
+    return bare | {"checksum": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def test_a_file_is_one_json_object_whose_checksum_anybody_can_compute(path):
+    owner = certificate(fingerprint='"rule": {} \\ é')
+    ledger = Ledger.create(path, owner, datasets=["a", '"rule": {'])
+    ledger.spend({"pay": 30.0}, dataset="a", note='é "rule": {}')
+    record = json.loads(path.read_bytes())
+    assert record == checksummed(record)
+    assert record == {
+        "schema": SCHEMA,
+        "fingerprint": owner.fingerprint,
+        "rule": owner.rule.to_dict(),
+        "scales": [["age", 6.0], ["pay", 3.0]],
+        "datasets": ["a", '"rule": {'],
+        "spent": [["a", [["pay", 30.0]], 1, 'é "rule": {}']],
+        "checksum": record["checksum"],
+    }
+    assert ledger.spend(dataset="a").releases == 1
+
+
+def test_a_file_in_which_every_number_has_its_line_is_read_and_spent_on(path):
+    far = [1.0, 2.0, 5.0]
+    owner = certificate(Averages(Cauchy(), Pufferfish(1.0), "age", [(far, [5, 3, 1])]), age=40.0)
+    ledger = Ledger.create(path, owner)
+    expected = [ledger.spend().releases for _ in range(3)]
+    record = json.loads(path.read_bytes())
+    record["rule"]["plans"] = [[far, [5, 3, 1]]]  # as it was once written
+    record["spent"][0][2] = 1
+    path.write_text(json.dumps(checksummed(record), indent=1))
+    assert ledger.spend().releases == expected[1]
+    assert Ledger.open(path, owner).spend().releases == expected[2]
+
+
+def test_the_rule_of_a_file_is_read_once(path, monkeypatch):
+    import sklearn_puffer._ledger_state as module
+
+    read, calls = module.rule_from_dict, []
+    monkeypatch.setattr(module, "rule_from_dict", lambda record: calls.append(1) or read(record))
+    far = list(range(1, 200))
+    rule = Averages(Cauchy(), RenyiPufferfish(1.0, 2.0), "age", [(far, far)])
+    ledger, other = (Ledger.create(path, certificate(rule, age=1e6)), Ledger(path, "f00d"))
+    for spent in range(1, 5):
+        ledger.spend({"age": 1e9})
+        other.spend({"age": 1e9})
+        assert ledger.history()[0].releases == 2 * spent
+    assert len(calls) == 2
+    assert ledger.rule == rule
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_rule_that_changed_in_the_file_is_read_again(ledger, path, indent):
+    assert ledger.allows({"age": 2.0})
+    record = json.loads(path.read_bytes())
+    record["rule"] = Precisions.of_scales(1, {"age": 4.0, "pay": 1.0}).to_dict()
+    path.write_text(json.dumps(checksummed(record), indent=indent))
+    assert not ledger.allows({"age": 2.0})
+    assert ledger.allows({"age": 4.0})
+
+
+def test_a_rule_that_stands_elsewhere_in_the_file_is_not_the_rule(ledger, path):
+    assert ledger.allows({"age": 2.0})
+    [line] = [line for line in path.read_text().splitlines() if line.startswith('"rule": ')]
+    record = json.loads(path.read_bytes())
+    record["rule"] = Precisions.of_scales(1, {"age": 4.0, "pay": 1.0}).to_dict()
+    whole = checksummed({"before": json.loads(f"{{{line[:-1]}}}")} | record)
+    rest = {key: value for key, value in whole.items() if key != "before"}
+    path.write_text(f'{{"before": {{{line[:-1]}}}, {json.dumps(rest)[1:]}')
+    assert json.loads(path.read_bytes()) == whole
+    assert [ledger.allows({"age": scale}) for scale in (2.0, 4.0)] == [False, True]
+
+
+def test_a_later_version_is_named_whatever_it_holds(ledger, path):
+    ledger.allows()
+    path.write_text('{"schema": "sklearn_puffer.ledger/2"}')
+    for use in (ledger, Ledger(path, "f00d")):
+        with pytest.raises(LedgerError, match=r"was written as 'sklearn_puffer\.ledger/2'"):
+            use.allows()
 
 
 def test_blanks_do_not_count_as_damage(ledger, path):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sklearn_puffer._reach import Judge
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.spending import (
@@ -465,6 +466,165 @@ def test_a_refused_rule_lets_each_column_go_once():
 def test_a_refused_rule_without_scales_lets_nothing_go():
     assert not Refused("They do not add up.").allows({"x": {2.0: 1}})
     assert Refused("They do not add up.").allows({})
+
+
+# ---------------------------------------------------------------- answers that earlier ones decide
+
+JUDGED = [
+    Precisions.of_scales(1, {"x": 2.0, "y": 7.0}),
+    Precisions.of_scales(2, {"x": 2.0, "y": 0.0}),
+    Precisions.of_scales(1, {"x": 1e-300, "y": 1e300}, draws=40),
+    Refused("They do not add up.", {"x": 2.0, "y": 0.0}),
+]
+
+
+@st.composite
+def questions(draw):
+    """Draw scales around those at which some number of releases is just within the budget."""
+    count = draw(st.one_of(st.integers(1, 70), st.sampled_from([10**6, 10**6 + 1, 2**70 - 1])))
+    theta, power = draw(st.sampled_from([2.0, 7.0, 1e-300, 1e300, 3.0])), draw(st.integers(1, 2))
+    nearby = st.sampled_from([0.1, 0.5, 1.0 - 2.0**-53, 1.0, 1.0 + 2.0**-52, 1.01, 2.0, 40.0])
+    scale = theta * float(draw(st.integers(1, 70))) ** (1.0 / power) * draw(nearby)
+    axes = draw(st.sampled_from(["x", "y", "xy"]))
+    scales = {axis: scale * draw(nearby) if axis == axes[-1] else scale for axis in axes}
+    return scales, count
+
+
+@pytest.mark.parametrize("rule", JUDGED)
+@given(
+    spent=st.lists(st.sampled_from([2.5, 7.0, 1e3, 1e300]), max_size=2, unique=True),
+    asked=st.lists(questions(), min_size=1, max_size=25),
+)
+@settings(max_examples=60)
+def test_answers_that_earlier_ones_decide_are_those_of_the_rule(rule, spent, asked):
+    history = {"x": dict.fromkeys(spent, 1)} if spent else {}
+    judge, meter = Judge(rule.meter(history)), rule.meter(history)
+    for scales, count in asked:
+        expected = meter.allows({axis: {scale: count} for axis, scale in scales.items()})
+        assert judge.known(scales, count) in (None, expected)
+        assert judge.allows(scales, count) is expected
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("order", ["up", "down", "mixed"])
+def test_answers_that_earlier_ones_decide_are_exact_between_round_numbers_and_at_ties(power, order):
+    rule = Precisions.of_scales(power, {"x": 3.0})
+    judge, meter = Judge(rule.meter({})), rule.meter({})
+    ties = [scale_for_releases(3.0, k, power) for k in range(25, 80)]
+    scales = [near for tie in ties for near in (math.nextafter(tie, 0.0), tie)]
+    asked = list(product(range(25, 80), scales))
+    if order == "mixed":
+        asked = [asked[k] for k in np.random.default_rng(5).permutation(len(asked))]
+    known = 0
+    for count, scale in asked if order != "down" else asked[::-1]:
+        expected, answer = meter.allows({"x": {scale: count}}), judge.known({"x": scale}, count)
+        assert answer in (None, expected)
+        assert judge.allows({"x": scale}, count) is expected
+        known += answer is not None
+    assert known > 0.8 * len(asked)
+
+
+@pytest.mark.parametrize("alpha", [None, 1.5])
+def test_averages_that_earlier_answers_allow_are_within_the_budget(alpha):
+    notion = Pufferfish(1.0) if alpha is None else RenyiPufferfish(1.0, alpha)
+    rule = Averages(Cauchy(), notion, "x", [([0.0, 1.0, 2.0], [3, 2, 1])])
+    judge, meter = Judge(rule.meter({"x": {9.0: 2}})), rule.meter({"x": {9.0: 2}})
+    chance, known = np.random.default_rng(7), 0
+    for _ in range(400):
+        asked = {"x": math.exp(chance.normal(3.0, 2.0))}, int(chance.integers(1, 60))
+        known += judge.known(*asked) is not None
+        # what is allowed at a scale is asked for again a little above it, where ulps do not count
+        if judge.allows(*asked):
+            assert meter.allows({"x": {asked[0]["x"] * (1.0 + 1e-12): asked[1]}})
+        else:
+            assert not meter.allows({"x": {asked[0]["x"] * (1.0 - 1e-12): asked[1]}})
+    assert known > 200
+
+
+class Counting:
+    """A meter that allows scales from a threshold on, and counts how often it is asked."""
+
+    def __init__(self, threshold):
+        self.threshold, self.calls = threshold, 0
+
+    def allows(self, extra):
+        self.calls += 1
+        [[[scale, count]]] = [scales.items() for scales in extra.values()]
+        return scale >= self.threshold * count
+
+    def left(self):
+        return {}
+
+
+@pytest.mark.parametrize("threshold", [1e-300, 0.7, 3.0, 1e290])
+def test_a_meter_is_asked_a_few_times_however_many_scales_are_asked_about(threshold):
+    judge = Judge(meter := Counting(threshold))
+    for k in range(5000, 0, -1):  # each of these is nearer to the threshold than all before
+        for scale in (threshold * (1.0 + k * 2.0**-40), threshold * (1.0 - k * 2.0**-40)):
+            assert judge.allows({"x": scale}, 1) is (scale >= threshold)
+    assert meter.calls < 300
+
+
+def test_a_meter_is_asked_a_few_times_however_many_numbers_of_releases_are_asked_about():
+    judge = Judge(meter := Counting(1.0))
+    for count in range(1, 20_000):
+        assert judge.allows({"x": 3000.0}, count) is (count <= 3000)
+    assert meter.calls < 1000
+    assert judge.known({"x": 3000.0}, 10**9 + 7) is None
+    assert judge.known({"x": 2000.0}, 16_001) is False
+    assert judge.known({"x": 4000.0}, 2_001) is True
+
+
+ODD = [
+    ({"x": -1.0}, 1),
+    ({"x": 0.0}, 1),
+    ({"x": math.nan}, 1),
+    ({"x": math.inf}, 1),
+    ({"x": "wide"}, 1),
+    ({"x": 10**400}, 1),
+    ({"x": 9.0}, 1.0),
+    ({"x": 9.0}, True),
+    ({"x": 9.0}, 0),
+    ({"x": 9.0}, -1),
+    ({"x": 9.0}, "1"),
+    ({"x": 9.0}, [1]),
+    ({"w": 9.0}, 1),
+    ({}, 1),
+    ({"x": 0.1, "y": math.nan}, 1),
+    ({"x": 0.1, "w": 9.0}, 1),
+    ([("x", 9.0)], 1),
+    (None, 1),
+]
+
+
+@pytest.mark.parametrize(("scales", "count"), ODD)
+def test_no_earlier_answer_is_about_what_is_not_a_question(scales, count):
+    judge = Judge(Precisions.of_scales(1, {"x": 2.0, "y": 2.0}).meter({}))
+    assert [judge.allows({"x": s, "y": s}, 1) for s in (1.0, 2.0)] == [False, True]
+    assert judge.known({"x": 1.0, "y": 2.0}, 1) is False
+    assert judge.known(scales, count) is None
+
+
+def test_a_column_that_needs_no_noise_is_known_at_the_scales_it_was_allowed_at():
+    judge = Judge(Precisions.of_scales(1, {"x": 0.0}).meter({}))
+    assert judge.allows({"x": 5.0}, 1)
+    assert judge.known({"x": 0.0}, 1) is None
+    assert judge.allows({"x": 0.0}, 1)
+    assert judge.known({"x": 0.0}, 1) is judge.known({"x": 1e-300}, 1) is True
+    with pytest.raises(ValueError, match="scale of 'x' must be positive"):
+        judge.allows({"x": -1.0}, 1)
+
+
+def test_a_pure_average_is_written_with_its_largest_move_only():
+    far = np.arange(10_000.0)
+    rule = Averages(Cauchy(), Pufferfish(1.0), "x", [(far, [1] * 10_000), ([3.0], [1])])
+    record = rule.to_dict()
+    assert record["plans"] == [[[9999.0], [1]]]
+    written_before = record | {"plans": [[far.tolist(), [1] * 10_000], [[3.0], [1]]]}
+    assert rule_from_dict(record) == rule == rule_from_dict(written_before)
+    assert rule != Averages(Cauchy(), Pufferfish(1.0), "x", [([9998.0], [1])])
+    for scale in (1e4, 5e4):
+        assert rule_from_dict(record).left({"x": {scale: 1}}) == rule.left({"x": {scale: 1}})
 
 
 RULES = [
