@@ -49,9 +49,9 @@ IntArray = NDArray[np.int64]
 UNIT = 2.0**-53
 MASS_ERROR = 3.0
 LN2 = 0.6931471805599453
-_NOTHING = -(2**61)  # exponent of zero
+NOTHING = -(2**61)  # exponent of zero
 
-_UNDERFLOW = 2.0**-1000  # more than all that may underflow in one convolution
+UNDERFLOW = 2.0**-1000  # more than all that may underflow in one convolution
 _SHALLOW, _DEEP = 2.0**-180, 2.0**-900
 _TRUST = 2.0**60
 _SHORT = 2**13  # lattices up to this length are convolved without cutting anything
@@ -91,7 +91,7 @@ class _Part:
         """Return the law of the sum, its ends cut off while their mass is at most ``cut``."""
         masses, units = convolved(self.masses, other.masses)
         first, last = _ends(masses, cut)
-        lost = self.lost + other.lost + 2.0 * cut + _UNDERFLOW
+        lost = self.lost + other.lost + 2.0 * cut + UNDERFLOW
         total = self.units + other.units + units
         return _Part(self.start + other.start + first, masses[first:last], total, 1.01 * lost)
 
@@ -125,6 +125,64 @@ def _ends(masses: FloatArray, cut: float) -> tuple[int, int]:
     return (first, last) if first < last else (0, len(masses))
 
 
+class Members:
+    """Independent lattice laws, and how often each occurs: what is known of their sum by moments.
+
+    Parameters
+    ----------
+    laws : sequence of Lattice
+    counts : sequence of int
+        How often each occurs in the sum; zero is allowed.
+    """
+
+    def __init__(self, laws: Sequence[Lattice], counts: Sequence[int]) -> None:
+        kept = [(law, count) for law, count in zip(laws, counts, strict=True) if count > 0]
+        self.laws = [law for law, _ in kept]
+        self.counts = [count for _, count in kept]
+        self.size = sum(law.span * count for law, count in kept) + 1
+        self.center = 0.5 * (self.size - 1)
+
+    def tilt_to(self, place: float, s: float) -> float:
+        """Return the tilt, no steeper than s, whose mean is about ``place``."""
+        steepest = min(s, _STEEPEST)
+        low, high = -steepest, steepest
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.moments(middle)[1] < place else (low, middle)
+        found = 0.5 * (low + high)
+        if steepest - abs(found) < 1e-6 * steepest:
+            return float(np.copysign(steepest, found))
+        return float(f"{found:.6g}")
+
+    def moments(self, tilt: float) -> tuple[float, float, float]:
+        """Return log E e^(tilt (X - center)), and mean and deviation of the tilted law."""
+        places, masses, first, lengths, half, counts = self._flat
+        exponents = places * tilt
+        tops = np.maximum.reduceat(exponents, first)
+        exponents -= np.repeat(tops, lengths)
+        with np.errstate(under="ignore"):
+            weights = masses * np.exp(exponents)
+            sums = np.maximum(np.add.reduceat(weights, first), 1e-300)
+            means = np.add.reduceat(weights * places, first) / sums
+            squares = (places - np.repeat(means, lengths)) ** 2
+            variances = np.add.reduceat(weights * squares, first) / sums
+        logs = np.log(sums) + (tops - half * tilt)
+        return float(counts @ logs), float(counts @ means), sqrt(float(counts @ variances))
+
+    @cached_property
+    def _flat(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]:
+        """Places and masses of all atoms in a row; where each law begins, how long and how often.
+
+        Before the last, half the span of each law.
+        """
+        lengths = np.array([len(law.atoms) for law in self.laws])
+        places = np.concatenate([law.atoms for law in self.laws]).astype(float)
+        masses = np.concatenate([law.masses[law.atoms] for law in self.laws])
+        half = np.array([0.5 * law.span for law in self.laws])
+        counts = np.array(self.counts, dtype=float)
+        return places, masses, np.cumsum(lengths) - lengths, lengths, half, counts
+
+
 class Others:
     """The law of the sum of independent lattice laws.
 
@@ -136,15 +194,12 @@ class Others:
     """
 
     def __init__(self, laws: Sequence[Lattice], counts: Sequence[int]) -> None:
-        kept = [(law, count) for law, count in zip(laws, counts, strict=True) if count > 0]
-        self._laws = [law for law, _ in kept]
-        self._counts = [count for _, count in kept]
-        self.start = sum(law.start * count for law, count in kept)
-        self.size = sum(law.span * count for law, count in kept) + 1
+        self._members = Members(laws, counts)
+        self._laws, self._counts = self._members.laws, self._members.counts
+        self.size = self._members.size
         self.units = 0.0
-        self._center = 0.5 * (self.size - 1)
         self._mantissa = np.zeros(self.size)
-        self._exponent = np.full(self.size, _NOTHING)
+        self._exponent = np.full(self.size, NOTHING)
         self._log_top = np.full(self.size, inf)
         self._cut = _SHALLOW if self.size > _SHORT else 0.0
         self._tilts: set[float] = set()
@@ -170,7 +225,7 @@ class Others:
 
     def numbers(self, margin: int) -> tuple[FloatArray, IntArray]:
         """Return the masses, mantissas and exponents, with ``margin`` zeros at both ends."""
-        exponent = np.full(self.size + 2 * margin, _NOTHING)
+        exponent = np.full(self.size + 2 * margin, NOTHING)
         exponent[margin : margin + self.size] = self._exponent
         return np.pad(self._mantissa, margin), exponent
 
@@ -183,7 +238,7 @@ class Others:
             missed = 1.01 * float(excess.sum())
             if missed <= _MISSED:
                 break
-            tilt = self._tilt_to(int(excess.argmax()), s)
+            tilt = self._members.tilt_to(int(excess.argmax()), s)
             if tilt not in self._tilts:
                 self._look(tilt)
             elif not self._knows_support:
@@ -225,42 +280,11 @@ class Others:
         raw = bits.to_bytes(-(-self.size // 8), "little")
         return np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")[: self.size] > 0
 
-    def _tilt_to(self, place: int, s: float) -> float:
-        """Return the tilt, no steeper than s, whose mean is about ``place``."""
-        steepest = min(s, _STEEPEST)
-        low, high = -steepest, steepest
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self._mean(middle) < place else (low, middle)
-        found = 0.5 * (low + high)
-        if steepest - abs(found) < 1e-6 * steepest:
-            return float(np.copysign(steepest, found))
-        return float(f"{found:.6g}")
-
-    def _mean(self, tilt: float) -> float:
-        places, masses, first, lengths, counts = self._flat
-        exponents = places * tilt
-        exponents -= np.repeat(np.maximum.reduceat(exponents, first), lengths)
-        with np.errstate(under="ignore"):
-            weights = masses * np.exp(exponents)
-            sums = np.add.reduceat(weights, first)
-            means = np.add.reduceat(weights * places, first) / np.maximum(sums, 1e-300)
-        return float(counts @ means)
-
-    @cached_property
-    def _flat(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray]:
-        """Places and masses of the atoms of all laws in a row; where each begins, and how often."""
-        lengths = np.array([len(law.atoms) for law in self._laws])
-        places = np.concatenate([law.atoms for law in self._laws]).astype(float)
-        masses = np.concatenate([law.masses[law.atoms] for law in self._laws])
-        counts = np.array(self._counts, dtype=float)
-        return places, masses, np.cumsum(lengths) - lengths, lengths, counts
-
     def _look(self, tilt: float) -> None:
         """Convolve at one tilt; take over what it knows."""
         self._tilts.add(tilt)
         cut = self._cut / (8.0 * sum(self._counts) + 8.0)
-        tilted = [_tilted(law, tilt) for law in self._laws]
+        tilted = [tilted_law(law, tilt) for law in self._laws]
         parts = [_power(t.part, n, cut) for t, n in zip(tilted, self._counts, strict=True)]
         log_norm = fsum(n * t.log_sum for t, n in zip(tilted, self._counts, strict=True))
         error = fsum(n * t.error for t, n in zip(tilted, self._counts, strict=True))
@@ -269,7 +293,7 @@ class Others:
 
     def _take_over(self, whole: _Part, tilt: float, log_norm: float, error: float) -> None:
         here = slice(whole.start, whole.start + len(whole.masses))
-        x = np.arange(self.size) - self._center
+        x = np.arange(self.size) - self._members.center
         logs = log_norm - tilt * x if tilt else np.zeros(self.size)
         top = np.full(self.size, whole.lost)
         top[here] += whole.masses
@@ -288,7 +312,7 @@ class Others:
 
 
 @dataclass(frozen=True, eq=False)
-class _Tilted:
+class Tilted:
     """One law tilted; the log of what its masses were divided by, and the error of that log."""
 
     part: _Part
@@ -296,21 +320,21 @@ class _Tilted:
     error: float
 
 
-def _tilted(law: Lattice, tilt: float) -> _Tilted:
+def tilted_law(law: Lattice, tilt: float) -> Tilted:
     """Return masses times e^(tilt (x - middle)), summing to one, and the log of their sum."""
     if tilt == 0.0:
-        return _Tilted(_Part(0, law.masses, MASS_ERROR, _UNDERFLOW), 0.0, 0.0)
+        return Tilted(_Part(0, law.masses, MASS_ERROR, UNDERFLOW), 0.0, 0.0)
     top = float(law.span) if tilt > 0.0 else 0.0
     with np.errstate(under="ignore"):
         weights = law.masses * np.exp(tilt * (np.arange(len(law.masses)) - top))
     total = float(weights.sum())
     if total < 2.0**-900:  # the weight is on masses too small for floats: this tilt tells nothing
-        return _Tilted(_Part(0, law.masses, MASS_ERROR, _UNDERFLOW), inf, 0.0)
+        return Tilted(_Part(0, law.masses, MASS_ERROR, UNDERFLOW), inf, 0.0)
     reach = abs(tilt) * law.span
-    lost = max(_UNDERFLOW, 2.0**-1050 / total)  # fewer than 2^24 atoms, each wrong by 2^-1074
+    lost = max(UNDERFLOW, 2.0**-1050 / total)  # fewer than 2^24 atoms, each wrong by 2^-1074
     part = _Part(0, weights / total, MASS_ERROR + 2.0 * reach + 8.0, lost)
     log_sum = log(total) + tilt * (top - 0.5 * law.span)
-    return _Tilted(part, log_sum, 4.0 * (abs(log(total)) + reach) + 8.0)
+    return Tilted(part, log_sum, 4.0 * (abs(log(total)) + reach) + 8.0)
 
 
 def _power(part: _Part, count: int, cut: float) -> _Part:
@@ -328,7 +352,7 @@ def _power(part: _Part, count: int, cut: float) -> _Part:
 
 def _sum(parts: list[_Part], cut: float) -> _Part:
     if not parts:
-        return _Part(0, np.ones(1), 0.0, _UNDERFLOW)
+        return _Part(0, np.ones(1), 0.0, UNDERFLOW)
     heapify(parts)
     while len(parts) > 1:
         heappush(parts, heappop(parts).plus(heappop(parts), cut))
@@ -374,8 +398,8 @@ def _in_blocks(
     """Return rows of masses as floats relative to a power of two for each row."""
     extra = n_blocks * width - len(mantissa)
     m = np.pad(mantissa, (0, extra)).reshape(n_blocks, width)
-    e = np.pad(exponent, (0, extra), constant_values=_NOTHING).reshape(n_blocks, width)
-    e = np.where(m > 0.0, e + np.frexp(m)[1], _NOTHING)
+    e = np.pad(exponent, (0, extra), constant_values=NOTHING).reshape(n_blocks, width)
+    e = np.where(m > 0.0, e + np.frexp(m)[1], NOTHING)
     tops = e.max(axis=1)
     shifts = np.where(m > 0.0, e - np.frexp(m)[1] - tops[:, None], 0)
     return np.ldexp(m, np.maximum(shifts, -2100).astype(np.int32)), tops
@@ -403,8 +427,8 @@ def _carried(
     ends: FloatArray, tops: IntArray, decay: float, power: int
 ) -> tuple[FloatArray, IntArray]:
     """Return what enters each block from those before it, as mantissas and exponents."""
-    mantissas, exponents = np.zeros(len(ends)), np.full(len(ends), _NOTHING)
-    mantissa, exponent = 0.0, _NOTHING
+    mantissas, exponents = np.zeros(len(ends)), np.full(len(ends), NOTHING)
+    mantissa, exponent = 0.0, NOTHING
     for k, (end, top) in enumerate(zip(ends.tolist(), tops.tolist(), strict=True)):
         mantissas[k], exponents[k] = mantissa, exponent
         if mantissa:
@@ -412,7 +436,7 @@ def _carried(
         high = max(exponent, top)
         mantissa = ldexp(mantissa * decay, max(exponent - high, -2100))
         mantissa, shift = frexp(mantissa + ldexp(end, max(top - high, -2100)))
-        exponent = high + shift if mantissa else _NOTHING
+        exponent = high + shift if mantissa else NOTHING
     return mantissas, exponents
 
 

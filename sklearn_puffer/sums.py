@@ -22,22 +22,29 @@ up to a common factor, which the presence probabilities of the others only multi
 # densities, the rounding of h (`row_of`), of n products added up (n + 5 units of 2^-53, masses
 # included), what R misses, and for quotient, logarithm and powers of two 10 + 5 |loss| units.
 #
+# Long sums are looked at as crowds (`_crowds`), whose h has an error of its own at every place. If
+# the h of n neighbours are wrong by a part r < 1 at most, so are the densities there, and the log
+# ratio by 2 artanh r. The largest upper end over all places is one of the supremum, and so is the
+# largest lower end. Where r matters, the crowd is looked at more closely around that place; all
+# other places are proven to be lower by what is known already.
+#
 # step/theta is rounded, and so may the step be. The loss never increases with theta, so the upper
 # end is taken at a slightly larger quotient, and the lower end at a slightly smaller one.
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from math import expm1, inf
-from typing import cast
+from math import inf
+from typing import TypeVar, cast
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from sklearn_puffer._others import LN2, UNIT, Lattice, Others, Row, row_of
+from sklearn_puffer._choices import Choices
+from sklearn_puffer._crowds import Crowd
+from sklearn_puffer._log_ratios import Laws, margin, sight_of, suprema
+from sklearn_puffer._others import UNIT, Lattice, Others, Row, row_of
 from sklearn_puffer._search import LARGEST, SMALLEST, smallest_within
 from sklearn_puffer._validation import check_positive
 from sklearn_puffer.accounting import LossTable
@@ -46,8 +53,10 @@ from sklearn_puffer.noise import Laplace
 from sklearn_puffer.priors import Discrete, PriorPair
 from sklearn_puffer.users import User, UserPair, check_users, step_of
 
+_Sum = TypeVar("_Sum")
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+Loss = Callable[[float], float]
 
 MAX_STEPS = 2**23
 """The longest sum, in steps from its smallest to its largest value, that is convolved."""
@@ -55,12 +64,12 @@ MAX_STEPS = 2**23
 _QUOTIENT_ERROR = 4.0 * UNIT
 _STEEPEST = 1e9  # step/theta beyond which only the worst case over the other users is given
 _HARDLY_ANY = 1e-3
-_WIDEST = 400.0  # windows up to this many theta wide are summed in floats
-_SMALLEST_MASS = 2.0**-900
-_NOTHING = -(2**61)
 _TOLERANCE = 1e-12
 _HAIR = 1.0 + 2e-11
-_FEW_STEPS = 4000
+_LESS = 0.75  # part of a scale with which a loss beyond the budget proves that some is needed
+_SHORT = 2**13  # sums up to this long are convolved in full; longer ones are looked at as a crowd
+_LOOKS = 12
+_SEVERAL = 3  # pairs for which what most others add up to is not worth computing
 _MAX_SUMS = 64  # sums that are held: each is a few arrays as long as the sum
 
 
@@ -97,7 +106,8 @@ class SumLosses:
         self._pairs = _check_pairs(pairs, self._users)
         shifts = [pair.shift for pair in self._pairs]
         self._shifts = np.array([np.nan if shift is None else abs(shift) for shift in shifts])
-        self._sums: dict[tuple[int, bool], Others] = {}
+        self._sums: dict[bytes, Others] = {}
+        self._crowds: dict[bytes, Crowd] = {}
 
     def intervals(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the exact losses, each of shape (n_pairs, 2).
@@ -123,7 +133,7 @@ class SumLosses:
         for k in np.flatnonzero(np.isnan(self._shifts)).tolist():
             worst = upper[k].copy()
             upper[k] = self._upper(k, scale, worst)
-            lower[k] = np.minimum(self._ends(k, scale, worst, -1.0), upper[k])
+            lower[k] = np.minimum(self._lower(k, scale, worst), upper[k])
         return lower, upper
 
     def worst_case(self, theta: float) -> tuple[FloatArray, FloatArray]:
@@ -144,9 +154,27 @@ class SumLosses:
         With ``few`` only some of the other users are looked at, which is quick where they are many.
         The others never increase a loss, so that is an upper end too. A ``theta`` of 0 is no noise.
         """
+        return self.upper_by(k, theta, "few" if few else "all", -1.0)
+
+    def upper_by(self, k: int, theta: float, by: str, goal: float) -> float:
+        """Return an upper end that counts on "few" of the other users, "most" of them or "all".
+
+        What is computed for most of them serves many pairs. Nothing is looked at more closely once
+        the end is within ``goal``, or the loss beyond it.
+        """
         if theta == 0.0:
-            return self._without_noise(k, few)
-        return float(self._upper(k, theta, self.worst_of(k, theta), few).max())
+            return self._without_noise(k, by)
+        return float(self._upper(k, theta, self.worst_of(k, theta), by, goal).max())
+
+    def is_long(self, k: int) -> bool:
+        """Return whether the others of pair ``k`` are too many to be convolved in full."""
+        return bool(np.isnan(self._shifts[k])) and self._is_long(k, "all")
+
+    def exceeds(self, k: int, theta: float, budget: float) -> bool:
+        """Return whether the loss of pair ``k`` is proven to be beyond the budget."""
+        if not np.isnan(self._shifts[k]):
+            return bool(_translation(self._shifts[k : k + 1], theta)[0].max() > budget)
+        return bool(self._lower(k, theta, self.worst_of(k, theta), budget).max() > budget)
 
     def worst_of(self, k: int, theta: float) -> FloatArray:
         """Return the upper ends of the worst case of pair ``k``, both directions."""
@@ -159,50 +187,79 @@ class SumLosses:
         ends: FloatArray = self._table(k).intervals(Laplace(theta))[1][0]
         return ends
 
-    def _without_noise(self, k: int, few: bool) -> float:
+    def _without_noise(self, k: int, by: str) -> float:
         if not np.isnan(self._shifts[k]):
             return inf if self._shifts[k] else 0.0
         worst: FloatArray = self._table(k).without_noise()[0]
-        others = self._others(k, few)
+        others = self._others(k, by)
         if others.missed(inf) > 0.0 or not np.isfinite(others.units):
             return float(worst.max())
         laws = self._laws(k)
         mantissa, exponent = others.numbers(laws.span)
-        losses = _suprema(Row(mantissa, exponent, 0.0), laws, inf)
-        margin = _margin(losses, worst, others.units, 0.0, laws.n_atoms + 5.0)
-        return float(np.minimum(losses + margin, worst).max())
+        losses = suprema(Row(mantissa, exponent, 0.0), laws, inf)
+        further = margin(losses, worst, others.units, 0.0, laws.n_atoms + 5.0)
+        return float(np.minimum(losses + further, worst).max())
 
-    def _upper(self, k: int, theta: float, worst: FloatArray, few: bool = False) -> FloatArray:
-        """Return the smallest of the upper ends: of the worst case, with few others, with all."""
+    def _upper(
+        self, k: int, theta: float, worst: FloatArray, by: str = "all", goal: float = -1.0
+    ) -> FloatArray:
+        """Return the smallest of the upper ends: of the worst case, with few others, with more."""
         if not np.isnan(self._shifts[k]) or not worst.any():
             return worst
-        ends = np.minimum(self._ends(k, theta, worst, 1.0, few=True), worst)
-        if few or self._are_few(k):
+        ends = worst
+        if by != "few" and self._is_long(k, by):
+            ends, settled = self._crowd_ends(k, theta, worst, 1.0, by, goal)
+            if settled or by == "most":
+                return ends
+        ends = np.minimum(self._ends(k, theta, worst, 1.0, "few"), ends)
+        if by == "few" or ends.max() <= goal or self._choices.are_same(self._own(k), "few", by):
             return ends
-        all_ends: FloatArray = np.minimum(self._ends(k, theta, worst, 1.0), ends)
+        all_ends: FloatArray = np.minimum(self._ends(k, theta, worst, 1.0, by), ends)
         return all_ends
 
-    def _are_few(self, k: int) -> bool:
-        return self._others(k, few=True).size == self._others(k).size
+    def _lower(self, k: int, theta: float, worst: FloatArray, goal: float = -1.0) -> FloatArray:
+        if self._is_long(k, "all"):
+            ends, settled = self._crowd_ends(k, theta, worst, -1.0, "all", goal)
+            if settled:
+                return ends
+        return self._ends(k, theta, worst, -1.0, "all")
 
-    def _ends(
-        self, k: int, theta: float, worst: FloatArray, side: float, few: bool = False
-    ) -> FloatArray:
+    def _ends(self, k: int, theta: float, worst: FloatArray, side: float, by: str) -> FloatArray:
         """Return the upper (side 1) or lower (side -1) ends of pair ``k``."""
-        s = self._step / theta * (1.0 + side * _QUOTIENT_ERROR)
+        s = self.step / theta * (1.0 + side * _QUOTIENT_ERROR)
         unknown = np.zeros(2) if side < 0.0 else worst
         if not 0.0 < s <= _STEEPEST:
             return unknown
-        others, laws = self._others(k, few), self._laws(k)
+        others, laws = self._others(k, by), self._laws(k)
         missed = others.missed(s)
         if not missed <= _HARDLY_ANY:
             return unknown
         row = row_of(*others.numbers(laws.span), s)
-        losses = _suprema(row, laws, s)
-        margin = _margin(losses, worst, others.units, missed, row.units + laws.n_atoms + 5.0)
-        ends = np.nextafter(losses + side * margin, side * inf)
+        losses = suprema(row, laws, s)
+        further = margin(losses, worst, others.units, missed, row.units + laws.n_atoms + 5.0)
+        ends = np.nextafter(losses + side * further, side * inf)
         found: FloatArray = np.maximum(ends, 0.0)
         return found
+
+    def _crowd_ends(
+        self, k: int, theta: float, worst: FloatArray, side: float, by: str, goal: float
+    ) -> tuple[FloatArray, bool]:
+        """Return the ends of pair ``k`` on one side, looking closer where the loss is largest.
+
+        The second is whether they are close to the loss, or else which side of ``goal`` it is on.
+        """
+        s = self.step / theta * (1.0 + side * _QUOTIENT_ERROR)
+        crowd, laws = self._crowd(k, by), self._laws(k)
+        if s == 0.0 or not crowd.covers(s):
+            return (worst if side > 0.0 else np.zeros(2)), False
+        for _ in range(_LOOKS):
+            sight = sight_of(crowd, laws, s, worst)
+            if sight.decides(goal):
+                return sight.ends(side, worst), True
+            looked = [crowd.look_at(place - laws.span, s) for place in sight.unclear(goal)]
+            if not any(looked):
+                break
+        return sight.ends(side, worst), sight.is_narrow(goal)
 
     @cached_property
     def _tables(self) -> dict[int, LossTable]:
@@ -214,7 +271,8 @@ class SumLosses:
         return self._tables[k]
 
     @cached_property
-    def _step(self) -> float:
+    def step(self) -> float:
+        """The step that all reports have in common."""
         laws = [cast(Discrete, user.law) for user in self._users]
         laws += [law for pair in self._pairs if pair.shift is None for law in _prior_pair(pair)]
         return step_of(np.concatenate([_places_with_mass(law) for law in laws]))
@@ -230,164 +288,64 @@ class SumLosses:
             key = (law.atoms.tobytes(), tuple(law.counts.tolist()))
             if key not in places:
                 places[key] = len(laws)
-                laws.append(_lattice(law, self._step))
+                laws.append(_lattice(law, self.step))
             of_user.append(places[key])
         of = np.array(of_user)
         counts = np.bincount(of, weights=[user.count for user in self._users]).astype(np.int64)
         size = sum(law.span * int(n) for law, n in zip(laws, counts, strict=True))
         if size > MAX_STEPS:
             raise ValueError(
-                f"the sum of all users spans {size:,} steps of {self._step!r}, and at most "
+                f"the sum of all users spans {size:,} steps of {self.step!r}, and at most "
                 f"{MAX_STEPS:,} are computed; round the reports to a larger step (step= of "
                 "PufferfishSum), or use the worst case over all other users."
             )
         return laws, counts, of
 
-    def _others(self, k: int, few: bool = False) -> Others:
-        """Return the sum of everybody but the user of pair ``k``, or of a few of them."""
-        laws, counts, of = self._classes
-        own = int(of[self._pairs[k].user])
-        if (own, few) not in self._sums:
-            while len(self._sums) > _MAX_SUMS:
-                self._sums.pop(next(iter(self._sums)))
-            less = counts.copy()
-            less[own] -= 1
-            kept = _some_of(laws, less) if few else less
-            self._sums[own, few] = Others(laws, kept.tolist())
-        return self._sums[own, few]
+    def _counts(self, k: int, by: str) -> IntArray:
+        """Return how many of each law are counted on: all but the user of pair ``k``, or fewer."""
+        return self._choices.without(self._own(k), by)
 
-    def _laws(self, k: int) -> _Laws:
+    @cached_property
+    def _choices(self) -> Choices:
+        laws, counts, _ = self._classes
+        return Choices(np.array([law.span for law in laws]), counts)
+
+    def _own(self, k: int) -> int:
+        return int(self._classes[2][self._pairs[k].user])
+
+    @cached_property
+    def n_kinds(self) -> int:
+        """How many different laws the users of pairs that are no translations have."""
+        return len({self._own(k) for k in np.flatnonzero(np.isnan(self._shifts)).tolist()})
+
+    def _is_long(self, k: int, by: str) -> bool:
+        return self._choices.length(self._own(k), by) >= _SHORT
+
+    def _others(self, k: int, by: str = "all") -> Others:
+        """Return the sum of everybody but the user of pair ``k``, or of fewer."""
+        return _kept(self._sums, Others, self._classes[0], self._counts(k, by))
+
+    def _crowd(self, k: int, by: str) -> Crowd:
+        return _kept(self._crowds, Crowd, self._classes[0], self._counts(k, by))
+
+    def _laws(self, k: int) -> Laws:
         p, q = _prior_pair(self._pairs[k])
-        return _Laws.of(_lattice(p, self._step), _lattice(q, self._step), p, q)
+        return Laws.of(_lattice(p, self.step), _lattice(q, self.step), p, q)
 
 
-@dataclass(frozen=True, eq=False)
-class _Laws:
-    """The two laws of one user, on one stretch of the lattice: masses * 2^exponents."""
-
-    masses: FloatArray  # shape (2, span + 1)
-    exponents: IntArray
-
-    @classmethod
-    def of(cls, p: Lattice, q: Lattice, p_law: Discrete, q_law: Discrete) -> _Laws:
-        first = min(p.start, q.start)
-        size = max(p.start + p.span, q.start + q.span) - first + 1
-        masses, exponents = np.zeros((2, size)), np.zeros((2, size), np.int64)
-        for row, (part, law) in enumerate([(p, p_law), (q, q_law)]):
-            places = part.start - first + part.atoms
-            masses[row, places], exponents[row, places] = _exact_masses(law)
-        return cls(masses, exponents)
-
-    @property
-    def span(self) -> int:
-        return len(self.masses[0]) - 1
-
-    @property
-    def n_atoms(self) -> int:
-        return int((self.masses > 0.0).sum(axis=1).max())
-
-    @property
-    def is_moderate(self) -> bool:
-        return not self.exponents.any()
-
-
-def _exact_masses(law: Discrete) -> tuple[FloatArray, IntArray]:
-    """Return the masses of the atoms that have some, scaled up where floats cannot hold them."""
-    positive = law.counts > 0
-    masses: FloatArray = law.probabilities[positive]
-    exponents = np.zeros(len(masses), np.int64)
-    if masses.min() >= _SMALLEST_MASS:
-        return masses, exponents
-    for k, count in enumerate(law.counts[positive].tolist()):
-        shift = max(law.total.bit_length() - int(count).bit_length(), 0)
-        masses[k], exponents[k] = (int(count) << shift) / law.total, -shift
-    return masses, exponents
-
-
-def _some_of(laws: Sequence[Lattice], counts: IntArray) -> IntArray:
-    """Return how many of each law to take so that their sum is short, and all if it is anyway."""
-    spans = np.array([law.span for law in laws])
-    share = min(1.0, _FEW_STEPS / max(1, int(spans @ counts)))
-    kept: IntArray = np.floor(counts * share).astype(np.int64)
-    room = _FEW_STEPS - int(spans @ kept)
-    for k in np.flatnonzero((counts > kept) & (spans > 0)).tolist():
-        if spans[k] <= room:
-            kept[k] += 1
-            room -= int(spans[k])
-    return kept
-
-
-def _margin(
-    losses: FloatArray, worst: FloatArray, units: float, missed: float, row_units: float
-) -> FloatArray:
-    """Return how far the computed losses may be from the true ones (the header says why)."""
-    error = units * UNIT
-    largest = min(float(worst.max()), 300.0)
-    of_masses = min(2.0 * error, error * expm1(2.0 * largest))
-    of_rest = 2.0 * missed + UNIT * (2.0 * row_units + 10.0)
-    return 1.01 * (of_masses + of_rest) + 5.0 * UNIT * np.where(np.isfinite(losses), losses, 0.0)
-
-
-def _suprema(row: Row, laws: _Laws, s: float) -> FloatArray:
-    """Return the largest log ratios, both ways, of the two densities along the lattice."""
-    width = min(max(laws.span, 32), 512)
-    if laws.is_moderate and (width + laws.span) * s <= _WIDEST:
-        p, q = _window_sums(row, laws.masses, width)
-        logs = np.log(p / q)
-    else:
-        logs = _wide_logs(row, laws)
-    found: FloatArray = np.maximum([logs.max(), -logs.min()], 0.0)
-    return found
-
-
-def _window_sums(row: Row, masses: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
-    """Return both densities at every place, in units that change from window to window."""
-    span = masses.shape[1] - 1
-    size = len(row.mantissa) - span
-    n_rows = -(-size // width)
-    extra = n_rows * width - size
-    mantissa = np.pad(row.mantissa, (0, extra), mode="edge")
-    exponent = np.pad(row.exponent, (0, extra), mode="edge")
-    mantissa = sliding_window_view(mantissa, width + span)[::width]
-    exponent = sliding_window_view(exponent, width + span)[::width]
-    shifts = exponent - exponent.max(axis=1, keepdims=True)
-    values = np.ldexp(mantissa, np.maximum(shifts, -2100).astype(np.int32))
-    kernels = np.zeros((2, width + span, width))
-    for k in range(width):
-        kernels[:, k : k + span + 1, k] = masses[:, ::-1]
-    p, q = values @ kernels[0], values @ kernels[1]
-    return p.ravel()[:size], q.ravel()[:size]
-
-
-def _wide_logs(row: Row, laws: _Laws) -> FloatArray:
-    """Return log p/q at every place, by sums of mantissas with powers of two of their own."""
-    (p, p_top), (q, q_top) = (
-        _wide_sum(row, masses, exponents)
-        for masses, exponents in zip(laws.masses, laws.exponents, strict=True)
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(p / q) + (p_top - q_top) * LN2
-        logs[(p > 0.0) & (q == 0.0)] = inf
-        logs[(p == 0.0) & (q > 0.0)] = -inf
-    logs[(p == 0.0) & (q == 0.0)] = 0.0
-    settled: FloatArray = logs
-    return settled
-
-
-def _wide_sum(row: Row, masses: FloatArray, exponents: IntArray) -> tuple[FloatArray, IntArray]:
-    span = len(masses) - 1
-    size = len(row.mantissa) - span
-    places = np.flatnonzero(masses).tolist()
-    powers = np.where(row.mantissa > 0.0, row.exponent, _NOTHING)
-    top = np.full(size, _NOTHING)
-    for t in places:
-        np.maximum(top, powers[span - t : span - t + size] + exponents[t], out=top)
-    total = np.zeros(size)
-    for t in places:
-        here = slice(span - t, span - t + size)
-        shifts = np.clip(powers[here] + exponents[t] - top, -2100, 0).astype(np.int32)
-        total += masses[t] * np.ldexp(row.mantissa[here], shifts)
-    return total, top
+def _kept(
+    kept: dict[bytes, _Sum],
+    make: Callable[[Sequence[Lattice], Sequence[int]], _Sum],
+    laws: Sequence[Lattice],
+    counts: IntArray,
+) -> _Sum:
+    """Return the sum of so many of each law, one of the last that were asked for or a new one."""
+    key = counts.tobytes()
+    if key not in kept:
+        while len(kept) >= _MAX_SUMS:
+            kept.pop(next(iter(kept)))
+        kept[key] = make(laws, counts.tolist())
+    return kept[key]
 
 
 def _translation(shifts: FloatArray, theta: float) -> tuple[FloatArray, FloatArray]:
@@ -447,7 +405,8 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     the width of the proven intervals.
 
     Users whose loss alone is within epsilon at the scale found so far are not looked at: other
-    users never increase a loss. Of the others one evaluation each decides whether the scale grows.
+    users never increase a loss. Of the others one evaluation each decides whether the scale grows,
+    with a few of the other users first, then with most of them, which many pairs share.
 
     Raises
     ------
@@ -481,6 +440,7 @@ class _Scale:
     def __init__(self, losses: SumLosses, pairs: list[UserPair], budget: float) -> None:
         self._losses, self._pairs, self._budget = losses, pairs, budget
         self._scale, self._pair, self._bound = 0.0, 0, 0.0
+        self._guess, self._is_crowded = 0.0, False
 
     def start(self) -> None:
         """Begin a hair below the scale that the limits far out need: no exact scale is smaller."""
@@ -493,54 +453,128 @@ class _Scale:
 
     def still_open(self) -> IntArray:
         """Return the pairs whose worst case is beyond the budget, the worst first."""
+        found = self._beyond()
+        self._is_crowded = self._is_crowd(found)
+        return found
+
+    def _beyond(self) -> IntArray:
         if self._scale == 0.0:
-            return np.arange(len(self._pairs))
+            return self._sorted_by_few(np.arange(len(self._pairs)))
         losses = self._losses.worst_case(self._scale)[1].max(axis=1)
         order: IntArray = np.argsort(-losses, kind="stable")
-        beyond: IntArray = order[losses[order] > self._budget]
-        return beyond
+        return self._sorted_by_few(order[losses[order] > self._budget])
+
+    def _sorted_by_few(self, beyond: IntArray) -> IntArray:
+        """Return the pairs with many others, if all are such, in the order of what few others tell.
+
+        The first is then likely the one that decides, and the dear search is made for few of them.
+        """
+        if not self._is_crowd(beyond):
+            return beyond
+        if self._scale == 0.0:
+            k = int(beyond[0])
+            if self._by("few", k)(0.0) <= self._budget:
+                return beyond
+            scale = self._guess = self._enough(self._by("few", k), k, self._alone(k))[0]
+        else:
+            scale = self._scale
+        losses = np.array([self._by("few", k)(scale) for k in beyond.tolist()])
+        for k, loss in zip(beyond.tolist(), losses.tolist(), strict=True):
+            if self._scale and loss <= self._budget:
+                self._note(k, loss)
+        order = np.argsort(-losses, kind="stable")
+        if self._scale:
+            order = order[losses[order] > self._budget]
+        found: IntArray = beyond[order]
+        return found
 
     def visit(self, k: int) -> None:
         """Raise the scale to what pair ``k`` needs, if that is more; look no closer than needed."""
         ways = self._ways(k)
+        if self._scale == 0.0:
+            self._begin_with(k, ways)
+            return
         for loss in ways:
             value = loss(self._scale)
             if value <= self._budget:
-                if value > self._bound:
-                    self._pair, self._bound = k, value
+                self._note(k, value)
                 return
-            if self._scale == 0.0 and loss is not ways[-1]:
-                continue
-            enough = self._needed(loss, k)
-            if enough <= self._scale * _HAIR:
+            if loss is ways[-1] or loss(self._scale * _HAIR) <= self._budget:
                 break
-        self._scale, self._pair, self._bound = enough, k, loss(enough)
+        self._scale, self._bound = self._enough(loss, k, self._scale)
+        self._pair = k
 
-    def _ways(self, k: int) -> list[Callable[[float], float]]:
+    def _begin_with(self, k: int, ways: list[Loss]) -> None:
+        """Take the scale that pair ``k`` needs, if it needs any."""
+        exact, start = ways[-1], self._guess or self._alone(k)
+        if self._losses.is_long(k) and len(ways) > 1:
+            few = ways[1]
+            if few(0.0) <= self._budget:
+                self._note(k, few(0.0))
+                return
+            start = self._enough(few, k, start)[0]
+            noisy = self._losses.exceeds(k, _LESS * start, self._budget)
+        else:
+            noisy = False
+        if not noisy and exact(0.0) <= self._budget:
+            self._note(k, exact(0.0))
+            return
+        self._scale, self._bound = self._enough(exact, k, start)
+        self._pair = k
+
+    def _note(self, k: int, value: float) -> None:
+        if value > self._bound:
+            self._pair, self._bound = k, value
+
+    def _ways(self, k: int) -> list[Loss]:
         """Return upper bounds of a pair's loss, the quickest first, the exact one last."""
-        return [
-            lambda scale: float(self._losses.worst_of(k, scale).max()),
-            lambda scale: self._losses.upper(k, scale, few=True),
-            lambda scale: self._losses.upper(k, scale),
-        ][: 1 if self._pairs[k].shift is not None else 3]
+        ways: list[Loss]
+        ways = [lambda scale: float(self._losses.worst_of(k, scale).max())]
+        if self._pairs[k].shift is not None:
+            return ways
+        if self._is_crowded:
+            return [*ways, *(self._by(who, k) for who in ("few", "most", "all"))]
+        return [*ways, self._by("few", k), self._by("all", k)]
+
+    def _by(self, who: str, k: int) -> Loss:
+        return lambda scale: self._losses.upper_by(k, scale, who, self._budget)
+
+    def _is_crowd(self, found: IntArray) -> bool:
+        """Return whether these are so many with long sums that one sum of most of them pays."""
+        if len(found) <= _SEVERAL or not all(map(self._losses.is_long, found.tolist())):
+            return False
+        return self._losses.n_kinds > _SEVERAL
 
     def calibration(self) -> Calibration:
         if self._scale > 0.0 and self._bound == 0.0:
             self._bound = self._losses.upper(self._pair, self._scale)
         return Calibration(self._scale, self._pair, self._bound)
 
-    def _needed(self, loss: Callable[[float], float], k: int) -> float:
-        alone = _reach(self._pairs[k]) / self._budget
-        if self._pairs[k].shift is not None and loss(alone * (1.0 + 1e-15)) <= self._budget:
-            return alone * (1.0 + 1e-15)  # no search is closer
-        start = self._scale or alone
-        scale = smallest_within(loss, self._budget, start, _TOLERANCE)
+    def _alone(self, k: int) -> float:
+        """Return a scale that is enough for pair ``k``, whoever the others are."""
+        return _reach(self._pairs[k]) / self._budget
+
+    def _enough(self, loss: Loss, k: int, start: float) -> tuple[float, float]:
+        """Return the smallest scale with the loss of pair ``k`` within the budget, and that loss.
+
+        An end may come out a bit higher when it is looked at again: what was proven once, counts.
+        """
+        alone = self._alone(k) * (1.0 + 1e-15)
+        if self._pairs[k].shift is not None and loss(alone) <= self._budget:
+            return alone, loss(alone)  # no search is closer
+        found: dict[float, float] = {}
+
+        def remembered(scale: float) -> float:
+            found[scale] = min(loss(scale), found.get(scale, inf))
+            return found[scale]
+
+        scale = smallest_within(remembered, self._budget, start, _TOLERANCE)
         if scale == inf:
             raise ValueError(
                 f"no noise scale up to {LARGEST} keeps the loss within {self._budget}; use a "
                 "larger epsilon, or another unit where values lie too far apart."
             )
-        return scale
+        return scale, found[scale]
 
 
 class _Limits:

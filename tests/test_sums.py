@@ -6,12 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sklearn_puffer import sums
-from sklearn_puffer._others import Lattice, Others, convolved, row_of
+from sklearn_puffer import _crowds, _log_ratios, sums
+from sklearn_puffer._choices import Choices
+from sklearn_puffer._crowds import Crowd
+from sklearn_puffer._others import Lattice, Others, convolved, row_of, tilted_law
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.sums import SumLosses, sum_scale, worst_case_scale
 from sklearn_puffer.users import SECRETS, User, UserPair, user_pairs
@@ -475,6 +477,218 @@ def test_a_scale_too_small_to_certify_does_not_spoil_larger_ones():
     others = Others([law], [1])
     assert others.missed(2.0) > 1.0
     assert others.missed(0.1) < 2.0**-60
+
+
+# ------------------------------------------------------------------- many users, seen as a crowd
+
+
+@pytest.fixture
+def only_crowds(monkeypatch):
+    """Look at every sum as at a long one, and fall back on nothing else."""
+    monkeypatch.setattr(sums, "_SHORT", 1)
+    monkeypatch.setattr(_log_ratios, "_NARROW", math.inf)
+
+
+@pytest.mark.usefixtures("only_crowds")
+@pytest.mark.parametrize("theta", [0.02, 1.0, 1e3])
+@pytest.mark.parametrize("names", SYSTEMS, ids=str)
+def test_the_interval_of_a_crowd_holds_the_loss_of_a_dense_convolution(names, theta):
+    users, pairs = system(names)
+    lower, upper = SumLosses(users, pairs).intervals(theta)
+    for k, pair in enumerate(pairs):
+        for side, true in enumerate(oracle(users, pair, theta)):
+            assert mpf(float(lower[k, side])) <= true <= mpf(float(upper[k, side]))
+
+
+@pytest.mark.usefixtures("only_crowds")
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(RANDOM_SYSTEM, LAW.map(_law), st.floats(-1.5, 3.0))
+def test_crowds_of_random_systems_agree_with_the_oracle(laws, alternative, power):
+    theta = 10.0**power
+    users = [User(laws[0], alternative=alternative), *map(User, laws[1:])]
+    pairs = user_pairs(users[:1], "distribution")
+    lower, upper = SumLosses(users, pairs).intervals(theta)
+    for side, true in enumerate(oracle(users, pairs[0], theta)):
+        assert mpf(float(lower[0, side])) <= true <= mpf(float(upper[0, side]))
+
+
+@pytest.mark.usefixtures("only_crowds")
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
+@pytest.mark.parametrize("names", SYSTEMS[:4], ids=str)
+def test_the_scale_found_by_crowds_is_enough_and_the_smallest(names, epsilon):
+    users, pairs = system(names)
+    found = sum_scale(users, pairs, epsilon)
+    losses = [max(oracle(users, pair, found.scale)) for pair in pairs]
+    below = [max(oracle(users, pair, found.scale * 0.999)) for pair in pairs]
+    assert max(losses) <= found.bound <= epsilon < max(below)
+
+
+def _integer_sum(laws, counts):
+    """Return the exact integer weights of the sum of integer laws, and their total."""
+    total = [1]
+    for law, count in zip(laws, counts, strict=True):
+        for _ in range(count):
+            longer = [0] * (len(total) + len(law) - 1)
+            for x, a in enumerate(total):
+                for y, b in enumerate(law):
+                    longer[x + y] += a * b
+            total = longer
+    return total
+
+
+CROWDS = {
+    "alike": ([[3, 1, 4, 1, 5], [3, 1, 4, 2, 5]], [9, 10]),
+    "far apart": ([[1, 0, 0, 0, 0, 0, 0, 0, 0, 10**6], [5, 1]], [6, 11]),
+    "skewed": ([[10**12, 1], [1, 10**9, 3, 0, 10**3]], [12, 5]),
+    "even": ([[1, 0, 2, 0, 1]], [15]),
+    "one atom": ([[1], [2, 3, 1]], [4, 20]),
+    "one dominates": ([[1] * 60, [1, 1]], [1, 8]),
+}
+
+
+def _crowd(name):
+    laws, counts = CROWDS[name]
+    found = [Lattice(0, np.array(law, float) / sum(law), np.flatnonzero(law)) for law in laws]
+    weights = _integer_sum(laws, counts)
+    total = sum(weights)
+    return Crowd(found, counts), [mpf(weight) / total for weight in weights]
+
+
+@pytest.mark.parametrize("s", [1e-6, 0.02, 0.3, 1.5, 20.0])
+@pytest.mark.parametrize("name", CROWDS)
+def test_a_crowd_knows_its_laplace_sums_within_its_errors(name, s):
+    crowd, masses = _crowd(name)
+    assert crowd.covers(s)
+    margin = 7
+    near = [mp.exp(-mpf(s) * k) for k in range(len(masses) + margin)]
+    true = [
+        mp.fsum(m * near[abs(x - y)] for x, m in enumerate(masses) if m)
+        for y in range(-margin, len(masses) + margin)
+    ]
+    for place in (None, 0, len(masses) // 2, len(masses) - 1, len(masses) + margin - 1):
+        if place is not None:
+            crowd.look_at(place, s)
+        row, log_errors = crowd.row(s, margin)
+        rounding = (row.units + crowd.units) * UNIT
+        for y, h in enumerate(true):
+            found = mpf(float(row.mantissa[y])) * mpf(2) ** int(row.exponent[y])
+            error = mp.exp(mpf(float(log_errors[y]))) + rounding
+            assert abs(h - found) <= error * found * (1 + mpf(10) ** -9)
+    if s < 1.0 and name != "skewed":
+        assert float(log_errors.max()) < math.log(1e-5)
+
+
+@pytest.mark.parametrize("length", [64, 128, 4096])
+@pytest.mark.parametrize("name", CROWDS)
+def test_transforms_are_within_their_bound_also_folded(name, length):
+    laws, counts = CROWDS[name]
+    lattices = [Lattice(0, np.array(law, float) / sum(law), np.flatnonzero(law)) for law in laws]
+    found, bound = _crowds._convolved([tilted_law(law, 0.0) for law in lattices], counts, length)
+    weights = _integer_sum(
+        [[int(m * 2**1074) for m in map(Fraction, law.masses.tolist())] for law in lattices],
+        counts,
+    )
+    scale = mpf(2) ** (-1074 * sum(counts))
+    folded = [mp.fsum(weights[r::length]) * scale for r in range(length)]
+    worst = max(abs(mpf(a) - b) for a, b in zip(found.tolist(), folded, strict=True))
+    assert worst <= bound
+    assert bound < 1e-11
+
+
+def test_a_crowd_of_coins_is_right_in_the_tails():
+    n, s = 1500, 0.9
+    crowd = Crowd([Lattice(0, np.array([0.75, 0.25]), np.array([0, 1]))], [n])
+    assert crowd.covers(s)
+    masses = [mp.binomial(n, k) * mpf(0.25) ** k * mpf(0.75) ** (n - k) for k in range(n + 1)]
+    for y in (0, 1, 90, 375, 800, 1499, 1500):
+        crowd.look_at(y, s)
+        row, log_errors = crowd.row(s, 0)
+        true = mp.fsum(m * mp.exp(-mpf(s) * abs(x - y)) for x, m in enumerate(masses))
+        found = mpf(float(row.mantissa[y])) * mpf(2) ** int(row.exponent[y])
+        error = mp.exp(mpf(float(log_errors[y]))) + (row.units + crowd.units) * UNIT
+        assert abs(found / true - 1) <= error * (1 + mpf(10) ** -9) < 1e-8
+
+
+def _nearly_alike(n_classes, each, seed=0):
+    """Return classes whose loss is largest at a turning point of what a crowd leaves."""
+    rng = np.random.default_rng(seed)
+    bases = [10 * np.concatenate(([40], 1 + rng.integers(0, 60, 38), [40])) for _ in "pq"]
+    users = []
+    for _ in range(n_classes):
+        laws = []
+        for base in bases:
+            counts = base.copy()
+            counts[rng.choice(np.arange(1, 39), 2, replace=False)] += [1, 2]
+            laws.append(Discrete.from_counts(np.arange(40) - 20, counts))
+        users.append(User(laws[0], alternative=laws[1], count=each))
+    return users
+
+
+def _turning_budget(users):
+    """Return the largest loss that any crowd, however large, leaves of any of the users."""
+    tilts = np.linspace(-2.0, 2.0, 4001)
+    logs = [
+        [np.log(np.exp(tilts[:, None] * law.atoms) @ law.probabilities) for law in pair]
+        for pair in [(user.law, user.alternative) for user in users]
+    ]
+    return max(float(np.abs(first - second).max()) for first, second in logs)
+
+
+@pytest.mark.parametrize("each", [1, 60])
+def test_the_scale_at_a_turning_point_is_that_of_the_convolution_in_full(each, monkeypatch):
+    n_classes = 5 if each > 1 else 220
+    users = _nearly_alike(n_classes, each)
+    pairs = user_pairs(users, "distribution")[:6]
+    epsilon = _turning_budget(users[: len(pairs)])
+    found = sum_scale(users, pairs, epsilon)
+    losses = SumLosses(users, pairs)
+    assert losses.is_long(0)
+    monkeypatch.setattr(sums, "_SHORT", 10**9)
+    lower, upper = SumLosses(users, pairs[found.worst_pair : found.worst_pair + 1]).intervals(
+        found.scale
+    )
+    assert lower.max() <= epsilon * (1.0 + 1e-12)
+    assert upper.max() <= epsilon + 1e-8
+    below = SumLosses(users, pairs[found.worst_pair : found.worst_pair + 1])
+    assert below.intervals(found.scale * 0.999)[0].max() > epsilon
+
+
+@pytest.mark.parametrize("theta", [0.7, 3.0, 80.0])
+def test_every_choice_of_other_users_gives_an_upper_end(theta):
+    users = _nearly_alike(4, 60, seed=1)
+    users += [User(LAWS["plain"], alternative=LAWS["gap"]), User(LAWS["negative"])]
+    pairs = user_pairs(users[:5], "distribution")
+    losses = SumLosses(users, pairs)
+    lower = losses.intervals(theta)[0].max(axis=1)
+    for k in range(len(pairs)):
+        ends = [losses.upper_by(k, theta, by, -1.0) for by in ("few", "most", "all")]
+        assert min(ends) >= lower[k]
+        assert ends[2] <= ends[1] + 1e-8
+        assert ends[1] <= ends[0] + 1e-8
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 900), st.integers(1, 30)), min_size=1, max_size=12))
+def test_choices_never_hold_the_user_who_is_left_out(classes):
+    spans, counts = np.array(classes).T
+    choices = Choices(spans, counts)
+    for own in range(len(classes)):
+        less = counts - (np.arange(len(classes)) == own)
+        for by in ("few", "most", "all"):
+            chosen = choices.without(own, by)
+            assert np.all((chosen >= 0) & (chosen <= less))
+        assert choices.length(own, "few") <= 4000
+        assert np.array_equal(choices.without(own, "all"), less)
+
+
+def test_a_loss_is_proven_to_exceed_a_budget_only_where_it_does():
+    users = _nearly_alike(3, 80, seed=2)
+    pairs = user_pairs(users, "distribution")
+    losses = SumLosses(users, pairs)
+    lower, upper = losses.intervals(2.0)
+    for k in range(len(pairs)):
+        assert losses.exceeds(k, 2.0, float(lower[k].max()) * 0.999)
+        assert not losses.exceeds(k, 2.0, float(upper[k].max()))
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, np.nan, np.inf])
