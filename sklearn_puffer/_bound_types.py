@@ -46,7 +46,7 @@ class Impossible:
     Parameters
     ----------
     reason : str
-        Why there is none, and what to use instead.
+        Why there is none; and, after a semicolon, what to use instead whatever the priors.
     n_pairs : int, default=1
 
     Examples

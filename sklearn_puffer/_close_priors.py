@@ -60,19 +60,14 @@ from sklearn_puffer._plan_bounds import MoveBound, largest, moves_that_may_matte
 from sklearn_puffer.accounting import LossTable, is_computable
 from sklearn_puffer.bounds import wasserstein
 from sklearn_puffer.calibration import exact
+from sklearn_puffer.drawing import on_steps
 from sklearn_puffer.frame import Name
 from sklearn_puffer.learning import Adversary, Group, Part, make_groups
 from sklearn_puffer.noise import Gaussian, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
-from sklearn_puffer.planning import (
-    Problem,
-    bare_panels,
-    drawing_ratio,
-    losses_at,
-    on_steps,
-    template,
-)
+from sklearn_puffer.planning import drawing_ratio, losses_at
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
+from sklearn_puffer.problems import Problem, bare_panels, template
 from sklearn_puffer.repeats import factor_below
 from sklearn_puffer.selection import Pair
 from sklearn_puffer.transport import couplings

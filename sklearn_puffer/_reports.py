@@ -408,6 +408,10 @@ def read_reporters(X: Any, columns: TableChoice, secrets: str, step: Any) -> Rep
             f"step={found!r} is too fine: sums of these reports lie up to {made.reach:.3g} steps "
             f"from 0, and {_MOST:.3g} is the limit; pass a coarser step."
         )
+    if made.reach == 0.0 and any(law.atoms.any() for user in users for law in made.laws(user)):
+        raise ValueError(
+            f"step={found!r} is too coarse: every report rounds to 0; pass a finer step, or None."
+        )
     return made
 
 

@@ -22,10 +22,11 @@ import numpy as np
 from sklearn_puffer._reports import TableChoice
 from sklearn_puffer._user_losses import CONDITIONS, Asked, Losses
 from sklearn_puffer._validation import check_choice, check_delta, check_positive
+from sklearn_puffer.drawing import FINEST
 from sklearn_puffer.frame import Name
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.planning import FINEST, SPARE, sampler_loss
+from sklearn_puffer.problems import SPARE, sampler_loss
 from sklearn_puffer.repeats import check_releases, factor_below
 from sklearn_puffer.sampling import coarse_enough, grid_step
 from sklearn_puffer.settings import check_seed

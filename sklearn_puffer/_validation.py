@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from math import inf
 from numbers import Integral, Real
 from typing import Any
@@ -20,7 +21,7 @@ def check_positive(value: Any, name: str, remedy: str = "") -> float:
     """
     if isinstance(value, _BOOLEANS) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a positive number, got {value!r}{_tail(remedy)}.")
-    number = float(value)
+    number = _as_float(value)
     if not 0.0 < number < inf:
         raise ValueError(f"{name} must be positive and finite, got {value!r}{_tail(remedy)}.")
     return number
@@ -34,7 +35,7 @@ def check_delta(value: Any, name: str) -> float:
     """
     if isinstance(value, _BOOLEANS) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number in [0, 1), got {value!r}.")
-    number = float(value)
+    number = _as_float(value)
     if not 0.0 <= number < 1.0:
         raise ValueError(
             f"{name} must lie in [0, 1), got {value!r}; choose 0 for a pure promise, or a small "
@@ -51,7 +52,7 @@ def check_above(value: Any, least: float, name: str) -> float:
     """
     if isinstance(value, _BOOLEANS) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number above {least:g}, got {value!r}.")
-    number = float(value)
+    number = _as_float(value)
     if not least < number < inf:
         raise ValueError(f"{name} must be finite and above {least:g}, got {value!r}.")
     return number
@@ -65,7 +66,7 @@ def check_choice(value: Any, name: str, choices: Iterable[Any]) -> Any:
     """
     known = list(choices)
     if not any(isinstance(value, str) and value == choice for choice in known):
-        raise ValueError(f"{name} must be one of {known}, got {value!r}.")
+        raise ValueError(f"{name} must be one of {known}, got {value!r}{meant(value, known)}.")
     return value
 
 
@@ -92,9 +93,27 @@ def listed(names: Sequence[Any], limit: int = 5) -> str:
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
+def meant(value: Any, names: Iterable[Any]) -> str:
+    """Return a name close to a wrong one, as a question to be put behind it, or nothing.
+
+    >>> meant("exat", ["exact", "relaxed"]), meant("best", ["exact", "relaxed"])
+    (" (did you mean 'exact'?)", '')
+    """
+    known = {str(name).lower(): name for name in map(plain, names)}
+    close = get_close_matches(str(value).strip().lower(), known, n=1)
+    return f" (did you mean {known[close[0]]!r}?)" if close else ""
+
+
 def plain(value: Any) -> Any:
     """Return a numpy scalar as the Python object that users wrote."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer or a fraction beyond all floats
+        return inf if value > 0 else -inf
 
 
 def _tail(remedy: str) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._close_priors import Release, distance_bounds
-from sklearn_puffer._validation import plain
+from sklearn_puffer._validation import listed, meant, plain
 from sklearn_puffer.certificate import jsonable, plain_record, short_number
 from sklearn_puffer.columns import Column
 from sklearn_puffer.counting import CodeArray
@@ -220,8 +220,9 @@ class Adversaries:
         Raises
         ------
         TypeError, ValueError
-            If it is no such mapping, is of another kind than the fitted priors, or gives mass to
-            a value that no released row can have.
+            If it is no such mapping, names a secret or column that the fitted table did not have,
+            is of another kind than the fitted priors, or gives mass to a value that no released
+            row can have.
 
         References
         ----------
@@ -261,6 +262,7 @@ class Adversaries:
 
     def _checked(self, prior: Any) -> Adversary:
         """Return the laws of a prior, by the rules of ``adversaries=``."""
+        self._check_names(prior)
         further = given_adversary(prior, "prior", self._secrets(), self.groups, self.columns)
         self._check_complete()
         for of_secrets in further.values():
@@ -268,6 +270,19 @@ class Adversaries:
                 for members, law in laws.items():
                     laws[members] = self._checked_law(law, members, label)
         return further
+
+    def _check_names(self, prior: Any) -> None:
+        """Refuse priors of secrets that there are not: they would change nothing."""
+        if not isinstance(prior, Mapping):
+            return
+        nested = bool(prior) and all(isinstance(value, Mapping) for value in prior.values())
+        if not nested and len(self.fitted[0]) > 1:
+            return
+        if nested:
+            _check_keys(prior, list(self.fitted[0]), "sensitive column")
+        by_column = prior if nested else {next(iter(self.fitted[0])): prior}
+        for name, own in by_column.items():
+            _check_keys(own, list(self.fitted[0][name]), f"value of column {plain(name)!r}")
 
     def _secrets(self) -> list[Secret]:
         nowhere = CodeArray(np.zeros(0, dtype=np.intp))
@@ -301,6 +316,15 @@ class Adversaries:
         for column, values in zip(columns, law.rows[some].T, strict=True):
             _check_known(column, values, label)
         return Discrete.from_counts(law.atoms[some], law.counts[some])
+
+
+def _check_keys(given: Mapping[Any, Any], known: Sequence[Any], what: str) -> None:
+    for name in given:
+        if name not in known:
+            raise ValueError(
+                f"prior names {plain(name)!r}, which is no {what} that was seen in fit"
+                f"{meant(name, known)}; those are {listed(known, 10)}."
+            )
 
 
 def _losses_under(

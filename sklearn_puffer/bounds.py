@@ -2,7 +2,8 @@
 
 A strategy takes the pairs, a noise family at unit factor and a notion, does all work that does not
 depend on the factor once, and hands back a `Bound`. Calibration then asks that for few factors.
-A combination that has no such bound gives an `Impossible`, which says why and what to use instead.
+A combination that has no such bound gives an `Impossible`, which says why and what to use instead
+as far as that does not depend on the priors; `calibration.ways_out` tries what does.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ class Relaxed:
             return Impossible(
                 "strategy='relaxed' is a bound for Laplace noise and pure epsilon, got "
                 f"{_name(noise)} noise and {notion!r}; use noise='laplace' without delta and "
-                "alpha, or strategy='distribution_aware'.",
+                "alpha.",
                 len(pairs),
             )
         if _are_mixtures(pairs):
@@ -235,7 +236,7 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     if notion.delta == 0.0:
         return Impossible(
             "strategy='approximate' leaves out moves of probability delta, and there is none; "
-            "give delta=, or use strategy='wasserstein'.",
+            "give delta=.",
             len(pairs),
         )
     if _are_mixtures(pairs):
@@ -332,7 +333,7 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
         return _mixture_bounds.monge(pairs, noise, notion)
     return Impossible(
         "strategy='monge' is a closed form for Gaussian and mixture priors; for discrete ones use "
-        "strategy='wasserstein', or prior='gaussian' or 'gmm'.",
+        "another strategy.",
         len(pairs),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,6 +14,14 @@ from numpy.typing import NDArray
 from sklearn_puffer._plan_bounds import factor_of_shift, has_pure_loss, is_pure
 from sklearn_puffer._search import LARGEST, smallest_within
 from sklearn_puffer._validation import check_choice
+from sklearn_puffer._ways_out import (
+    Change,
+    noise_changes,
+    notion_changes,
+    reason_of,
+    refusal,
+    ways_out,
+)
 from sklearn_puffer.accounting import MAX_CELLS, LossTable, grid_cells, is_computable
 from sklearn_puffer.bounds import (
     Bound,
@@ -125,10 +133,14 @@ def _unbounded(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> str:
             what = "smallest or largest atom" if isinstance(p, Discrete) else "widest components"
             return (
                 f"strategy='exact' has no pure epsilon with {type(noise).__name__} noise where two "
-                f"priors differ in their {what}, as those of pair {k} do, {tails[0]} and "
-                f"{tails[1]}; use delta=, alpha= or noise='laplace'."
+                f"priors differ in their {what}, as those of pair {k} do, {_digits(tails[0])} and "
+                f"{_digits(tails[1])}; use delta=, alpha= or noise='laplace'."
             )
     return ""
+
+
+def _digits(numbers: Sequence[float]) -> str:
+    return f"({', '.join(f'{number:.6g}' for number in numbers)})"
 
 
 def _tails(prior: Discrete | GaussianMixture) -> list[float]:
@@ -235,6 +247,8 @@ def calibrate(
     _check_notion(notion)
     chosen = _choose(_check_strategy(strategy), checked, template, notion)
     bound = chosen(checked, template, notion)
+    if reason_of(bound) and bound.losses(0.0).max() > notion.budget:
+        raise ValueError(_refusal(chosen, checked, template, notion))
     scale = smallest_factor([bound], notion.budget)
     losses = bound.losses(scale).max(axis=1)
     worst = int(losses.argmax())
@@ -293,24 +307,49 @@ def smallest_factor(
 
     if not groups or total(0.0) <= budget:
         return 0.0
-    reasons = [reason for reason in (getattr(bound, "reason", "") for bound in groups) if reason]
+    reasons = [reason for reason in map(reason_of, groups) if reason]
     if reasons:
         raise ValueError(reasons[0])
     start = sum(bound.guess for bound in groups)
     factor = smallest_within(total, budget, start, tolerance)
     if math.isinf(factor):
         raise ValueError(
-            f"no noise scale up to {LARGEST} keeps the loss within {budget}; use another noise or "
-            "notion, a larger budget, or another unit where values lie too far apart."
+            f"no noise scale up to {LARGEST:g} keeps the loss within {budget:.6g}; use another "
+            "noise or notion, a larger budget, or another unit where values lie too far apart."
         )
     return factor
+
+
+def strategy_changes(strategy: Strategy) -> list[Change]:
+    """Return the proven strategies by name, the one with the least noise first."""
+    order = ["exact", "distribution_aware", "relaxed", "approximate", "wasserstein", "sensitivity"]
+    others = [name for name in order if STRATEGIES[name] is not strategy]
+    return [(f"strategy={name!r}", {"strategy": STRATEGIES[name]}) for name in others]
+
+
+def _refusal(strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> str:
+    """Return which pair has no bound, why, and what was tried and would do."""
+
+    def works(new: Mapping[str, Any]) -> bool:
+        level = new["noise"].with_scale(noise.scale) if "noise" in new else noise
+        asked, chosen = new.get("notion", notion), new.get("strategy", strategy)
+        if chosen is exact and not within_reach(pairs, level, asked):
+            chosen = tightest
+        return not reason_of(chosen(pairs, level, asked))
+
+    asked = ((k, reason_of(strategy([pair], noise, notion))) for k, pair in enumerate(pairs))
+    k, reason = next(((k, reason) for k, reason in asked if reason), (0, ""))
+    reason = reason or reason_of(strategy(pairs, noise, notion))
+    notions = [(f"notion={new['notion']!r}", new) for _, new in notion_changes(notion)]
+    changes = [*noise_changes(noise), *notions, *strategy_changes(strategy)]
+    return refusal(reason, ways_out(changes, works), f"pair {k}" if len(pairs) > 1 else "")
 
 
 def _choose(
     strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notion: Notion
 ) -> Strategy:
     """Return the strategy, or the tightest bound where the exact loss of rows is out of reach."""
-    if strategy is not exact or _exists(pairs, noise, notion):
+    if strategy is not exact or within_reach(pairs, noise, notion):
         return strategy
     warnings.warn(
         f"{_out_of_reach(pairs, noise, notion)}; the tightest bound under a joint coupling is "
@@ -322,7 +361,7 @@ def _choose(
     return tightest
 
 
-def _exists(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool:
+def within_reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool:
     """Return whether `exact` is computed, or says itself why it is not."""
     if notion.delta > 0.0 and not isinstance(notion, Pufferfish):
         return True

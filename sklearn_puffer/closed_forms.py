@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ Exact = NDArray[Any]  # of fractions
 _NORMS = {"absolute": None, "l1": Laplace, "l2": Gaussian}
 _SINGULAR = 1e-12  # of the largest eigenvalue
 _LEAST = 1e-300
+_SMALLEST_EXPONENT = -700.0  # e to the power of it is a normal float
 
 
 # --------------------------------------------------------------------------- shifts, 004 section 6
@@ -188,6 +190,8 @@ def weakly_dependent(
         Fraction(_not_negative(value, name))
         for value, name in [(sensitivity, "sensitivity"), (dependence, "dependence")]
     )
+    if not isinstance(same_user, bool | np.bool_):
+        raise TypeError(f"same_user must be True or False, got {same_user!r}.")
     whose = "of one user" if same_user else "of any users"
     return Shift(
         rounded_up(2 * drift + (1 if same_user else 2) * step),
@@ -327,13 +331,15 @@ def langevin(
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         exponents = -rate * instants
         # a product that rounds by u of itself moves e^x by u |x|
-        factors = np.exp(exponents + np.abs(exponents) * 2.0**-52)
+        outwards = np.maximum(exponents + np.abs(exponents) * 2.0**-52, _SMALLEST_EXPONENT)
+        factors = np.exp(np.where(np.isneginf(exponents), _SMALLEST_EXPONENT, outwards))
         total = float(factors.sum()) * span * (1.0 + (len(instants) + 8) * 2.0**-52)
     moves = _not_negative(diameter, "diameter") > 0.0 < _not_negative(lipschitz, "lipschitz")
-    if not math.isfinite(total):
+    if moves and not math.isfinite(total):
         raise ValueError(
-            f"the bound is no finite number for convexity={rate!r}; convexity must be positive "
-            "for long times."
+            f"the distance is beyond all floats for convexity={rate:g}, times up to "
+            f"{instants[-1]:g}, diameter={float(diameter):g} and lipschitz={float(lipschitz):g}; "
+            "read the path earlier (paths part where convexity is negative), or use another unit."
         )
     return Shift(
         max(total, _LEAST) if moves else 0.0,
@@ -438,7 +444,7 @@ def _fractions(values: FloatArray) -> Exact:
 
 
 def _check_covariance(covariance: ArrayLike) -> Exact:
-    values = np.asarray(covariance, dtype=float)
+    values = _numbers(covariance, "covariance")
     if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
         raise ValueError(f"covariance must be a square matrix, got shape {values.shape}.")
     if not np.isfinite(values).all():
@@ -461,7 +467,7 @@ def _check_covariance(covariance: ArrayLike) -> Exact:
 
 def _rows(which: ArrayLike, width: int, name: str) -> Exact:
     """Return positions of columns, or a matrix, as rows of fractions."""
-    values = np.asarray(which)
+    values = np.asarray(_numbers(which, name) if np.ndim(which) == 2 else which)
     if values.ndim == 2 and values.shape[1] == width and len(values):
         if not np.isfinite(values.astype(float)).all():
             raise ValueError(f"{name} must be finite, got NaN or infinity.")
@@ -478,7 +484,7 @@ def _rows(which: ArrayLike, width: int, name: str) -> Exact:
 
 def _differences(distance: ArrayLike, n_secrets: int) -> list[Exact]:
     """Return the vectors a - b to try."""
-    values = np.asarray(distance, dtype=float)
+    values = _numbers(distance, "distance")
     if not np.isfinite(values).all() or not values.size:
         raise ValueError(f"distance must be finite, got {distance!r}.")
     if values.ndim < 2:
@@ -501,11 +507,26 @@ def _differences(distance: ArrayLike, n_secrets: int) -> list[Exact]:
 
 
 def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}.")
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be finite, got {value!r}.")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be finite, got {value!r}; give it in another unit.")
+    return number
+
+
+def _numbers(values: Any, name: str) -> FloatArray:
+    """Return an array of floats."""
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(
+            f"{name} must hold numbers, in rows of one length, got {values!r}; convert or leave "
+            "out what is no number."
+        ) from None
 
 
 def _not_negative(value: Any, name: str) -> float:
@@ -516,8 +537,10 @@ def _not_negative(value: Any, name: str) -> float:
 
 
 def _check_times(times: ArrayLike) -> FloatArray:
-    instants = np.atleast_1d(np.asarray(times, dtype=float))
+    instants = np.atleast_1d(_numbers(times, "times"))
     increasing = instants.ndim == 1 and instants.size > 0 and bool(np.all(np.diff(instants) > 0.0))
     if not (increasing and np.isfinite(instants).all() and instants[0] >= 0.0):
-        raise ValueError(f"times must increase, from 0 or later, got {instants.tolist()}.")
+        raise ValueError(
+            f"times must increase, from 0 or later, got {instants.tolist()}; sort them."
+        )
     return instants

@@ -33,6 +33,7 @@ MOST_JOINT_ROWS = 2**15
 """The same for rows of several columns."""
 
 _COVARIANCES = ["separate", "common"]
+_FAR = 1e75  # fourth powers of larger numbers, and of their inverse, are beyond floats
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class GaussianFit:
         Raises
         ------
         ValueError
-            If shapes disagree, a number is not finite, or a column does not vary.
+            If shapes disagree, a number is not finite or beyond 1e75, or a column does not vary.
         """
         sample, scale = _check(rows, counts, spread)
         _check_varies(sample, secret)
@@ -487,6 +488,17 @@ def _check(rows: Any, counts: Any, spread: Any) -> tuple[_Sample, FloatArray]:
         )
     if not np.all(np.isfinite(table)):
         raise ValueError("rows must be finite, got NaN or infinity; drop or fill those rows.")
+    far = float(table.ravel()[np.argmax(np.abs(table))])
+    if abs(far) > _FAR:
+        raise ValueError(
+            f"rows must lie within {_FAR:g} of 0, as the powers of a Gaussian's scale must be "
+            f"floats, got {far:g}; use another unit."
+        )
+    if not np.all((scale >= 1.0 / _FAR) & (scale <= _FAR)):
+        raise ValueError(
+            f"spread must lie between {1.0 / _FAR:g} and {_FAR:g}, got {scale.tolist()!r}; use "
+            "another unit."
+        )
     if not np.all((numbers >= 0.0) & (numbers == np.floor(numbers))) or numbers.sum() == 0.0:
         raise ValueError(
             "counts must be whole numbers, none negative and not all of them 0, got "

@@ -26,6 +26,7 @@ from sklearn_puffer.frame import Name, Table, Values
 from sklearn_puffer.learning import (
     Adversary,
     Group,
+    SecretPair,
     empirical_adversary,
     fitted_adversary,
     given_adversary,
@@ -33,8 +34,9 @@ from sklearn_puffer.learning import (
     make_groups,
 )
 from sklearn_puffer.learnt import Learnt, cells_of
-from sklearn_puffer.planning import Plan, Problem, make_plan
+from sklearn_puffer.planning import Plan, make_plan
 from sklearn_puffer.priors import Discrete, GaussianMixture
+from sklearn_puffer.problems import Problem
 from sklearn_puffer.repeats import Promise, together
 from sklearn_puffer.robustness import priors_around
 from sklearn_puffer.sampling import grid_step, sampler
@@ -95,7 +97,7 @@ def learn(
     counted, adversaries, spreads = _adversaries(settings, rows, secrets, columns, readers, groups)
     asked, parts = make_groups(adversaries, pairs, groups)
     around = priors_around(settings, counted, pairs, columns, groups)
-    problem = _problem(settings, columns, spreads, parts, len(asked))
+    problem = _problem(settings, columns, spreads, parts, asked)
     problem = weighted(around.within(problem), settings.weights, spreads)
     plan = make_plan(problem)
     used = {*sensitive, *public}
@@ -299,7 +301,7 @@ def _problem(
     columns: Sequence[Column],
     spreads: FloatArray,
     parts: Sequence[Group],
-    n_pairs: int,
+    asked: Sequence[SecretPair],
 ) -> Problem:
     ranges = np.array([column.atoms[-1] - column.atoms[0] for column in columns])
     # a column that never varies under the fitted prior may vary under a further one
@@ -307,7 +309,8 @@ def _problem(
     whole = np.array([column.whole and settings.output == "native" for column in columns])
     return Problem(
         groups=parts,
-        n_pairs=n_pairs,
+        n_pairs=len(asked),
+        asked=asked,
         weights=weights,
         whole=whole,
         names=[column.name for column in columns],

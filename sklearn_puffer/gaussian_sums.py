@@ -551,8 +551,8 @@ def _leave_one_out(values: FloatArray, counts: FloatArray) -> FloatArray:
 def _check_gaussians(
     means: ArrayLike, sds: ArrayLike, counts: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    centres, spreads = (np.atleast_1d(np.asarray(values, dtype=float)) for values in (means, sds))
-    sizes = np.ones(len(centres)) if counts is None else np.atleast_1d(np.asarray(counts, float))
+    centres, spreads = _floats(means, "means"), _floats(sds, "sds")
+    sizes = np.ones(len(centres)) if counts is None else _floats(counts, "counts")
     if centres.ndim != 1 or not centres.size or not (centres.shape == spreads.shape == sizes.shape):
         raise ValueError(
             "means, sds and counts must be lists of one length, got shapes "
@@ -563,3 +563,10 @@ def _check_gaussians(
     if not (np.isfinite(sizes).all() and (sizes == np.floor(sizes)).all() and sizes.min() >= 1.0):
         raise ValueError(f"counts must be whole numbers of at least 1, got {sizes.tolist()}.")
     return centres, spreads, sizes
+
+
+def _floats(values: ArrayLike, name: str) -> FloatArray:
+    try:
+        return np.atleast_1d(np.asarray(values, dtype=float))
+    except (OverflowError, TypeError, ValueError) as fault:
+        raise TypeError(f"{name} must hold finite numbers, got {values!r}.") from fault

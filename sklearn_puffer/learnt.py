@@ -233,12 +233,14 @@ def with_noise(
     grids = np.array([column.grid for column in columns])
     known = certificate.adversaries
     told = f"The noise is {factor:g} times what was certified; the losses are those of less noise."
+    # what is drawn is rounded up, so that this is never more
+    theta = known and np.nextafter(known.theta * factor, 0.0)
     return replace(
         certificate,
         columns=columns,
         pairs=tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs),
         assumptions=[*certificate.assumptions, told],
-        adversaries=known and replace(known, theta=known.theta * factor, grids=grids),
+        adversaries=known and replace(known, theta=theta, grids=grids),
     )
 
 

@@ -24,11 +24,13 @@ from sklearn_puffer.confidence import (
     computable,
     error_share,
 )
+from sklearn_puffer.drawing import on_steps
 from sklearn_puffer.fits import bootstrap
 from sklearn_puffer.frame import Name
 from sklearn_puffer.learning import Adversary, Group, Members, make_groups
 from sklearn_puffer.notions import Notion
-from sklearn_puffer.planning import Plan, Problem, WorstPart, on_steps
+from sklearn_puffer.planning import Plan
+from sklearn_puffer.problems import Problem, WorstPart
 from sklearn_puffer.repeats import together
 from sklearn_puffer.selection import Pair
 from sklearn_puffer.settings import Settings
@@ -376,7 +378,7 @@ def _draws(
     if settings.fit.covariance == "common":
         raise ValueError(
             "adversaries asks for draws of the fitted priors, and those with a common covariance "
-            'are not drawn anew; use covariance="separate", or leave adversaries out.'
+            "are not drawn anew; use prior=fits.GaussianFit(), or leave adversaries out."
         )
     drawn: list[Adversary] = [
         {name: {label: {} for label in of} for name, of in counted.items()} for _ in range(N_DRAWS)
@@ -395,7 +397,7 @@ def _draws(
         if not all(is_computable(pair, of_part, settings.notion) for pair in part.pairs):
             raise ValueError(
                 "adversaries asks for draws of the fitted priors, and the exact loss of such rows "
-                'is not computed; use dependence="independent", or leave adversaries out.'
+                'is not computed; use dependence="independent".'
             )
     return Draws(level, parts, np.array([pair.adversary for pair in pairs_drawn]))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._validation import listed, plain
+from sklearn_puffer._validation import listed, meant, plain
 from sklearn_puffer.columns import (
     LARGEST_INTEGER,
     Lookup,
@@ -46,8 +46,8 @@ class Secret:
             if known == label and isinstance(known, str) == isinstance(label, str):
                 return code
         raise ValueError(
-            f"secret_pairs names {plain(label)!r}, which column {self.name!r} does not have; "
-            f"its values are {listed(self.labels)}."
+            f"secret_pairs names {plain(label)!r}, which column {self.name!r} does not have"
+            f"{meant(label, self.labels)}; its values are {listed(self.labels)}."
         )
 
 
@@ -76,7 +76,7 @@ def _resolve_one(item: Any, names: Sequence[Name], argument: str) -> Name:
     if isinstance(item, str):
         if item not in names:
             raise ValueError(
-                f"{argument} names column {item!r}, which X does not have; "
+                f"{argument} names column {item!r}, which X does not have{meant(item, names)}; "
                 f"its columns are {listed(list(names), 10)}."
             )
         return item
@@ -246,8 +246,8 @@ def _mapped_pairs(argument: Mapping[Any, Any], secrets: Sequence[Secret]) -> dic
     strange = [name for name in argument if name not in names]
     if strange:
         raise ValueError(
-            f"secret_pairs names column {strange[0]!r}, which is not sensitive; "
-            f"the sensitive columns are {listed(names)}."
+            f"secret_pairs names column {strange[0]!r}, which is not sensitive"
+            f"{meant(strange[0], names)}; the sensitive columns are {listed(names)}."
         )
     return {
         secret.name: _checked_pairs(argument[secret.name], secret)

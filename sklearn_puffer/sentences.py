@@ -9,7 +9,7 @@ from typing import Any
 from sklearn_puffer._validation import listed
 from sklearn_puffer.certificate import ColumnNoise, SetLoss
 from sklearn_puffer.frame import Name
-from sklearn_puffer.notions import Notion
+from sklearn_puffer.notions import Notion, Pufferfish
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def assumptions_of(facts: Facts) -> list[str]:
         )
     if facts.theorem:
         said.append(
-            "The joint grid is too large to recompute the loss: the upper ends marked theorem are "
-            "a proven bound under a valid coupling, not the exact loss."
+            f"{_why_theorem(facts)}: the upper ends marked theorem are a proven bound, not the "
+            "exact loss."
         )
     if facts.seed is not None:
         said.append(
@@ -169,6 +169,21 @@ def moved_sentence(moved: dict[Name, int]) -> str:
     listing = ", ".join(f"{count} in {name!r}" for name, count in moved.items())
     return (
         f'unknown="nearest" moved values that were not seen in fit to the nearest ones: {listing}.'
+    )
+
+
+def _why_theorem(facts: Facts) -> str:
+    """Return why some loss was not recomputed."""
+    notion = facts.notion
+    if notion.delta > 0.0 and notion.budget == notion.epsilon:
+        return "Under alpha with delta the loss depends on which events are left out"
+    if facts.releases > 1 and facts.noise not in _LEDGERS:
+        return f"The loss of {facts.releases} releases under {facts.noise} noise is not recomputed"
+    counted = facts.model is None and not facts.given_prior
+    if counted and facts.noise == "laplace" and isinstance(notion, Pufferfish) and notion.adds_up:
+        return "The joint grid is too large to recompute the loss"
+    return (
+        f"Under {facts.noise} noise and this promise the loss of such joint rows is not recomputed"
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 
-from sklearn_puffer._bound_types import Impossible
 from sklearn_puffer._validation import (
     check_above,
     check_choice,
@@ -17,8 +16,17 @@ from sklearn_puffer._validation import (
     check_delta,
     check_positive,
 )
-from sklearn_puffer.bounds import Relaxed, Strategy
-from sklearn_puffer.calibration import STRATEGIES
+from sklearn_puffer._ways_out import (
+    Change,
+    noise_changes,
+    notion_changes,
+    reason_of,
+    refusal,
+    ways_out,
+)
+from sklearn_puffer.accounting import is_computable
+from sklearn_puffer.bounds import Relaxed, Strategy, tightest
+from sklearn_puffer.calibration import STRATEGIES, exact, strategy_changes, within_reach
 from sklearn_puffer.columns import Missing
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.frame import Name
@@ -32,14 +40,9 @@ from sklearn_puffer.repeats import check_releases, why_not
 #: How priors are learnt from rows, by name; "empirical" counts them.
 FITS: dict[str, Any] = {"empirical": None, "gaussian": GaussianFit(), "gmm": MixtureFit()}
 
-# a pair of each family for which there is a bound if there is one for any: discrete laws that share
-# their ends, and a translation
-_TRIALS = {
-    "discrete": PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75])),
-    "mixture": PriorPair(GaussianMixture([1], [0], [1]), GaussianMixture([1], [1], [1])),
-}
 _LEAST_EPSILON = 1e-8
 _LEAST_DELTA = 1e-300
+_MOST_BINS = 10**6
 
 
 @dataclass(frozen=True)
@@ -108,45 +111,105 @@ class Settings:
             n_jobs=_checked_jobs(params["n_jobs"]),
             releases=check_releases(params["releases"]),
         )
-        settings._check_releases()
-        settings._check_combination()
-        settings._check_confidence()
+        settings._check_together()
         return settings
 
-    def _check_releases(self) -> None:
-        """Refuse several releases whose losses nobody knows together."""
-        if self.releases == 1:
+    def _check_together(self) -> None:
+        """Refuse what has no bound together, whatever the data, with ways out that were tried."""
+        reason = self._refusal(_Trial(1, self._has_mixtures))
+        if reason is None:
             return
-        reason = why_not(self.noise, self.notion, self.strategy, self._has_mixtures)
-        if reason is not None:
-            raise ValueError(
-                f"releases={self.releases} is not possible with noise={self.noise_name!r} and "
-                f"strategy={self.strategy_name!r}: {reason}"
-            )
+        trials = self._likely_trials()
 
-    def _check_combination(self) -> None:
-        """Refuse prior, strategy, noise and notion that have no bound together, whatever the data.
+        def works(new: Mapping[str, Any]) -> bool:
+            altered = replace(self, **new)
+            return all(altered._refusal(trial) is None for trial in trials(altered))
 
-        The strategy itself is asked, about a pair of priors that leaves it no other reason.
+        changes, further = self._changes()
+        ways = ways_out(changes, works) or ways_out([*further, *changes], works)
+        raise ValueError(refusal(reason, ways))
+
+    def _refusal(self, trial: _Trial) -> str | None:
+        """Return why a pair of priors has no bound, or None.
+
+        The strategy itself is asked. Of a strategy from elsewhere nothing is asked about priors of
+        ours.
         """
-        if self.strategy not in STRATEGIES.values() and not isinstance(self.strategy, Relaxed):
-            return  # a strategy from elsewhere is not asked about priors of ours
-        trial = _TRIALS["mixture" if self._has_mixtures else "discrete"]
-        bound = self.strategy([trial], self.noise.with_scale(1.0), self.notion)
-        if isinstance(bound, Impossible):
-            raise ValueError(bound.reason)
+        if self.releases > 1:
+            reason = why_not(self.noise, self.notion, self.strategy, self._has_mixtures)
+            if reason is not None:
+                return (
+                    f"releases={self.releases} is not possible with noise={self.noise_name!r} and "
+                    f"strategy={self.strategy_name!r}: {reason}"
+                )
+        return self._why_no_bound(trial) or self._why_no_draws(trial)
 
-    def _check_confidence(self) -> None:
-        """Refuse draws around mixtures that nothing is drawn for."""
+    def _why_no_bound(self, trial: _Trial) -> str | None:
+        if self.strategy not in STRATEGIES.values() and not isinstance(self.strategy, Relaxed):
+            return None
+        noise = self.noise.with_scale((1.0,) * trial.n_axes)
+        pairs = [trial.pair]
+        beyond = self.strategy is exact and not within_reach(pairs, noise, self.notion)
+        strategy = tightest if beyond else self.strategy
+        reason = reason_of(strategy(pairs, noise, self.notion))
+        return reason.partition(", as those of pair")[0] or None  # which are not the caller's
+
+    def _why_no_draws(self, trial: _Trial) -> str | None:
+        """Return why mixtures cannot be drawn anew for a confidence set, where one is asked for."""
         if self.confidence is None or not self._has_mixtures:
-            return
+            return None
         if self.prior is not None or self.fit.covariance == "common":
             what = "given" if self.prior is not None else "fitted with covariance='common'"
-            raise ValueError(
+            return (
                 f"adversaries={self.confidence!r} needs priors that are drawn anew from the rows, "
-                f"and prior= is {what}; use prior='gaussian' or 'gmm', or list further priors in "
-                "adversaries=."
+                f"and prior= is {what}"
             )
+        noise = self.noise.with_scale((1.0,) * trial.n_axes)
+        if is_computable(trial.pair, noise, self.notion):
+            return None
+        return (
+            f"adversaries={self.confidence!r} asks for draws of the fitted priors, and the exact "
+            "loss of such rows is not computed"
+        )
+
+    def _likely_trials(self) -> Callable[[Settings], list[_Trial]]:
+        """Return what a change is tried on: priors like those that data may lead to."""
+        given = given_priors(self.prior)
+        mixtures = [prior for prior in given if isinstance(prior, GaussianMixture)]
+        single = isinstance(self.public, str | Integral)
+        single |= isinstance(self.public, Sequence) and len(self.public) == 1
+
+        def trials(altered: Settings) -> list[_Trial]:
+            known = given[0].n_axes if given and altered.prior is not None else 1 if single else 2
+            most = 1 if altered.dependence == "independent" else min(known, 2)
+            alike = getattr(altered.fit, "covariance", "") == "common"
+            several = any(prior.n_components > 1 for prior in mixtures)
+            several |= isinstance(altered.fit, MixtureFit)
+            kinds = altered._has_mixtures, alike, several, True
+            return [_Trial(n_axes, *kinds) for n_axes in range(1, most + 1)]
+
+        return trials
+
+    def _changes(self) -> tuple[list[Change], list[Change]]:
+        """Return what may be changed, in the order of preference, and what only where need be."""
+        notions = notion_changes(self.notion)
+        n_added = sum(words.startswith(("delta=1e", "alpha=2")) for words, _ in notions)
+        changes = [*_named_changes(noise_changes(self.noise), "noise_name"), *notions[:n_added]]
+        changes += _named_changes(strategy_changes(self.strategy), "strategy_name")
+        changes += notions[n_added:]
+        learnt = self.prior is None and not self.adversaries
+        if learnt and self.n_bins is None and not self.categories:
+            changes.append(("prior='gaussian'", {"fit": FITS["gaussian"]}))
+        if self.dependence != "independent":
+            changes.append(("dependence='independent'", {"dependence": "independent"}))
+        further: list[Change] = []
+        if learnt and self.fit is not None:
+            further.append(("prior='empirical'", {"fit": None}))
+        if self.releases > 1:
+            further.append(("releases=1", {"releases": 1}))
+        if self.confidence is not None:
+            further.append(("adversaries=None", {"confidence": None}))
+        return changes, further
 
     @property
     def _has_mixtures(self) -> bool:
@@ -157,6 +220,52 @@ class Settings:
         """Return the number of bins of a column, or None."""
         found = self.n_bins.get(name) if isinstance(self.n_bins, Mapping) else self.n_bins
         return None if found is None else int(found)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A pair of priors that a combination is tried on.
+
+    Attributes
+    ----------
+    n_axes : int
+    mixtures : bool
+    alike : bool, default=True
+        Whether mixtures have the same covariance.
+    several : bool, default=False
+        Whether mixtures have more than one component.
+    likely : bool, default=False
+        Whether the pair is like most; otherwise there is a bound for it if there is for any:
+        discrete laws share their ends.
+    """
+
+    n_axes: int
+    mixtures: bool
+    alike: bool = True
+    several: bool = False
+    likely: bool = False
+
+    @property
+    def pair(self) -> PriorPair:
+        """The pair."""
+        if self.mixtures:
+            return PriorPair(self._mixture(0.0, 1.0), self._mixture(1.0, 1.0 + (not self.alike)))
+        low, high = [0.0] * self.n_axes, [1.0] * self.n_axes
+        further = [1.0 + self.likely] * self.n_axes
+        return PriorPair(Discrete([low, high], [0.5, 0.5]), Discrete([low, further], [0.25, 0.75]))
+
+    def _mixture(self, mean: float, scale: float) -> GaussianMixture:
+        middles = [mean + 3.0 * k for k in range(1 + self.several)]
+        weights = [1.0 / len(middles)] * len(middles)
+        if self.n_axes == 1:
+            return GaussianMixture(weights, middles, [scale] * len(middles))
+        means = [[middle] * self.n_axes for middle in middles]
+        return GaussianMixture(weights, means, [scale * np.eye(self.n_axes)] * len(middles))
+
+
+def _named_changes(changes: Sequence[Change], name: str) -> list[Change]:
+    """Return changes that also replace the name of what they replace."""
+    return [(words, {**new, name: words.partition("=")[2].strip("'")}) for words, new in changes]
 
 
 def _named(value: Any, argument: str, known: Mapping[str, Any]) -> tuple[Any, str]:
@@ -256,7 +365,11 @@ def _checked_bins(n_bins: Any) -> Any:
         return None
     counts = n_bins.values() if isinstance(n_bins, Mapping) else [n_bins]
     for count in counts:
-        check_count(count, "n_bins", minimum=2)
+        if check_count(count, "n_bins", minimum=2) > _MOST_BINS:
+            raise ValueError(
+                f"n_bins must be at most {_MOST_BINS:,}, got {count!r}; leave it out to release "
+                "the values themselves."
+            )
     return n_bins
 
 

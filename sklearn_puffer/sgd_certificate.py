@@ -43,7 +43,7 @@ from sklearn_puffer.iteration import (
     worst_shifts,
 )
 from sklearn_puffer.notions import RenyiPufferfish
-from sklearn_puffer.planning import sampler_loss
+from sklearn_puffer.problems import sampler_loss
 from sklearn_puffer.sampling import GRID_BITS, coarse_enough, grid_step
 
 FloatArray = NDArray[np.float64]

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from sklearn_puffer._validation import listed
-from sklearn_puffer.planning import Problem, needed_factor
+from sklearn_puffer.planning import needed_factor
+from sklearn_puffer.problems import Problem
 
 FloatArray = NDArray[np.float64]
 

@@ -21,8 +21,8 @@ from sklearn_puffer.against import Adversaries
 from sklearn_puffer.columns import Column
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
-from sklearn_puffer.planning import sampler_loss
 from sklearn_puffer.priors import Discrete, GaussianMixture
+from sklearn_puffer.problems import sampler_loss
 
 FINE = 2.0**-38
 DRAWN = 2.2e-10  # the sampler's error of all draws that are paid for, at epsilon = 1
@@ -767,3 +767,42 @@ def test_the_lower_end_for_several_releases_is_that_of_the_certificate(options):
     assert told.lower == pytest.approx(fitted.certificate_.table["lower"].max(), rel=1e-6)
     if "delta" in options or ("alpha" in options and "noise" not in options):
         assert told.lower < 0.9 * told.loss  # that of one of them, not of one at their scale
+
+
+# ------------------------------------------------------------------------------------- wrong names
+
+WRONG_NAMES = [
+    (
+        {"Yes": "yes"},
+        r"names 'Yes', which is no value of column 'loan' .* \(did you mean 'yes'\?\)",
+    ),
+    ({7: "yes"}, r"prior names 7, which is no value of column 'loan' .*; those are 'no', 'yes'\.$"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Column.s. 'cars' need no noise")
+@pytest.mark.parametrize(("names", "message"), WRONG_NAMES)
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_prior_of_a_secret_that_does_not_exist_is_refused_by_name(names, message, nested):
+    table = pd.DataFrame({"loan": ["no", "no", "yes"] * 20, "cars": [0, 1, 1, 0, 0, 1] * 10})
+    certificate = PufferfishNoiser(sensitive="loan").fit(table).certificate_
+    law = Discrete([0, 1], [0.5, 0.5])
+    right = {"no": law, "yes": law}
+    wrong = right | dict.fromkeys(names, law)
+    assert certificate.against({"loan": right} if nested else right).holds
+    with pytest.raises(ValueError, match=message):
+        certificate.against({"loan": wrong} if nested else wrong)
+
+
+@pytest.mark.filterwarnings("ignore:Column.s. 'cars' need no noise")
+def test_a_prior_of_a_column_that_is_not_sensitive_is_refused_by_name():
+    table = pd.DataFrame(
+        {"loan": ["no", "yes"] * 20, "race": list("aabb") * 10, "cars": [0, 1, 1, 0, 0] * 8}
+    )
+    law = Discrete([0, 1], [0.5, 0.5])
+    laws = {"loan": {"no": law, "yes": law}, "race": {"a": law, "b": law}}
+    told = PufferfishNoiser(sensitive=["loan", "race"]).fit(table).certificate_.against
+    assert told(laws).holds
+    message = r"names 'rase', which is no sensitive column .* \(did you mean 'race'\?\); those"
+    with pytest.raises(ValueError, match=message):
+        told(laws | {"rase": laws["race"]})

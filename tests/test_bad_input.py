@@ -1,6 +1,8 @@
 """Bad input: one error that names argument or column, value and way out, before any work."""
 
 import copy
+import itertools
+import re
 import warnings
 
 import numpy as np
@@ -10,10 +12,11 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from sklearn_puffer import PufferfishNoiser, fitting
+from sklearn_puffer import PufferfishNoiser, fitting, planning, robustness
 from sklearn_puffer.bounds import Relaxed
-from sklearn_puffer.fits import MixtureFit
-from sklearn_puffer.noise import Laplace
+from sklearn_puffer.calibration import STRATEGIES
+from sklearn_puffer.fits import GaussianFit, MixtureFit
+from sklearn_puffer.noise import GeneralizedCauchy, Laplace
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture
 
 N_ROWS = 60
@@ -597,3 +600,122 @@ def test_no_error_comes_with_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         refuses(ValueError, "infinity", FRAME.assign(y=[np.inf, -np.inf] * 30))
+
+
+# ------------------------------------------------------------- what does not go together
+
+SMALL = FRAME.iloc[:24][["secret", "x", "y"]].assign(x=[0, 1, 2, 3] * 6)
+SMALL.loc[SMALL["secret"] == "no", "x"] %= 3  # the secrets differ in their largest value
+TWO = {
+    secret: GaussianMixture([0.5, 0.5], [0.0, 4.0 + k], [1.0, 1.0 + k])
+    for k, secret in enumerate(["no", "yes"])
+}
+COMBINED = {
+    "prior": ["empirical", "gaussian", GaussianFit("common"), TWO],
+    "noise": ["laplace", "gaussian", "cauchy", GeneralizedCauchy(1.0, 3.0)],
+    "notion": [{}, {"delta": 0.01}, {"alpha": 2.0}, {"alpha": 2.0, "delta": 0.01}],
+    "strategy": list(STRATEGIES),
+    "columns": [{"public": "x"}, {}, {"dependence": "independent"}],
+    "further": [{}, {"weights": "optimal"}, {"adversaries": "confidence"}, {"releases": 3}],
+}
+FEW, MANY = 53, 5  # strides through the whole product, coprime to its sides
+
+
+class AcceptedError(Exception):
+    """The search for the smallest noise was reached, so that nothing was refused."""
+
+
+def refused(options):
+    """Return the error of `fit` before any noise is calibrated, or None; the table is the same."""
+    before = SMALL.copy()
+    try:
+        PufferfishNoiser(**{"sensitive": "secret", "epsilon": 0.1} | options).fit(SMALL)
+    except AcceptedError:
+        return None
+    except (ValueError, TypeError) as error:
+        return str(error)
+    finally:
+        assert SMALL.equals(before)
+    return None
+
+
+def advice(message):
+    """Return the ways out of a message, each as the arguments it names."""
+    listing = re.search(
+        r"(?:use|give) ((?:[a-z]+=\S+)(?:(?:, | or | with )[a-z]+=\S+)*)\.$", message
+    )
+    assert listing, message
+    ways = [way.split(" with ") for way in re.split(r", | or ", listing[1])]
+    pairs = [[change.split("=", 1) for change in way] for way in ways]
+    return [{name: eval(value, {}) for name, value in way} for way in pairs]
+
+
+def combinations(stride):
+    for k, chosen in enumerate(itertools.product(*COMBINED.values())):
+        prior, noise, notion, strategy, columns, further = chosen
+        if k % stride == 0 and not (prior is TWO and columns.get("public") != "x"):
+            yield (
+                {"prior": prior, "noise": noise, "strategy": strategy} | notion | columns | further
+            )
+
+
+def accept(*args, **kwargs):
+    raise AcceptedError
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("stride", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+def test_what_does_not_go_together_is_refused_in_a_sentence_whose_advice_is_right(
+    stride, monkeypatch
+):
+    monkeypatch.setattr(planning, "smallest_factor", accept)
+    monkeypatch.setattr(robustness, "N_DRAWS", 2)
+    seen, told = 0, {}
+    for options in combinations(stride):
+        message = refused(options)
+        if message is None:
+            continue
+        seen += 1
+        assert re.search("(strategy|releases|adversaries|dependence)=", message)
+        assert message.endswith(".")
+        assert ". " not in message
+        assert not re.search(r"\d\.\d{7}", message)
+        for way in advice(message):
+            again = refused(options | way)
+            assert again is None, (message, way, again)
+        told.setdefault(message, options)
+    assert seen > 25
+    assert len(told) > 15
+
+
+def test_the_check_of_advice_would_see_advice_that_is_refused_again(monkeypatch):
+    monkeypatch.setattr(planning, "smallest_factor", accept)
+    [way] = advice("there is no such bound; use strategy='monge'.")
+    assert "closed form" in refused({"public": "x"} | way)
+    assert refused({"public": "x"}) is None
+
+
+def test_a_refusal_that_depends_on_the_data_names_columns_and_digits():
+    ends = r"as those of .* in column\(s\) 'x' do, \(0, [23]\) and \(0, [23]\); use"
+    refuses(ValueError, ends, SMALL, noise="gaussian", dependence="independent")
+    refuses(ValueError, r"\(.* in column\(s\) 'x', 'y'\); use ", SMALL, noise="gaussian")
+
+
+def test_suggestions_are_made_where_a_name_is_nearly_right():
+    refuses(ValueError, r"got 'exat' \(did you mean 'exact'\?\)", strategy="exat")
+    refuses(ValueError, r"column 'Secret', .* \(did you mean 'secret'\?\)", sensitive="Secret")
+    refuses(ValueError, r"'NO', .* \(did you mean 'no'\?\)", secret_pairs=[("NO", "yes")])
+
+
+HUGE = [{"epsilon": 10**400}, {"delta": 10**400}, {"alpha": 10**400}, {"n_bins": 10**30}]
+
+
+@pytest.mark.parametrize("options", HUGE)
+def test_integers_beyond_all_floats_are_refused_by_name(options, no_work):
+    refuses(ValueError, next(iter(options)), **options)
+
+
+@pytest.mark.filterwarnings("ignore:Column")
+def test_the_largest_epsilon_is_one():
+    fitted = noiser(epsilon=1e308, dependence="independent").fit(FRAME)
+    assert fitted.certificate_.holds

@@ -10,11 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer import calibration
+from sklearn_puffer._ways_out import refusal, ways_out
 from sklearn_puffer.bounds import Relaxed, tightest, wasserstein
 from sklearn_puffer.calibration import STRATEGIES, calibrate, smallest_factor
-from sklearn_puffer.noise import Laplace
-from sklearn_puffer.notions import Pufferfish
+from sklearn_puffer.learning import Part, SecretPair
+from sklearn_puffer.noise import Gaussian, Laplace
+from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
+from sklearn_puffer.planning import make_plan
 from sklearn_puffer.priors import Discrete, PriorPair
+from sklearn_puffer.problems import Problem
 
 PURE = [name for name in STRATEGIES if name not in ("approximate", "monge")]
 P = Discrete([0, 1, 3], [0.5, 0.25, 0.25])
@@ -232,3 +236,47 @@ def test_bad_arguments_are_refused_with_the_way_out(arguments, error, message):
     pairs = arguments.pop("pairs", [(P, Q)])
     with pytest.raises(error, match=message):
         calibrate(pairs, Pufferfish(1.0), **arguments)
+
+
+NARROW = Discrete([0, 1 / 3], [0.5, 0.5])
+
+
+def test_the_pair_without_a_bound_is_named_with_rounded_numbers_and_a_way_that_was_tried():
+    message = (
+        r"as those of pair 2 do, \(0, 3\) and \(0, 0\.333333\); use noise='laplace', "
+        r"noise='cauchy', notion=Pufferfish\(epsilon=0\.1, delta=1e-05\) or notion=Renyi.*\.$"
+    )
+    pairs = [(P, Q), (Q, P), (P, NARROW)]
+    with pytest.raises(ValueError, match=message):
+        calibrate(pairs, Pufferfish(0.1), noise="gaussian")
+    for other in ({"noise": "cauchy"}, {"notion": RenyiPufferfish(0.1, 2.0)}):
+        assert (
+            calibrate(pairs, **{"notion": Pufferfish(0.1), "noise": "gaussian"} | other).scale > 0
+        )
+
+
+def test_a_plan_that_does_not_exist_names_the_secrets_and_the_columns():
+    asked = [SecretPair(0, "loan", "no", "yes"), SecretPair(0, "race", np.str_("a"), 7)]
+    part = Part((0,), [PriorPair(P, Q), PriorPair(P, NARROW)], np.arange(2))
+    problem = Problem(
+        groups=[[part]],
+        n_pairs=2,
+        weights=np.ones(1),
+        whole=np.array([False]),
+        names=["age"],
+        notion=Pufferfish(0.1),
+        strategy=STRATEGIES["exact"],
+        noise=Gaussian(),
+        asked=asked,
+    )
+    message = r"as those of secrets 'a' and 7 of 'race' in column\(s\) 'age' do, \(0, 3\) and"
+    with pytest.raises(ValueError, match=message):
+        make_plan(problem)
+
+
+def test_the_fewest_changes_that_work_are_offered_and_none_that_does_not():
+    changes = [(f"{key}={value}", {key: value}) for key in "abc" for value in (1, 2)]
+    works = {"a": 2, "c": 1}.items()
+    assert ways_out(changes, lambda new: works <= new.items()) == ["a=2 with c=1"]
+    assert ways_out(changes, lambda new: False) == []
+    assert refusal("there is none; use luck.", []) == "there is none; use luck."

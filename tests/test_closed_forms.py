@@ -220,12 +220,53 @@ def test_long_times_leave_a_positive_distance():
         ((1.0, [-1.0], 1.0), "from 0 or later"),
         ((1.0, [1.0], -1.0), "diameter"),
         ((math.nan, [1.0], 1.0), "convexity"),
-        ((-1.0, [1e6], 1.0), "convexity must be positive"),
+        ((-1.0, [1e6], 1.0), r"convexity=-1, times up to 1e\+06, .*; read the path earlier"),
     ],
 )
 def test_diffusions_that_make_no_sense_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         cf.langevin(*arguments)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 690.0, 720.0, 746.0, 800.0, 1e200])
+def test_a_far_diffusion_is_never_said_to_be_nearer_than_it_is(exponent):
+    rate, time = (1e160, exponent / 1e160) if exponent < 1e3 else (1e100, 1e100)
+    found = cf.langevin(rate, [time], 1e308).distance
+    assert found >= mp.exp(-mpf(rate) * mpf(time)) * mpf(1e308)
+
+
+def test_a_diffusion_beyond_floats_is_refused_for_its_own_reason():
+    message = (
+        r"convexity=2, times up to 0, diameter=1e\+308 and lipschitz=1e\+10; .*another unit\.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        cf.langevin(2.0, [0.0], 1e308, lipschitz=1e10)
+    assert cf.langevin(-1.0, [1e6], 0.0).distance == 0.0
+    assert cf.langevin(1e308, [1e308], 1.0).distance <= 1e-300
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: cf.langevin(1.0, "soon", 1.0), "times must hold numbers"),
+        (lambda: cf.langevin(1.0, [[1.0, 2.0], [3.0]], 1.0), "times must hold numbers"),
+        (lambda: cf.gaussian_attributes([["a"]], 0, 0, 1.0), "covariance must hold numbers"),
+        (lambda: cf.gaussian_attributes(np.eye(2), 0, 1, "far"), "distance must hold numbers"),
+        (lambda: cf.weakly_dependent(1.0, 1.0, same_user="no"), "same_user must be True or False"),
+        (
+            lambda: cf.gaussian_users([10**400], [1.0], Pufferfish(1.0)),
+            "means must hold finite numbers",
+        ),
+    ],
+)
+def test_what_is_no_number_is_named(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+def test_integers_beyond_all_floats_are_refused_by_name():
+    with pytest.raises(ValueError, match="sensitivity must be finite, got 1000"):
+        cf.weakly_dependent(10**400, 1.0)
 
 
 # ------------------------------------------------------------------------- 003, Cor. 1: Gaussians

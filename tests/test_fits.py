@@ -254,3 +254,21 @@ def test_mixtures_are_drawn_again_with_as_many_components():
 def test_a_posterior_needs_more_rows_than_columns():
     with pytest.raises(ValueError, match="more than the 2 columns"):
         bootstrap(GaussianFit(), [[0.0, 1.0], [1.0, 3.0]], [1, 1], n_draws=1)
+
+
+@pytest.mark.parametrize("unit", [1e80, 1e160, 1e200, 1e300])
+@pytest.mark.parametrize("fit", [GaussianFit(), GaussianFit("common"), MixtureFit(n_components=1)])
+def test_values_whose_powers_are_no_floats_are_refused_by_their_size(fit, unit):
+    groups = {name: ([[0.0], [unit]], [1, 2]) for name in "ab"}
+    with pytest.raises(
+        ValueError, match=r"rows must lie within 1e\+75 of 0, .*use another unit\.$"
+    ):
+        fit.fit_all(groups, [unit])
+    with pytest.raises(ValueError, match=r"spread must lie between 1e-75 and 1e\+75"):
+        fit.fit_all({name: ([[0.0], [1.0]], [1, 2]) for name in "ab"}, [1.0 / unit])
+
+
+@pytest.mark.parametrize("unit", [1e-74, 1e-30, 1e30, 1e74])
+def test_values_of_any_other_size_are_fitted_in_their_unit(unit):
+    prior = GaussianFit().fit([[0.0], [unit]], [1, 1], [unit / 2])
+    assert (prior.means[0], prior.scales[0]) == pytest.approx((unit / 2, unit / 2))

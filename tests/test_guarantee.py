@@ -21,8 +21,8 @@ from scipy import stats
 
 from sklearn_puffer import PufferfishNoiser, accounting
 from sklearn_puffer.bounds import Relaxed
-from sklearn_puffer.planning import sampler_loss
 from sklearn_puffer.priors import Discrete
+from sklearn_puffer.problems import sampler_loss
 
 CLOSE = 1e-9
 FALSE_ALARM = 1e-6

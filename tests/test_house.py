@@ -49,9 +49,13 @@ RANKS = {
     "selection": 3,
     "release": 3,
     "sentences": 3,
+    "_ways_out": 3,
     "calibration": 4,
     "learning": 4,
     "settings": 4.5,
+    "problems": 4.25,
+    "drawing": 4.27,
+    "refusing": 4.27,
     "planning": 4.3,  # calibrates what was learnt ...
     "robustness": 4.55,
     "weighting": 4.4,

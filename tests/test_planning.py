@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_puffer import PufferfishNoiser, fitting, planning
+from sklearn_puffer import PufferfishNoiser, fitting, problems
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.learning import Part
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.planning import Problem, make_plan, sampler_loss
+from sklearn_puffer.planning import make_plan
 from sklearn_puffer.priors import Discrete, PriorPair
+from sklearn_puffer.problems import Problem, sampler_loss
 
 
 def plan_of(*pairs, epsilon=1.0, whole=False, weights=None):
@@ -179,7 +180,7 @@ def test_the_certificate_reads_back_from_json():
 
 def test_an_infinite_loss_is_valid_json_and_does_not_hold():
     p, q = Discrete([0, 1], [1, 0]), Discrete([0, 1], [0, 1])
-    losses = planning._recompute([PriorPair(p, q)], Laplace(), Pufferfish(1.0), 0.0)[1]
+    losses = problems.recompute([PriorPair(p, q)], Laplace(), Pufferfish(1.0), 0.0)[1]
     assert math.isinf(losses.max())
 
 

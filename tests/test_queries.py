@@ -30,8 +30,8 @@ from sklearn_puffer._sum_plans import SumSettings, make_sum_plan
 from sklearn_puffer._user_losses import system_of
 from sklearn_puffer.certificate import UncertifiedError
 from sklearn_puffer.ledger import Ledger, LedgerError, OverspentError
-from sklearn_puffer.planning import sampler_loss
 from sklearn_puffer.priors import Discrete, GaussianMixture
+from sklearn_puffer.problems import sampler_loss
 from sklearn_puffer.queries import PrivateAnswer, PufferfishSum
 from sklearn_puffer.users import SECRETS, User
 
@@ -755,6 +755,7 @@ BAD_TABLES = {
     "equal values": ({"secrets": "value", "values": [(9, 9)]}, "one value in steps of 1.0"),
     "values that are no pairs": ({"secrets": "value", "values": [9, 10]}, "a list of pairs"),
     "too fine a step": ({"step": 1e-30}, "coarser step"),
+    "too coarse a step": ({"step": 1e30}, "every report rounds to 0"),
 }
 
 

@@ -20,8 +20,8 @@ from sklearn_puffer.certificate import UncertifiedError
 from sklearn_puffer.closed_forms import corollary_1b, gaussian_users
 from sklearn_puffer.ledger import Ledger, OverspentError
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.planning import sampler_loss
 from sklearn_puffer.priors import Discrete, GaussianMixture
+from sklearn_puffer.problems import sampler_loss
 from sklearn_puffer.queries import PufferfishSum
 from sklearn_puffer.users import User
 

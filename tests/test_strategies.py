@@ -338,8 +338,8 @@ def test_more_of_a_move_in_any_column_costs_and_loses_no_less(seed, noise):
 
 
 IMPOSSIBLE = [
-    (sensitivity, "gaussian", "pure", "Gaussian noise.*delta=, alpha=, Laplace"),
-    (wasserstein, "gaussian", "pure", "smallest and largest atom"),
+    (sensitivity, "gaussian", "pure", "Gaussian noise.*use noise='laplace', .*Pufferfish"),
+    (wasserstein, "gaussian", "pure", "every shift loses all"),
     (distribution_aware, "gaussian", "pure", "every shift loses all"),
     (tightest, "gaussian", "pure", "every shift loses all"),
     *(
@@ -348,10 +348,18 @@ IMPOSSIBLE = [
         if noise != "laplace"
     ),
     *((Relaxed(), "laplace", notion, "pure epsilon") for notion in NOTIONS if notion != "pure"),
-    *((approximate, "laplace", notion, "give delta=") for notion in ("pure", "Renyi 2")),
-    (distribution_aware, "cauchy", "approximate Renyi", "'approximate', 'wasserstein'"),
-    (exact, "laplace", "approximate Renyi", "'approximate', 'wasserstein'"),
-    (monge, "laplace", "pure", "prior='gaussian' or 'gmm'"),
+    *(
+        (approximate, "laplace", notion, "use notion=.*delta=1e-05")
+        for notion in ("pure", "Renyi 2")
+    ),
+    (
+        distribution_aware,
+        "cauchy",
+        "approximate Renyi",
+        "strategy='approximate' or strategy='wasserstein'",
+    ),
+    (exact, "laplace", "approximate Renyi", "strategy='approximate' or strategy='wasserstein'"),
+    (monge, "laplace", "pure", "for discrete ones .* use strategy='exact'"),
 ]
 
 
