@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -189,3 +190,9 @@ def grid_of(scale: float, step: float, nearest: bool) -> Grid:
         raise ValueError(f"step must be at least grid_step({scale!r}), got {step!r}.")
     fine = min(finest, exponent - nearest)
     return Grid(fine, exponent - fine, nearest)
+
+
+@lru_cache(maxsize=64)
+def finest_grid(scale: float) -> Grid:
+    """Return the grid of ``grid_step(scale)``, for a scale that was checked."""
+    return grid_of(scale, grid_step(scale), nearest=False)

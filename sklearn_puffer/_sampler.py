@@ -193,7 +193,7 @@ class ChunkSampler(Sampler):
     def _one(self) -> int | None:
         """Return what `_many` makes of the same bits, in a third of its time for one draw."""
         law = self._chunks
-        first, second = self._entropy.words(1).view(np.uint32).tolist()
+        second, first = divmod(self._entropy.words(1).item(), 2**32)  # the lower half comes first
         if first >= law.limit.item():
             return None
         word: int = (first + law.advance.item(first >> 16)) & (2**32 - 1)

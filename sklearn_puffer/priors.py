@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_puffer._validation import check_positive
+from sklearn_puffer._wide_integers import WideIntegers
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[Any]
@@ -59,16 +60,17 @@ class Discrete:
     ([1, 3], 4)
     """
 
-    __slots__ = ("atoms", "counts", "probabilities", "total")
+    __slots__ = ("_wide_counts", "atoms", "counts", "probabilities", "total")
 
     atoms: FloatArray
     counts: IntArray
     probabilities: FloatArray
     total: int
+    _wide_counts: WideIntegers | None
 
     def __init__(self, atoms: ArrayLike, probabilities: ArrayLike) -> None:
         masses = _check_masses(probabilities)
-        self._set(_check_atoms(atoms, masses.size), rational_counts(masses))
+        self._set(_check_atoms(atoms, masses.size), _exact_counts(masses))
 
     @classmethod
     def from_counts(cls, atoms: ArrayLike, counts: ArrayLike) -> Discrete:
@@ -89,6 +91,13 @@ class Discrete:
         prior = cls.__new__(cls)
         prior._set(_check_atoms(atoms, integers.size), integers)
         return prior
+
+    @property
+    def wide_counts(self) -> WideIntegers:
+        """The counts in limbs of 64 bits: whole arrays of them are added exactly."""
+        if self._wide_counts is None:
+            self._wide_counts = WideIntegers.of(self.counts)
+        return self._wide_counts
 
     @property
     def n_axes(self) -> int:
@@ -131,9 +140,16 @@ class Discrete:
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (self.atoms, self.counts))
 
-    def _set(self, atoms: FloatArray, counts: IntArray) -> None:
-        self.atoms, self.counts = _sorted_and_merged(atoms, counts)
-        self.total = int(self.counts.sum())
+    def _set(self, atoms: FloatArray, counts: IntArray | WideIntegers) -> None:
+        order, starts = _sorted_runs(atoms)
+        self.atoms = atoms[order[starts]]
+        if isinstance(counts, WideIntegers):
+            wide = self._wide_counts = counts.take(order).summed(starts)
+            self.counts, self.total = wide.integers(), wide.total
+        else:
+            self._wide_counts = None
+            self.counts = np.add.reduceat(counts[order], starts)
+            self.total = int(self.counts.sum())
         self.probabilities = (self.counts / self.total).astype(float)
         for array in (self.atoms, self.counts, self.probabilities):
             array.setflags(write=False)
@@ -287,6 +303,12 @@ def rational_counts(masses: FloatArray) -> IntArray:
     >>> rational_counts(np.array([0.1, 0.2, 0.7])).tolist()
     [1, 2, 7]
     """
+    counts = _exact_counts(masses)
+    return counts.integers() if isinstance(counts, WideIntegers) else counts
+
+
+def _exact_counts(masses: FloatArray) -> IntArray | WideIntegers:
+    """Return what `rational_counts` does, in limbs where 64 bits are too few for the sum."""
     denominator = 1
     while denominator <= _LARGEST_DENOMINATOR:
         counts = np.rint(masses * denominator)
@@ -314,18 +336,12 @@ def _simplest_fraction(value: float) -> Fraction:
     return exact.limit_denominator(high)
 
 
-def _binary_counts(masses: FloatArray) -> IntArray:
+def _binary_counts(masses: FloatArray) -> IntArray | WideIntegers:
     mantissas, exponents = np.frexp(masses)
-    shifts = exponents - exponents[masses > 0].min()
-    integers = (mantissas * 2.0**53).astype(np.int64).tolist()
-    counts = [m << int(s) if m else 0 for m, s in zip(integers, shifts, strict=True)]
-    return _as_integers(counts)
-
-
-def _as_integers(counts: Iterable[int]) -> IntArray:
-    values = list(counts)
-    small = sum(values) < 2**62
-    return np.array(values, dtype=np.int64 if small else object)
+    integers = (mantissas * 2.0**53).astype(np.int64)
+    shifts = np.where(masses > 0, exponents - exponents[masses > 0].min(), 0).astype(np.int64)
+    counts = WideIntegers.scaled(integers, shifts)
+    return counts if counts.total >= 2**62 else counts.limbs[0].astype(np.int64)
 
 
 def _check_masses(probabilities: ArrayLike) -> FloatArray:
@@ -421,14 +437,13 @@ def _check_atoms(atoms: ArrayLike, size: int) -> FloatArray:
     return values + 0.0  # a copy, in which -0.0 is 0.0
 
 
-def _sorted_and_merged(atoms: FloatArray, counts: IntArray) -> tuple[FloatArray, IntArray]:
-    keys = atoms[None, :] if atoms.ndim == 1 else atoms.T[::-1]
-    order = np.lexsort(keys)
-    atoms, counts = atoms[order], counts[order]
+def _sorted_runs(atoms: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the order of the atoms, and where in it a run of equal ones begins."""
+    order = np.lexsort(atoms[None, :] if atoms.ndim == 1 else atoms.T[::-1])
+    rows = atoms.reshape(len(atoms), -1)[order]
     new = np.ones(len(atoms), dtype=bool)
-    rows = atoms[:, None] if atoms.ndim == 1 else atoms
     new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    return atoms[new], np.add.reduceat(counts, np.flatnonzero(new))
+    return order, np.flatnonzero(new)
 
 
 def _times(counts: IntArray, factor: int) -> list[int]:

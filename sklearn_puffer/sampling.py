@@ -21,12 +21,14 @@ from sklearn_puffer._grid import (
     Grid,
     IntArray,
     coarse_enough,
+    finest_grid,
     grid_of,
     grid_step,
     to_steps,
 )
 from sklearn_puffer._laplace_sampler import LaplaceSampler
 from sklearn_puffer._sampler import (
+    BLOCK,
     RELATIVE_ERROR,
     Entropy,
     NotCopied,
@@ -61,6 +63,7 @@ __all__ = [
     "to_steps",
 ]
 
+_LARGE_STEP = 2.0**900  # 2^63 smaller steps are a float
 _FAR = 2**61  # where the sum of a value and saturated noise is itself saturated
 
 
@@ -71,7 +74,7 @@ class _SystemEntropy(NotCopied):
     """Bits of OpenSSL's generator. It holds no state: nothing is buffered between two calls."""
 
     def words(self, count: int) -> Words:
-        return np.frombuffer(ssl.RAND_bytes(8 * count), dtype=np.uint64)
+        return np.frombuffer(ssl.RAND_bytes(8 * count), np.uint64)
 
 
 class _SeededEntropy(NotCopied):
@@ -299,12 +302,21 @@ def cauchy(
 
 def _values(size: int, noise: Noise, step: float | None, entropy: Entropy | None) -> FloatArray:
     check_count(size, "size", minimum=0)
-    finest = grid_step(single_scale(noise)) if step is None else step
-    source = sampler(noise, finest, entropy)
+    scale = single_scale(noise)
+    grid = finest_grid(scale) if step is None else grid_of(scale, step, nearest=False)
+    source = _SAMPLERS[type(noise)](noise, grid, entropy or _SystemEntropy())
+    if source.step >= _LARGE_STEP:
+        with np.errstate(over="ignore"):  # 2^62 steps of the largest scales are infinity
+            return _drawn(size, source)
+    return _drawn(size, source)
+
+
+def _drawn(size: int, source: Sampler) -> FloatArray:
+    if 1 <= size <= BLOCK:
+        return np.multiply(source.draw(size), source.step)
     out = np.empty(size)
-    with np.errstate(over="ignore"):  # 2^62 steps of the largest scales are infinity
-        for block in blocks(size):
-            np.multiply(source.draw(block.stop - block.start), source.step, out=out[block])
+    for block in blocks(size):
+        np.multiply(source.draw(block.stop - block.start), source.step, out=out[block])
     return out
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
+from sklearn_puffer._wide_integers import Shares, WideIntegers, merged
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.priors import Discrete, PriorPair
 
@@ -29,6 +30,11 @@ FloatArray = NDArray[np.float64]
 BOTTLENECK_CELLS = 2**22
 #: The same over all pairs together; beyond it pairs keep a north-west coupling.
 BOTTLENECK_WORK = 2**23
+
+#: Atoms a pair, on average, from which sums in limbs are faster than Python's integers ...
+WIDE_ATOMS = 2**11
+#: ... unless more than this share of them is too close to be told apart in 64 bits.
+OPEN_SHARE = 0.05
 
 _INT64 = 2**62  # sums below it leave room for one more addition
 _OVERHEAD = 2**14  # cells that take as long as the fixed part of a pair's search
@@ -45,7 +51,8 @@ class Plans:
     sources, targets : ndarray of int of shape (n_entries,)
         Position of the atom of ``p`` and of ``q`` among those of all pairs, one pair after another.
     masses : ndarray of shape (n_entries,)
-        Positive integers; those of one pair add up to lcm(p.total, q.total).
+        Positive integers; those of one pair add up to lcm(p.total, q.total). Where 64 bits are too
+        few, one that is worked out as it is looked at (see `Pieces`).
     shifts : ndarray of shape (n_entries, d)
         x - x', what the entry moves by.
     starts : ndarray of int of shape (n_pairs,)
@@ -224,8 +231,24 @@ class _Sides(NamedTuple):
     """
 
     rows: tuple[FloatArray, FloatArray]
-    masses: tuple[Array, Array]
+    masses: tuple[Any, Any]  # arrays, or `Shares` for the rule `_wide_north_west`
     owners: tuple[Array, Array]
+
+    def ordered(self, p: Array, q: Array) -> _Sides:
+        """Return the atoms in another order."""
+        masses = [
+            side.take(order) if isinstance(side, Shares) else side[order]
+            for side, order in zip(self.masses, (p, q), strict=True)
+        ]
+        return _Sides(
+            (self.rows[0][p], self.rows[1][q]),
+            (masses[0], masses[1]),
+            (self.owners[0][p], self.owners[1][q]),
+        )
+
+
+class _TooManyOpenError(Exception):
+    """Sums in limbs do not pay, because too many of both sides are close to each other."""
 
 
 class _Entries(NamedTuple):
@@ -241,7 +264,7 @@ _Rank = Callable[[FloatArray], FloatArray]
 def _plans(pairs: Sequence[PriorPair], rule: _Rule, rank: _Rank | None = None) -> Plans:
     """Couple all pairs at once by ``rule``, along the order of the atoms or along ``rank``."""
     batches = _batches(pairs)
-    found = [_couple(_sides(pairs[a:b], exact), rule, rank) for a, b, exact in batches]
+    found = [_batch(pairs[a:b], small, rule, rank) for a, b, small in batches]
     first = [
         sum(len(pair[side].atoms) for pair in pairs[:a]) for a, _, _ in batches for side in (0, 1)
     ]
@@ -256,10 +279,23 @@ def _plans(pairs: Sequence[PriorPair], rule: _Rule, rank: _Rank | None = None) -
     return _finish(pairs, entries)
 
 
+def _batch(pairs: Sequence[PriorPair], small: bool, rule: _Rule, rank: _Rank | None) -> _Entries:
+    """Couple pairs whose common totals 64 bits hold (``small``), or none of them."""
+    if rule is _north_west and not small:
+        atoms = sum(len(side.atoms) for pair in pairs for side in pair)
+        if atoms >= WIDE_ATOMS * len(pairs):
+            try:
+                return _couple(_wide_sides(pairs), _wide_north_west, rank)
+            except _TooManyOpenError:
+                pass
+    return _couple(_sides(pairs, small), rule, rank)
+
+
 def _finish(pairs: Sequence[PriorPair], entries: _Entries) -> Plans:
     rows = [_joined([pair[side].rows for pair in pairs]) for side in (0, 1)]
-    shifts = rows[0][entries.sources]
-    shifts -= rows[1][entries.targets]
+    # numpy is fastest at taking by its own kind of index
+    shifts = rows[0].take(entries.sources.astype(np.intp), axis=0)
+    shifts -= rows[1].take(entries.targets.astype(np.intp), axis=0)
     ends = np.cumsum([len(pair.p.atoms) for pair in pairs])
     owners = np.searchsorted(ends, entries.sources, side="right") if len(pairs) > 1 else None
     starts = np.zeros(1, dtype=int) if owners is None else _starts(owners)
@@ -313,6 +349,21 @@ def _sides(pairs: Sequence[PriorPair], small: bool) -> _Sides:
     return _Sides((rows[0], rows[1]), (masses[0], masses[1]), (owners[0], owners[1]))
 
 
+def _wide_sides(pairs: Sequence[PriorPair]) -> _Sides:
+    """Return the sides of pairs that 64 bits cannot hold, for `_wide_north_west`."""
+    rows, masses, owners = [], [], []
+    for side in (0, 1):
+        priors = [pair[side] for pair in pairs]
+        owner = np.repeat(np.arange(len(pairs), dtype=np.int32), [len(p.atoms) for p in priors])
+        counts = WideIntegers.joined([prior.wide_counts for prior in priors])
+        shares = _joined([prior.probabilities for prior in priors])
+        units = np.array([_common_total(pair) // pair[side].total for pair in pairs], dtype=object)
+        masses.append(Shares(counts, shares, owner, units))
+        rows.append(_joined([prior.rows for prior in priors]))
+        owners.append(owner)
+    return _Sides((rows[0], rows[1]), (masses[0], masses[1]), (owners[0], owners[1]))
+
+
 def _joined(parts: Sequence[Array]) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -325,13 +376,7 @@ def _couple(sides: _Sides, rule: _Rule, rank: _Rank | None) -> _Entries:
         for rows, owner in zip(sides.rows, sides.owners, strict=True)
     ]
     p, q = orders
-    found = rule(
-        _Sides(
-            (sides.rows[0][p], sides.rows[1][q]),
-            (sides.masses[0][p], sides.masses[1][q]),
-            (sides.owners[0][p], sides.owners[1][q]),
-        )
-    )
+    found = rule(sides.ordered(p, q))
     return _Entries(p[found.sources], q[found.targets], found.masses)
 
 
@@ -346,19 +391,45 @@ def _north_west(sides: _Sides) -> _Entries:
     np.cumsum(p, out=ends[: len(p)])
     np.cumsum(q, out=ends[len(p) :])
     order = np.argsort(ends, kind="stable")  # two sorted runs: one linear merge
-    ends = ends[order]
+    ends = ends.take(order)
     masses = ends.copy()
     masses[1:] -= ends[:-1]
-    # the atom a piece belongs to is the number of breakpoints of its side before the piece's end
-    from_p = order < len(p)
-    place = np.int32 if len(ends) < 2**31 else np.int64
+    real = masses > 0
+    sources, targets = _cut_atoms(order, len(p), real)
+    return _Entries(sources, targets, masses[_chosen(real)])
+
+
+def _wide_north_west(sides: _Sides) -> _Entries:
+    """Do what `_north_west` does, for sums that 64 bits cannot hold."""
+    p, q = sides.masses
+    found = merged(p, q, OPEN_SHARE)
+    if found is None:
+        raise _TooManyOpenError
+    order, real, pieces = found
+    sources, targets = _cut_atoms(order, len(p), real)
+    masses: Any = pieces  # they take the place of an array
+    return _Entries(sources, targets, masses)
+
+
+def _cut_atoms(order: Array, n_sources: int, real: Array) -> tuple[Array, Array]:
+    """Return the atoms of p and of q that each real piece between sorted breakpoints belongs to.
+
+    That is the number of breakpoints of the side before the piece's end.
+    """
+    from_p = order < n_sources
+    place = np.int32 if len(order) < 2**31 else np.int64
     before_p: Array = np.cumsum(from_p, dtype=place)
     np.subtract(before_p, from_p, out=before_p)
-    before_q: Array = np.arange(len(ends), dtype=place)
+    before_q: Array = np.arange(len(order), dtype=place)
     np.subtract(before_q, before_p, out=before_q)
+    chosen = _chosen(real)
+    return before_p[chosen], before_q[chosen]
+
+
+def _chosen(real: Array) -> Array | slice:
+    """Return an index of the real pieces."""
     # both sides end together, and mostly nowhere else: then only the last piece is empty
-    real = slice(-1) if masses[:-1].all() else masses > 0
-    return _Entries(before_p[real], before_q[real], masses[real])
+    return slice(-1) if real[:-1].all() else real
 
 
 def _stay_then_north_west(sides: _Sides) -> _Entries:

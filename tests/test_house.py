@@ -16,6 +16,7 @@ PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 RANKS = {
     "_validation": 0,
+    "_wide_integers": 0.5,
     "frame": 1,
     "_search": 0.5,
     "_bound_types": 2.2,
