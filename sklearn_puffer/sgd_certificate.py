@@ -16,12 +16,21 @@ variance :math:`V = \sum c^{2(T-t)} \sigma_t^2` of the noise that is left at the
 Schwarz give a loss of at least :math:`\alpha z_T^2 / (2 V)` for the bound of Thm 5.2 (without the
 ball), so that noise at the end is never worse against this V.
 
+*The mean of the last m steps,* with noise at the end only. The two runs are :math:`z_t` apart after
+step t, so that their means over the last m steps are at most the mean of :math:`z_t` over them
+apart: a Gaussian shift again. Where all other records move a step by s and the secret one by
+:math:`\delta` more, at step k, projection and map bring no two points further apart, so
+:math:`z_t` is at most :math:`c^{t-k} \delta` more, from step k on, than if the secret record were
+like the others. The mean of :math:`c^{t-k}` over those of the last m steps with t >= k is
+never more than 1, and largest where k is the first of them.
+
 *Rounding.* What is computed is off the exact map by at most e_t at each step (floating-point
 arithmetic, noise rounded to its grid). Coupled by the same noise, computed and exact weights stay
-within :math:`E = \sum e_t` before the last noise. If P' is within z of P and :math:`D(P' \| Q)` is
-small, move P' and Q by the same kernel that moves Q to the computed Q: the divergence does not
-grow, so that the computed laws are a shift of z + 2 E apart. The square root of the loss is a norm
-of the shifts, hence subadditive, which gives :math:`(\sqrt{D} + \sqrt{\alpha/2}\, 2 E / \sigma)^2`.
+within :math:`E = \sum e_t` before the last noise, and so do means of them. If P' is within z of P
+and :math:`D(P' \| Q)` is small, move P' and Q by the same kernel that moves Q to the computed Q:
+the divergence does not grow, so that the computed laws are a shift of z + 2 E apart. The square
+root of the loss is a norm of the shifts, hence subadditive, which gives
+:math:`(\sqrt{D} + \sqrt{\alpha/2}\, 2 E / \sigma)^2`.
 """
 
 from __future__ import annotations
@@ -47,11 +56,13 @@ from sklearn_puffer.problems import sampler_loss
 from sklearn_puffer.sampling import GRID_BITS, coarse_enough, grid_step
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 SCHEMA = "sklearn_puffer.sgd_certificate/1"
 
 _OUTWARDS = 1.0 + 1e-12  # more than the rounding of the few operations it stands for
 _TOLERANCE = 1e-10
+_LEAST_SHARE = 1e-30  # smaller ones count as that: their squares are floats
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,8 @@ class Iteration:
         Bound on what one step is off the exact map, in the norm of the weights.
     at_every_step : bool
         Whether noise is added at every step, or at the end alone.
+    n_averaged : int
+        Of how many steps, the last ones, the mean is released; 1 with noise at every step.
     """
 
     n_records: int
@@ -115,6 +128,7 @@ class Iteration:
     reach: float
     rounding: float
     at_every_step: bool
+    n_averaged: int = 1
 
     @property
     def n_steps(self) -> int:
@@ -160,9 +174,15 @@ class Iteration:
         if np.ndim(dependence.correlation):
             return np.array([self._unit_loss(self._worst(dependence), alpha)])
         own, other = self._two_moves(dependence)
+        if self.n_averaged > 1:
+            apart = self._means_apart(own, other)[self._secret_steps(dependence)]
+            losses: FloatArray = alpha * np.square(apart) / 2.0 * _OUTWARDS
+            return losses if dependence.shuffled else losses.max(keepdims=True)
         hides = dependence.shuffled and (self.at_every_step or self.factor < 1.0)
         if hides and own > other:
-            return self._by_position(own, other, alpha)
+            if other > 0.0:
+                return self._by_position(own, other, alpha)
+            return self._of_one_move(own, alpha)
         anywhere = dependence.records is None or dependence.shuffled
         last = self.n_records - 1 if anywhere else max(dependence.records or (0,))
         s = self._equal_shifts(own, other, last // self.batch_size)
@@ -227,7 +247,8 @@ class Iteration:
 
     def _unit_loss(self, s: FloatArray, alpha: float) -> float:
         if not self.at_every_step:
-            return alpha * self.last_shift(s) ** 2 / 2.0 * _OUTWARDS
+            apart = self.last_shift(s) if self.n_averaged == 1 else self._ever_apart(s)
+            return alpha * apart**2 / 2.0 * _OUTWARDS
         return min(
             float(iteration_loss(shifts, 1.0, alpha, contractions=self.factor))
             for shifts in self._restarts(s)
@@ -235,10 +256,62 @@ class Iteration:
 
     def last_shift(self, s: FloatArray) -> float:
         """Return z_T, how far two runs are apart at the end if there was no noise before."""
-        apart = 0.0
+        return float(self._apart(s)[-1])
+
+    def _apart(self, s: FloatArray) -> FloatArray:
+        """Return z_t (T,), how far two runs are apart if there is no noise."""
+        apart, found = 0.0, []
         for shift in s.tolist():
             apart = self.factor * min(apart, self.diameter) + shift
-        return apart * (1.0 + 4e-16 * s.size) * _OUTWARDS
+            found.append(apart)
+        return np.array(found) * (1.0 + 4e-16 * s.size) * _OUTWARDS
+
+    def _ever_apart(self, s: FloatArray) -> float:
+        """Return a bound on z_t at every step, for moves that sum to at most the sum of s.
+
+        That is what `worst_shifts` promises of the moves of every record; or they start at the
+        ball's diameter, and one step moves by at most what all of its records can.
+        """
+        summed = float(s.sum()) * (1.0 + 4e-16 * s.size)
+        held = self.factor * self.diameter + 2.0 * self.step * self.gradient_bound
+        return min(summed, held) * _OUTWARDS
+
+    def _means_apart(self, own: float, other: float) -> FloatArray:
+        """Return how far the means of the last steps are apart, by the secret record's step.
+
+        What all others move, and what the secret record adds to that; see the module.
+        """
+        alike, m = 0.0, self.n_averaged
+        if other > 0.0:
+            moves = self._equal_shifts(other, other, self.n_steps - 1)
+            alike = float(np.mean(self._apart(moves)[-m:])) * (1.0 + 4e-16 * m)
+        more = max(own - other, 0.0) / self.batch_size
+        powers = self._powers()
+        sums = np.cumsum(powers[:m]) / m * (1.0 + 4e-16 * m)
+        before = sums[-1] * powers[self.n_steps - m : 0 : -1]
+        shares = np.minimum(np.concatenate((before, sums[::-1])) * _OUTWARDS, 1.0)
+        return (alike + more * shares) * _OUTWARDS
+
+    def _powers(self) -> FloatArray:
+        """Return 1, c, c^2, ... (T + 1,), those that are next to nothing raised to that."""
+        ages = np.arange(self.n_steps + 1, dtype=np.float64)
+        powers: FloatArray = np.maximum(np.power(self.factor, ages), _LEAST_SHARE)
+        return powers
+
+    def _secret_steps(self, dependence: Dependence) -> IntArray:
+        """Return the steps that a secret record may come in, those that cannot be worst left out.
+
+        A record before the steps that are averaged moves them the less the earlier it comes, one
+        among them the less the later.
+        """
+        first = self.n_steps - self.n_averaged
+        if dependence.shuffled:
+            return np.arange(self.n_steps)
+        if dependence.records is None:
+            return np.array([first])
+        steps = np.unique(np.array(dependence.records) // self.batch_size)
+        early, late = steps[steps <= first][-1:], steps[steps >= first][:1]
+        return np.concatenate((early, late))
 
     def _restarts(self, s: FloatArray) -> list[FloatArray]:
         """Return shifts of the last steps that are each as good as all of s.
@@ -253,6 +326,18 @@ class Iteration:
                 last[0] = (last[0] + self.diameter * self.factor) * _OUTWARDS
                 found.append(last)
         return found
+
+    def _of_one_move(self, own: float, alpha: float) -> FloatArray:
+        """Return the loss for each step that the only record that moves may come in.
+
+        Hidden after k more steps, it is c^k s long. Shifts a_t that grow with what is left of each
+        at the end, c^(T - t), take all of it, for c^(2k) s^2 over the sum of c^(2j), j = 0..k.
+        """
+        squares = np.square(self._powers()[: self.n_steps])
+        shares = squares / np.cumsum(squares) * (1.0 + 4e-16 * self.n_steps)
+        move = own / self.batch_size
+        losses: FloatArray = alpha * move**2 / 2.0 * shares[::-1] * _OUTWARDS
+        return losses
 
     def _by_position(self, own: float, other: float, alpha: float) -> FloatArray:
         """Return the loss for each step that the record may come in, never falling.
@@ -292,10 +377,13 @@ class SGDCertificate:
         Proven bound on the Renyi divergence, in nats, of what is released; with the rounding of
         numbers and noise.
     sigma : float
-        Standard deviation of the noise of each weight, in the units of the weights.
+        Standard deviation of the noise of each weight, in the units of the weights; that of the
+        intercept is ``intercept_scaling`` times as large.
     noise_at : {"end", "steps"}
         Where it was added.
     n_records, n_steps, batch_size : int
+    n_averaged : int
+        Of how many steps, the last ones, the mean is released.
     learning_rate, contraction : float
         eta, and the contraction of a step.
     gradient_bound, sensitivity : float
@@ -334,6 +422,7 @@ class SGDCertificate:
     n_records: int
     n_steps: int
     batch_size: int
+    n_averaged: int
     learning_rate: float
     contraction: float
     gradient_bound: float
@@ -374,6 +463,8 @@ class SGDCertificate:
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
         where = "the last step alone" if self.noise_at == "end" else "every step"
+        if self.n_averaged > 1:
+            where = f"the mean of the last {self.n_averaged} steps"
         width = max(map(len, self.comparisons))
         return "\n".join(
             [
@@ -415,8 +506,10 @@ def calibrate_descent(
             f"{iteration.n_draws} values of noise on their grid may lose; raise epsilon, or take "
             "fewer steps by a larger batch_size."
         )
+    this = iteration.unit_losses(dependence, notion.alpha)
     units = {
-        name: iteration.unit_losses(each, notion.alpha) for name, each in _cases(dependence).items()
+        name: this if each is dependence else iteration.unit_losses(each, notion.alpha)
+        for name, each in _cases(dependence).items()
     }
     sigmas = {
         name: iteration.smallest_sigma(unit, notion.alpha, (notion.epsilon - extra) / _OUTWARDS)
@@ -437,6 +530,7 @@ def calibrate_descent(
         n_records=iteration.n_records,
         n_steps=iteration.n_steps,
         batch_size=iteration.batch_size,
+        n_averaged=iteration.n_averaged,
         learning_rate=iteration.step,
         contraction=iteration.factor,
         gradient_bound=iteration.gradient_bound,
@@ -449,9 +543,10 @@ def calibrate_descent(
 
 
 def _cases(dependence: Dependence) -> dict[str, Dependence]:
+    independent = np.ndim(dependence.correlation) == 0 and dependence.correlation == 0.0
     return {
         "this": dependence,
-        "uncorrelated": replace(dependence, correlation=0.0),
+        "uncorrelated": dependence if independent else replace(dependence, correlation=0.0),
         "group privacy": replace(dependence, correlation=1.0, sensitivity=math.inf),
     }
 

@@ -108,6 +108,8 @@ RANKS = {
     "against": 4.55,
     "sgd_certificate": 4.4,
     "_descent": 4.5,
+    "_descent_arguments": 4.5,
+    "_noisy_descent": 4.6,
     "sgd": 5,
 }
 TOP = 6  # from here up a module is a client of the package, and may hold tables of its own

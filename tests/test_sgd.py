@@ -15,12 +15,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_puffer._descent import Descent, Logistic, Squares, random_order, scale_rows
-from sklearn_puffer.iteration import iteration_loss, record_losses, shuffled_loss, worst_shifts
+from sklearn_puffer.iteration import (
+    batch_shifts,
+    iteration_loss,
+    record_losses,
+    shuffled_loss,
+    worst_shifts,
+)
 from sklearn_puffer.sampling import seeded_entropy
 from sklearn_puffer.sgd import PufferfishSGDClassifier, PufferfishSGDRegressor
 from sklearn_puffer.sgd_certificate import Dependence, Iteration
@@ -238,6 +245,21 @@ def test_a_descent_uses_every_record_once_in_the_order_given():
     assert ended[0] == ended[1]
 
 
+@pytest.mark.parametrize("n_records", [12, 14, 9000])
+def test_a_descent_returns_the_mean_of_its_last_steps(n_records):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (n_records, 2)), rng.uniform(-1.0, 1.0, n_records)
+    options = {"batch_size": 4, "step": 0.3, "intercept_scaling": 0.7}
+    chosen = descent(Squares(0.4, 1.0), n_averaged=3, **options)
+    ended = chosen.run(X, y, None, None, lambda done: None)
+    step, moved = descent(Squares(0.4, 1.0), **options), []
+    weights, rows = np.zeros(3), np.column_stack((X, np.full(n_records, 0.7)))
+    for first in range(0, n_records, 4):
+        step.advance(weights, rows[first : first + 4], y[first : first + 4])
+        moved.append(weights.copy())
+    assert np.allclose(ended, np.mean(moved[-3:], axis=0), rtol=0.0, atol=1e-12)
+
+
 class Ties:
     """Words that tie at first."""
 
@@ -338,8 +360,10 @@ def test_a_secret_order_averages_over_every_position(n_records, correlation, fac
     )
     exact = shuffled_loss(positions, 2.0)
     ours = problem.loss(units, 1.0, 2.0)
-    # the bound may take the loss of a step up to a quarter nearer to the end
-    assert exact * (1.0 - 1e-9) <= ours <= 1.25 * exact
+    close = correlation == 0.0 and n_records == 400
+    # where others move, a step may take the loss of one that is a quarter nearer to the end,
+    # and a shorter last step takes part like the others
+    assert exact * (1.0 - 1e-9) <= ours <= (1.0 + 1e-6 if close else 1.25) * exact
     assert ours <= positions.max() * (1.0 + 1e-6)
 
 
@@ -371,6 +395,89 @@ def test_forgetting_what_came_before_is_never_better_than_the_best_choice(s, dia
     assert min(every) * (1.0 - 1e-9) <= found <= every[0] * (1.0 + 1e-9)
 
 
+def mean_apart(problem, s):
+    """Return how far the means of the last steps are apart, of two runs on a line."""
+    apart, found = 0.0, []
+    for shift in s:
+        apart = problem.factor * min(apart, problem.diameter) + shift
+        found.append(apart)
+    return np.mean(found[-problem.n_averaged :])
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("diameter", [1e6, 1.5])
+@pytest.mark.parametrize("factor", [1.0, 0.9, 0.5])
+@pytest.mark.parametrize("rho", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("n_averaged", [2, 6, 15])
+def test_the_mean_of_the_last_steps_loses_at_least_what_any_secret_record_loses(
+    n_averaged, rho, factor, diameter, shuffled
+):
+    dependence = Dependence(rho, 1.5, 1.0, shuffled=shuffled)
+    problem = iteration(
+        58, at_every_step=False, n_averaged=n_averaged, factor=factor, diameter=diameter
+    )
+    own, other = problem._two_moves(dependence)
+    losses = np.array(
+        [mean_apart(problem, problem._equal_shifts(own, other, step)) ** 2 for step in range(15)]
+    )
+    units = problem.unit_losses(dependence, 2.0)
+    assert np.all(units >= (losses if shuffled else losses.max()) * (1.0 - 1e-12))
+    if diameter > 1e3:
+        assert units == pytest.approx(losses if shuffled else [losses.max()], rel=1e-9)
+
+
+@pytest.mark.parametrize("records", [(0,), (5, 17), (40,), (59,), (0, 59)])
+@pytest.mark.parametrize("factor", [1.0, 0.9])
+def test_the_mean_of_the_last_steps_hides_the_declared_records(factor, records):
+    dependence = Dependence(0.1, 1.5, 1.0, records=records)
+    problem = iteration(at_every_step=False, n_averaged=5, factor=factor)
+    own, other = problem._two_moves(dependence)
+    losses = [
+        mean_apart(problem, problem._equal_shifts(own, other, record // 4)) ** 2
+        for record in records
+    ]
+    assert problem.unit_losses(dependence, 2.0) == pytest.approx([max(losses)], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["lags", "matrix"])
+@pytest.mark.parametrize("diameter", [1e6, 0.5])
+def test_the_mean_of_the_last_steps_hides_records_that_are_not_alike(name, diameter):
+    dependence = DEPENDENCES[name]
+    problem = iteration(at_every_step=False, n_averaged=5, diameter=diameter)
+    (unit,) = problem.unit_losses(dependence, 2.0)
+    for record in range(60):
+        s = batch_shifts(
+            dependence.correlation, record, 60, 4, 1.0, lipschitz=1.0, sensitivity=1.5, step=0.5
+        )
+        assert unit >= mean_apart(problem, s) ** 2 * (1.0 - 1e-12)
+    assert unit <= (diameter + 1.0) ** 2 * (1.0 + 1e-9)
+
+
+@given(
+    loss=LOSSES,
+    seed=st.integers(0, 10**6),
+    place=st.integers(0, 39),
+    n_averaged=st.integers(1, 10),
+    l2=st.sampled_from([0.0, 0.3]),
+    radius=st.sampled_from([0.3, 10.0]),
+)
+def test_one_record_moves_the_mean_of_the_last_steps_by_no_more_than_is_promised(
+    loss, seed, place, n_averaged, l2, radius
+):
+    chosen = descent(loss, n_averaged=n_averaged, l2=l2, radius=radius, intercept_scaling=0.5)
+    rng = np.random.default_rng(seed)
+    X, targets = rng.normal(0.0, 1.0, (2, 40, 3)), rng.integers(0, 2, (2, 40)).astype(float)
+    X[1, np.arange(40) != place] = X[0, np.arange(40) != place]
+    targets[1, np.arange(40) != place] = targets[0, np.arange(40) != place]
+    ends = [
+        chosen.run(each, y, None, None, lambda done: None)
+        for each, y in zip(X, targets, strict=True)
+    ]
+    problem = chosen.iteration(40, 3, at_every_step=False)
+    (unit,) = problem.unit_losses(Dependence(records=(place,)), 2.0)
+    assert np.linalg.norm(ends[0] - ends[1]) <= math.sqrt(unit) + problem.error(1.0)
+
+
 @pytest.mark.parametrize("rounding", [0.0, 1e-3])
 def test_rounding_adds_to_the_shift_of_the_last_step(rounding):
     problem = iteration(at_every_step=False, rounding=rounding)
@@ -391,7 +498,7 @@ def test_the_calibrated_loss_is_within_the_budget_and_close_to_it(
     certificate = model.certificate_
     assert certificate.holds
     assert epsilon * (1.0 - 1e-6) <= certificate.loss <= epsilon
-    descends = model._descent(200)
+    descends = model._descent(200, 3)
     dependence = model._dependence(descends, 200)
     s = worst_shifts(
         correlation,
@@ -407,7 +514,7 @@ def test_the_calibrated_loss_is_within_the_budget_and_close_to_it(
         shifts = np.zeros_like(s)
         shifts[-1] = s.sum()
     assert iteration_loss(s, certificate.sigma, 5.0, shifts=shifts) <= epsilon or (
-        s.sum() > 2.0 * model.radius  # the ball is what bounds the loss
+        s.sum() > 2.0 * descends.radius  # the ball is what bounds the loss
     )
 
 
@@ -440,7 +547,7 @@ def test_labels_that_may_depend_on_the_secret_record_are_taken_to_change():
 
 def test_a_label_alone_may_change_the_whole_gradient():
     model = PufferfishSGDClassifier(correlated_labels=False, radius=1e-3, data_norm=0.01)
-    chosen = model._descent(100)
+    chosen = model._descent(100, 3)
     sensitivity, distance = model._reaction(chosen)
     assert sensitivity * distance >= 2.0 * chosen.gradient_bound
 
@@ -478,36 +585,40 @@ def test_a_record_that_is_forgotten_needs_less_noise():
 
 
 def linear_response(model, X, n_records):
-    """Return d W_T / d y_j (n, D) and the covariance of the noise for one unit of variance.
+    """Return d W / d y_j (n, D), and the covariance of noise of variance 1 at each step.
 
     For residuals that are never clipped and weights that never leave the ball.
     """
-    chosen = model._descent(n_records)
-    rows = np.ones((n_records, X.shape[1] + 1))
+    chosen = model._descent(n_records, X.shape[1])
+    rows = np.full((n_records, X.shape[1] + 1), chosen.intercept_scaling)
     rows[:, :-1] = X
     scale_rows(rows[:, :-1], chosen.data_norm)
     size, rate = chosen.batch_size, chosen.step / chosen.batch_size
     response, covariance = np.zeros((n_records, rows.shape[1])), np.zeros((rows.shape[1],) * 2)
+    responses = []
     for start in range(0, n_records, size):
         batch = rows[start : start + size]
         forward = np.eye(rows.shape[1]) * (1.0 - chosen.step * chosen.l2)
         forward -= rate * batch.T @ batch
         response = response @ forward.T
         response[start : start + size] += rate * batch
+        responses.append(response.copy())
         covariance = forward @ covariance @ forward.T + np.eye(rows.shape[1])
-    return response, covariance
+    return np.mean(responses[-chosen.n_averaged :], axis=0), covariance
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("place", "average"), [("end", False), ("end", True), ("steps", False)])
 @pytest.mark.parametrize("rho", [0.0, 0.02, 0.3])
 @pytest.mark.parametrize("l2", [0.0, 0.5])
-def test_the_promise_holds_for_the_exact_divergence_of_a_linear_gaussian_descent(place, rho, l2):
-    n, bound, alpha = 48, 0.5, 3.0
+def test_the_promise_holds_for_the_exact_divergence_of_a_linear_gaussian_descent(
+    place, average, rho, l2
+):
+    n, bound, alpha = 48 if not average else 144, 0.5, 3.0
     X = np.random.default_rng(1).normal(0.0, 1.0, (n, 2))
-    X[-6:] = [1.0, 0.0]  # the last records point the same way, which is the worst case
+    X[-18 if average else -6 :] = [1.0, 0.0]  # the last ones point the same way: the worst case
     model = PufferfishSGDRegressor(
         alpha=alpha, correlation=rho, noise_at=place, target_bound=bound, radius=1e3,
-        clip=2 * bound, batch_size=6, l2=l2, random_state=0,
+        clip=2 * bound, batch_size=6, l2=l2, average=average, learning_rate=0.4, random_state=0,
     )  # fmt: skip
     certificate = model.fit(X, np.zeros(n)).certificate_
     response, covariance = linear_response(model, X, n)
@@ -522,14 +633,16 @@ def test_the_promise_holds_for_the_exact_divergence_of_a_linear_gaussian_descent
         ratios.append(exact / certificate.loss)
     assert max(ratios) <= 1.0
     # gradients of 2 L need both residuals at the clip: a quarter is what targets alone can reach
-    assert max(ratios) > (0.2 if rho == 0.0 else 1e-4)
+    assert max(ratios) > (1e-5 if rho else 0.1)
 
 
 def test_the_loss_at_the_end_is_tight_for_targets_that_reach_the_clip():
-    model = PufferfishSGDRegressor(fit_intercept=False, batch_size=5, random_state=0)
+    model = PufferfishSGDRegressor(
+        fit_intercept=False, batch_size=5, clip=1.0, average=False, random_state=0
+    )
     X = np.zeros((25, 1))
     X[-1] = 1.0
-    chosen = model._descent(25)
+    chosen = model._descent(25, 1)
     sigma = model.fit(X, np.zeros(25)).certificate_.sigma
     ends = []
     for value in (-1.0, 1.0):
@@ -575,11 +688,12 @@ def test_the_promise_holds_for_the_divergence_of_a_clipped_descent(loss, l2, cor
     options = {
         "epsilon": 0.5, "correlation": correlation, "l2": l2, "batch_size": 1, "radius": 1.0,
         "clip": 0.5, "fit_intercept": False, "noise_at": "steps", "shuffle": shuffle,
+        "learning_rate": 0.6 if loss == "squares" else 2.0,
     }  # fmt: skip
     model = (PufferfishSGDRegressor if loss == "squares" else PufferfishSGDClassifier)(**options)
     X, low, high = np.array([[0.6], [-1.0], [0.3], [1.0]]), 0.0 if loss == "logistic" else -1.0, 1.0
     certificate = model.fit(X, [low, high, low, high]).certificate_
-    chosen, sigma = model._descent(4), certificate.sigma
+    chosen, sigma = model._descent(4, 1), certificate.sigma
     points = np.linspace(-1.5 - 9.0 * sigma, 1.5 + 9.0 * sigma, 401)
     one = [(0.6, low), (-1.0, high), (0.3, low), (1.0, high)]
     other = [(x, high + low - y) if correlation else (x, y) for x, y in one[:3]] + [(1.0, low)]
@@ -594,6 +708,37 @@ def test_the_promise_holds_for_the_divergence_of_a_clipped_descent(loss, l2, cor
             assert exact > 0.3 * certificate.loss
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_the_promise_holds_for_the_divergence_of_the_mean_of_the_last_steps(shuffled, seed):
+    rng = np.random.default_rng(seed)
+    loss, low = (Squares(0.4, 1.0), -1.0) if seed % 2 else (Logistic(0.5), 0.0)
+    chosen = descent(
+        loss, fit_intercept=False, radius=rng.choice([0.3, 5.0]), l2=rng.choice([0.0, 0.4]),
+        batch_size=1, n_averaged=2,
+    )  # fmt: skip
+    problem = chosen.iteration(4, 1, at_every_step=False)
+    units = problem.unit_losses(Dependence(shuffled=shuffled), 2.0)
+    sigma = problem.smallest_sigma(units, 2.0, 0.7)
+    one = [(rng.choice([-1.0, 1.0]), rng.choice([low, 1.0])) for _ in range(4)]
+    place = 0 if shuffled else 2  # the first of those that are averaged
+    other = list(one)
+    other[place] = (one[place][0], low + 1.0 - one[place][1])
+    points = np.linspace(-3.0 - 12.0 * sigma, 3.0 + 12.0 * sigma, 8001)
+    laws = []
+    for table in (one, other):
+        X, y = np.array(table)[:, :1], np.array(table)[:, 1]
+        ends = [
+            chosen.run(X, y, np.array(order), None, lambda done: None)[0]
+            for order in (permutations(range(4)) if shuffled else [range(4)])
+        ]
+        laws.append(np.exp(-0.5 * ((points[:, None] - ends) / sigma) ** 2).mean(axis=1))
+    width = (points[1] - points[0]) / (sigma * math.sqrt(2.0 * math.pi))
+    for p, q in (laws, laws[::-1]):
+        exact = math.log(np.sum(p**2 / np.maximum(q, 1e-290)) * width)
+        assert exact <= 0.7 * (1.0 + 1e-6)
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_the_noise_that_is_drawn_has_the_calibrated_scale(place):
     model = PufferfishSGDRegressor(0.05, noise_at=place, batch_size=10, radius=50.0)
@@ -601,7 +746,7 @@ def test_the_noise_that_is_drawn_has_the_calibrated_scale(place):
     released = []
     for seed in range(200):
         model.set_params(random_state=seed).fit(X, y)
-        released.append(np.append(model.coef_, model.intercept_))
+        released.append(np.append(model.coef_, model.intercept_ / 0.5))
     expected = np.eye(4)
     if place == "steps":
         _, expected = linear_response(model, X, 60)
@@ -664,11 +809,11 @@ def test_coefficients_are_those_of_logistic_regression_where_hardly_any_noise_is
     X, y = np.tile(X0, (800, 1)), np.tile(labels, 800)
     del y0
     model = PufferfishSGDClassifier(
-        1e9, fit_intercept=False, l2=0.1, batch_size=4 if not shuffle else 400,
-        shuffle=shuffle, random_state=0,
+        1e9, fit_intercept=False, l2=0.1, batch_size=4 if not shuffle else 400, clip=1.0,
+        learning_rate=2.8, average=not shuffle, shuffle=shuffle, random_state=0,
     ).fit(X, y)  # fmt: skip
     peer = LogisticRegression(C=1.0 / (0.1 * 4), fit_intercept=False, tol=1e-10).fit(X0, labels)
-    # c = 1 - eta l2 > 0.66 in each of 800 steps; 8 shuffled steps come within a few per cent
+    # c = 1 - eta l2 = 0.72 in each of 800 steps; 8 shuffled steps come within a few per cent
     assert np.allclose(model.coef_, peer.coef_, atol=1e-3 if not shuffle else 0.15)
     assert list(model.classes_) == ["no", "yes"]
     assert np.allclose(model.predict_proba(X0).sum(axis=1), 1.0)
@@ -681,8 +826,8 @@ def test_coefficients_are_those_of_logistic_regression_where_hardly_any_noise_is
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_weights_are_released_on_a_grid(estimator):
     model = fitted(estimator(0.5, radius=1e4))
-    weights = np.append(model.coef_.ravel(), model.intercept_)
-    chosen = model._descent(200).iteration(200, 3, at_every_step=False)
+    weights = np.append(model.coef_.ravel(), model.intercept_ / 0.5)
+    chosen = model._descent(200, 3).iteration(200, 3, at_every_step=False)
     steps = weights / chosen.grid(model.certificate_.sigma)
     assert np.array_equal(steps, np.rint(steps))
 
@@ -690,7 +835,7 @@ def test_weights_are_released_on_a_grid(estimator):
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_weights_stay_in_the_ball(estimator):
     model = fitted(estimator(1e-6, radius=0.5))
-    weights = np.append(model.coef_.ravel(), model.intercept_)
+    weights = np.append(model.coef_.ravel(), model.intercept_ / 0.5)
     assert np.linalg.norm(weights) == pytest.approx(0.5)
 
 
@@ -728,7 +873,7 @@ def test_names_of_columns_are_kept(estimator):
     X, y = data()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     y = y if estimator is PufferfishSGDRegressor else y > 0.0
-    model = estimator().fit(frame, y)
+    model = estimator(batch_size=15).fit(frame, y)
     assert list(model.feature_names_in_) == ["a", "b", "c"]
     assert model.n_features_in_ == 3
     assert (model.n_iter_, model.n_steps_) == (1, 14)
@@ -806,6 +951,110 @@ def test_one_record_is_enough_for_a_regression():
     assert model.certificate_.holds
 
 
+# ------------------------------------------------------------------------ what is chosen by default
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_units_of_the_features_do_not_matter(estimator):
+    X, y = data()
+    y = y if estimator is PufferfishSGDRegressor else y > 0.0
+    small = estimator(random_state=0).fit(X, y)
+    large = estimator(data_norm=2.0**7, random_state=0).fit(2.0**7 * X, y)
+    assert np.allclose(large.coef_ * 2.0**7, small.coef_, rtol=1e-6)
+    assert np.allclose(large.intercept_, small.intercept_, rtol=1e-6)
+
+
+def test_the_units_of_the_targets_do_not_matter():
+    X, y = data()
+    small, large = (
+        PufferfishSGDRegressor(target_bound=bound, random_state=0).fit(X, bound * y)
+        for bound in (1.0, 2.0**7)
+    )
+    assert np.allclose(large.coef_, 2.0**7 * small.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("correlation", [0.0, 0.01, [1.0, 0.5]], ids=str)
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("n_records", [1, 2, 30, 5000])
+def test_what_is_chosen_is_within_its_limits(estimator, correlation, epsilon, n_records):
+    chosen = estimator(epsilon, correlation=correlation)._descent(n_records, 3)
+    assert min(4, n_records) <= chosen.batch_size <= n_records
+    assert 0.0 < chosen.step <= chosen.largest_step / 2.0
+    assert 1 <= chosen.n_averaged <= max(n_records // chosen.batch_size // 8 + 1, 1)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_what_is_chosen_takes_the_place_of_what_is_left_open(estimator):
+    free = estimator()._descent(5000, 3)
+    by_rate = estimator(learning_rate=free.step)._descent(5000, 3)
+    assert (by_rate.batch_size, by_rate.step) == (free.batch_size, free.step)
+    by_batch = estimator(batch_size=4 * free.batch_size)._descent(5000, 3)
+    assert by_batch.step == pytest.approx(free.step, rel=0.3)  # as far as it may go
+    little = estimator(batch_size=2)._descent(5000, 3)
+    assert little.step / 2 == pytest.approx(free.step / free.batch_size, rel=0.3)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_no_other_time_has_a_smaller_sum_of_bounds(estimator, epsilon):
+    model = estimator(epsilon, batch_size=1, average=False)
+    chosen = model._descent(5000, 3)
+    bend = chosen.loss.curvature * chosen.row_norm**2
+    length = chosen.loss.typical_margin / chosen.data_norm
+
+    def total(step):
+        # 2 L / b a record, for Gaussian noise of variance (shift)^2 alpha / (2 epsilon)
+        sigma = 2.0 * chosen.gradient_bound * step * math.sqrt(1.0 / epsilon)
+        return length**2 / (2.0 * 5000 * step) + bend * sigma**2 / 2.0
+
+    assert chosen.step < 0.9 * chosen.largest_step / 2.0
+    assert all(total(chosen.step) <= total(chosen.step * k) for k in (0.8, 0.95, 1.05, 1.25))
+
+
+def test_no_value_of_a_record_takes_part_in_what_is_chosen():
+    X, y = data()
+    certificates = [
+        PufferfishSGDRegressor(0.3).fit(factor * X, factor * y).certificate_
+        for factor in (1.0, 100.0, 0.0)
+    ]
+    assert certificates[0] == certificates[1] == certificates[2]
+
+
+@pytest.mark.parametrize("clip", [None, 1.0, 0.7, 0.2])
+def test_probabilities_are_those_that_make_the_margin_the_best_one(clip):
+    model = fitted(PufferfishSGDClassifier(clip=clip))
+    loss = model._loss()
+    margins = np.linspace(-12.0, 12.0, 49)
+    of_no, of_yes = loss.probabilities(margins).T
+    slopes = []
+    for target in (0.0, 1.0):
+        slope = margins.copy()
+        loss.slope(slope, np.full(49, target))
+        slopes.append(slope)
+    assert np.allclose(of_no * slopes[0] + of_yes * slopes[1], 0.0, atol=1e-12)
+    assert np.allclose(of_no + of_yes, 1.0)
+    assert np.all(np.diff(of_yes) >= -1e-15)
+
+
+def test_the_clip_of_the_fit_is_that_of_the_probabilities():
+    X, _ = data()
+    model = fitted(PufferfishSGDClassifier(50.0, random_state=0))
+    before = model.predict_proba(X)
+    assert np.array_equal(model.set_params(clip=1.0).predict_proba(X), before)
+    assert np.array_equal(before[:, 1] > 0.5, model.predict(X))
+
+
+def test_handwritten_digits_are_told_apart_at_small_budgets():
+    found = load_digits()
+    X, y = (found.data - 8.0) / 64.0, found.target % 2 == 1
+    scores = [
+        PufferfishSGDClassifier(0.5, random_state=seed).fit(X[::2], y[::2]).score(X[1::2], y[1::2])
+        for seed in range(12)
+    ]
+    assert np.mean(scores) > 0.82  # one pass with half the largest learning rate reaches .76
+
+
 # --------------------------------------------------------------------------------------- bad input
 
 BAD = {
@@ -824,7 +1073,9 @@ BAD = {
     "clip": [(0.0, ValueError), (-1.0, ValueError), ("1", TypeError)],
     "l2": [(-1.0, ValueError), (True, TypeError), ("1", TypeError)],
     "learning_rate": [(0.0, ValueError), (100.0, ValueError), ("constant", TypeError)],
-    "radius": [(0.0, ValueError), (math.inf, ValueError), (None, TypeError)],
+    "radius": [(0.0, ValueError), (math.inf, ValueError), ("1", TypeError)],
+    "intercept_scaling": [(0.0, ValueError), (-1.0, ValueError), ("1", TypeError)],
+    "average": [("always", ValueError), (1, TypeError), (None, TypeError)],
     "batch_size": [(0, ValueError), (21, ValueError), (2.5, TypeError)],
     "noise_at": [("start", ValueError), (None, ValueError)],
     "shuffle": [(1, TypeError), (None, TypeError)],
@@ -872,9 +1123,17 @@ def test_the_largest_learning_rate_is_allowed_and_named_beyond():
     for estimator in ESTIMATORS:
         with pytest.raises(ValueError, match="at most") as caught:
             fitted(estimator(learning_rate=50.0))
-        largest = estimator()._descent(9).largest_step
+        largest = estimator()._descent(9, 3).largest_step
         assert f"{largest:.6g}" in str(caught.value)
         assert fitted(estimator(learning_rate=largest)).certificate_.contraction <= 1.0
+
+
+def test_a_mean_of_steps_is_refused_with_noise_at_each():
+    for options in ({"noise_at": "steps"}, {"correlation": 0.1}):
+        with pytest.raises(ValueError, match="average=True needs noise_at='end'"):
+            fitted(PufferfishSGDRegressor(average=True, **options))
+    model = fitted(PufferfishSGDRegressor(average=True, correlation=0.1, noise_at="end"))
+    assert model.certificate_.holds
 
 
 def test_an_order_is_not_hidden_among_records_that_are_not_alike():
