@@ -1,32 +1,44 @@
-r"""The law of a mixture of Gaussians plus noise of density ~ (1 + (z/s)^2)^(-k/2).
+r"""The law of a mixture of Gaussians plus noise of density ~ (1 + (z/s)^2)^(-k/2), at any scale.
 
-The trapezoidal rule turns a Gaussian prior into nodes, and the law into a mixture of moved noise,
-whose density differs by a *proven relative* error, which falls exponentially with the step.
+Each component plus the noise is one even part, whose density is a tabulated mixture of centred
+Gaussians (see `_heavy_profiles`) and falls in closed form far out.
 """
 
-# F(x) = phi(x) K((y - m - sd x)/s) is analytic for |Im x| < s/sd; the trapezoidal sum
-# of step e is off by at most 2 max int |F(x + ic)| dx/(e^(2 pi c/e) - 1). With v = c sd/s < 1,
-# |1 + (u + iv)^2| >= (1 - v^2)(1 + u^2), so int |F(x + ic)| <= e^(c^2/2) (1 - v^2)^(-k/2) int F: an
-# error relative to h, and, integrated, to any mass. Likewise for K' and K'', of which |K'(w)/K(u)|
-# <= k (1 - v^2)^(-1-k/2)(1 + u^2)^(-1/2) and |K''(w)/K(u)| <= k (k+2) (1 - v^2)^(-2-k/2)/(1 + u^2).
-# Nodes left out, at |x| > L, are compared with the one at 0: K(u - d) <= K(u) (1 + |d|)^k.
+# With t = |y - m|/sd, A = E[theta | t] and B = E[theta^2 | t], log h has the slope -2 t A/sd and
+# the curvature (4 t^2 (B - A^2) - 2A)/sd^2. A and B fall with t, which bounds all of it on a panel.
+# In a tail beyond all ends, a part is the noise around its mean, up to the profile's error, and
+# K(y - m)/K(y - m') lies between 1 and its value at the edge.
 
 from __future__ import annotations
 
-from math import exp, log, log1p, pi, sqrt
-from typing import NamedTuple, Self
+from math import log
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._heavy_profiles import NARROWEST, STEEPEST, WIDEST, HeavyProfile, profile
 from sklearn_puffer._mixture_parts import ARGUMENT, SLACK, MixtureLaw, Ranges, Values
-from sklearn_puffer.noise import ROUNDING, Cauchy, GeneralizedCauchy
+from sklearn_puffer.noise import Cauchy, GeneralizedCauchy
 
 FloatArray = NDArray[np.float64]
 
+_SUBNORMAL = 2.0**-1060  # relative errors say nothing of what is below all normal floats
+
+
+def tabulated(deviations: FloatArray, noise: Cauchy | GeneralizedCauchy) -> bool:
+    """Return whether components of these deviations have a law with this noise."""
+    ratios = float(noise.axis_scales(1)[0]) / deviations
+    within = (ratios >= NARROWEST) & (ratios <= WIDEST)
+    return bool(within.all()) and _exponent(noise) <= STEEPEST
+
+
+def _exponent(noise: Cauchy | GeneralizedCauchy) -> float:
+    return noise.k if isinstance(noise, GeneralizedCauchy) else 2.0
+
 
 class CauchyLaw(MixtureLaw):
-    """A mixture of Gaussians plus noise of density ~ (1 + (z/s)^2)^(-k/2), at trapezoidal nodes."""
+    """A mixture of Gaussians plus noise of density ~ (1 + (z/s)^2)^(-k/2)."""
 
     def __init__(
         self,
@@ -35,141 +47,113 @@ class CauchyLaw(MixtureLaw):
         deviations: FloatArray,
         noise: Cauchy | GeneralizedCauchy,
     ) -> None:
-        self._noise = noise
-        self._k = noise.k if isinstance(noise, GeneralizedCauchy) else 2.0
-        self._s = float(noise.axis_scales(1)[0])
-        self._means, self._deviations = means, deviations
-        rules = [_trapezoid(float(sd) / self._s, self._k) for sd in deviations]
-        nodes = [m + sd * r.nodes for m, sd, r in zip(means, deviations, rules, strict=True)]
-        parts = [w * r.weights for w, r in zip(weights, rules, strict=True)]
-        blur = np.repeat(np.abs(means), [len(n) for n in nodes]) + np.abs(np.concatenate(nodes))
-        super().__init__(np.concatenate(parts), np.concatenate(nodes), ARGUMENT * blur)
-        self._off = max(rule.error for rule in rules)
-        self._narrowing = min(rule.narrowing for rule in rules)
+        super().__init__(weights, means, None)
+        self._k, self._s = _exponent(noise), float(noise.axis_scales(1)[0])
+        self.deviations = deviations[:, None]
+        self._profiles = [profile(self._s / float(sd), self._k) for sd in deviations]
+        ends = [p.end for p in self._profiles]
+        self._ends = np.array(ends)[:, None] * self.deviations
 
     def anchors(self) -> FloatArray:
-        """Return points around each component, and on to where the tail is a power of y."""
+        """Return points around each component, and on to where the noise alone is left."""
         steps = np.array([0.0, 1.0, 2.0, 4.0, 8.0])
-        span = float(np.ptp(self.centres)) + self._s
-        powers = 4.0 ** np.arange(0, 15)
+        crossings = np.array([[p.crossing] for p in self._profiles]) ** 0.5
+        moves = np.concatenate(np.broadcast_arrays(steps, crossings), axis=1) * self.deviations
+        own = np.array([1.0, 4.0]) * np.maximum(self._s, self.deviations)
+        span = float(np.ptp(self.centres)) + float(self.deviations.max()) + self._s
+        farthest = max(float(self._ends.max()) + float(np.ptp(self.centres)), 2.0 * span)
+        powers = np.append(span * 4.0 ** np.arange(np.log(farthest / span) / log(4.0)), farthest)
         middle = 0.5 * float(self.centres.min() + self.centres.max())
-        near = self._means[:, None] + self._deviations[:, None] * np.concatenate([-steps, steps])
-        own = self._means[:, None] + self._s * np.array([-4.0, -1.0, 1.0, 4.0])
-        far = middle + span * np.concatenate([-powers, powers])
-        return np.unique(np.concatenate([near.ravel(), own.ravel(), far]))
-
-    def beyond(self, other: Self, edge: float, side: int) -> tuple[float, float]:
-        """Return bounds on log h / h_other over a tail: those of the nodes farthest apart."""
-        highest = self._farther(other, edge, side)
-        return -other._farther(self, edge, side), highest
-
-    def _farther(self, other: Self, edge: float, side: int) -> float:
-        """Return an upper bound on log h / h_other: the ratio falls once a scale away."""
-        ahead = float((side * (edge - self.centres) - self._blur).min()) / self._s
-        behind = float((side * (edge - other.centres) + other._blur).max()) / self._s
-        off = 2.0 * log1p(2.0 * (self._off + other._off)) + SLACK
-        if ahead < 1.0:
-            apart = abs(behind - ahead) * (1.0 + SLACK)
-            return self._k * float(np.arcsinh(0.5 * apart)) * (1.0 + SLACK) + off
-        ratio = self._k * log(np.hypot(1.0, behind) / np.hypot(1.0, ahead))
-        return max(ratio, 0.0) * (1.0 + SLACK) + off + SLACK * self._k
+        around = [
+            (self.centres + side * part).ravel() for part in (moves, own) for side in (-1.0, 1.0)
+        ]
+        return np.unique(np.concatenate([*around, middle - 1.01 * powers, middle + 1.01 * powers]))
 
     def _values(self, z: FloatArray) -> Values:
-        value = self._noise.log_density(z[..., None])
-        error = self._error(value) + self._blur * (0.5 * self._k / self._s)
-        score = np.abs(self._noise.score(z))
-        bent = self._k / np.square(self._s) * self._blur
-        return Values(value, error, score, 8.0 * ARGUMENT * score + bent)
+        value, first, second, error = self._moments(z)
+        t = z / self.deviations
+        slope = 2.0 * t * first / self.deviations
+        # (y - m)/sd is off by 4 u relatively, and the slope with it
+        moved = ARGUMENT * 2.0 * t * t * first
+        bent = slope * (2.0 * error + ARGUMENT * (4.0 + 2.0 * t * t * second / first))
+        return Values(value, error + moved, slope, bent)
 
-    def _error(self, value: FloatArray) -> FloatArray:
-        size = self._k + np.abs(value) + abs(log(self._s))
-        return 2.0 * ROUNDING + 8.0 * ARGUMENT * size
+    def _moments(self, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return log h of each part, the means of theta, and relative errors, in its own unit."""
+        t = z / self.deviations
+        rows = [law.moments(row) for law, row in zip(self._profiles, t, strict=True)]
+        value, first, second, error = (np.stack(part) for part in zip(*rows, strict=True))
+        logs = np.log(self.deviations)
+        return value - logs, first, second, error + 4.0 * ARGUMENT * (1.0 + np.abs(logs))
 
     def _ranges(self, near: FloatArray, far: FloatArray) -> Ranges:
-        last, first = (self._noise.log_density(z[..., None]) for z in (far, near))
-        # |score| rises up to one scale and falls from there on
-        ends = np.minimum(np.abs(self._noise.score(near)), np.abs(self._noise.score(far)))
-        low, high = self._noise.curvature(near, far)
-        slack = SLACK * self._k / (self._s**2 + np.square(near))
+        count = near.shape[1]
+        both = self._moments(np.concatenate(np.broadcast_arrays(near, far), axis=1))
+        value, first, second, error = (np.split(part, [count], axis=1) for part in both)
+        off = [2.0 * e + SLACK for e in error]
+        least, most = first[1] * (1.0 - off[1]), first[0] * (1.0 + off[0])
+        square_low, square_high = second[1] * (1.0 - off[1]), second[0] * (1.0 + off[0])
+        t, far_t = near / self.deviations, far / self.deviations
+        moved = ARGUMENT * np.square(far_t) * most
+        narrow = square_low - np.square(most)
+        wide = square_high - np.square(least)
+        bend_low = 4.0 * np.square(t) * np.maximum(narrow, 0.0) - 2.0 * most
+        bend_high = 4.0 * np.square(far_t) * wide - 2.0 * least
+        units = np.square(self.deviations)
         return Ranges(
-            last - self._error(last),
-            first + self._error(first),
-            ends * (1.0 - SLACK),
-            self._noise.steepest(near, far) * (1.0 + SLACK),
-            low - slack,
-            high + slack,
+            value[1] - error[1] - moved,
+            value[0] + error[0] + moved,
+            2.0 * t * least / self.deviations * (1.0 - SLACK),
+            2.0 * far_t * most / self.deviations * (1.0 + SLACK),
+            (bend_low - SLACK * (2.0 * most + 4.0 * np.square(t) * square_high)) / units,
+            (bend_high + SLACK * (2.0 * most + 4.0 * np.square(far_t) * square_high)) / units,
         )
 
     def _part_masses(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         left, right = low - self.centres, high - self.centres
-        if self._k == 2.0:
-            mass = _cauchy_mass(left / self._s, right / self._s, (high - low) / self._s)
-        else:
-            mass = self._noise.mass(left, right)
-        error = mass * (4.0 * ROUNDING + self._off)
-        for end in (left, right):  # a panel that moves gains and loses the density at its ends
-            finite = np.isfinite(end)
-            place = np.where(finite, end, 0.0)
-            moved = np.where(finite, ARGUMENT * np.abs(place) + self._blur, 0.0)
-            error = error + 1.1 * moved * np.exp(self._noise.log_density(place[..., None]))
+        turned = -left > right
+        left, right = np.where(turned, -right, left), np.where(turned, -left, right)
+        width = np.broadcast_to(high - low, left.shape)
+        parts = [
+            _masses(*row)
+            for row in zip(
+                self._profiles,
+                left / self.deviations,
+                right / self.deviations,
+                width / self.deviations,
+                strict=True,
+            )
+        ]
+        mass, error = (np.stack(part) for part in zip(*parts, strict=True))
+        error = error + 8.0 * ARGUMENT * mass + _SUBNORMAL
         return np.maximum(mass - error, 0.0), mass + error
 
-    def _envelope(
-        self, chances: FloatArray, near: FloatArray
-    ) -> tuple[float, FloatArray, FloatArray]:
-        within = 1.0 / np.hypot(1.0, near / self._s)
-        first = np.minimum((chances * within).sum(axis=0), 1.0)
-        second = np.minimum((chances * np.square(within)).sum(axis=0), 1.0)
-        steep = self._k / self._narrowing / self._s
-        bend = self._k * (self._k + 2.0) / np.square(self._narrowing * self._s)
-        slope_off: FloatArray = 4.0 * self._off * steep * first
-        bend_off: FloatArray = 16.0 * self._off * bend * (second + np.square(first))
-        return 2.0 * self._off, slope_off, bend_off
+    def beyond(self, other: Self, edge: float, side: int) -> tuple[float, float]:
+        """Return bounds on log h / h_other over a tail: infinite before the noise alone is left."""
+        highest = _farther(self, other, edge, side)
+        return -_farther(other, self, edge, side), highest
 
 
-class _Rule(NamedTuple):
-    """A trapezoidal rule for a standard Gaussian, and its relative error."""
-
-    nodes: FloatArray
-    weights: FloatArray
-    error: float
-    narrowing: float
-
-
-def _trapezoid(ratio: float, k: float) -> _Rule:
-    """Return the rule for noise that is 1/ratio standard deviations wide, of exponent k."""
-    power = k + 2.0  # covers both derivatives
-    narrowest = 1.0 - 0.9**2
-    strip = min(0.9 / ratio, 8.0)
-    width = strip * ratio
-    narrowing = max(1.0 - width**2, narrowest)
-    growth = 0.5 * strip**2 - 0.5 * power * log(narrowing)
-    step = min(2.0 * pi * strip / (growth + 32.0), 0.5)
-    error = 2.0 * exp(growth) / np.expm1(2.0 * pi * strip / step)
-
-    def left_out(reach: float) -> float:
-        first, second = (
-            -0.5 * x * x + power * log1p(ratio * x) for x in (reach + step, reach + 2.0 * step)
-        )
-        return 2.0 * exp(first) / -np.expm1(second - first) if second < first else np.inf
-
-    reach = 6.0
-    while left_out(reach) > 1e-14:
-        reach += 0.25
-    count = int(np.ceil(reach / step))
-    nodes: FloatArray = step * np.arange(-count, count + 1, dtype=float)
-    weights: FloatArray = step / sqrt(2.0 * pi) * np.exp(-0.5 * np.square(nodes))
-    error += left_out(count * step) + 1e-15
-    return _Rule(nodes, weights, float(error), narrowing)
+def _masses(
+    law: HeavyProfile, left: FloatArray, right: FloatArray, width: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return masses between signed distances, right the farther one, and their errors."""
+    across = left < 0.0
+    near = np.where(across, 0.0, left)
+    mass, error = law.masses(near, right, np.where(across, right, width))
+    inner = np.where(across, -left, 0.0)
+    more, more_error = law.masses(np.zeros_like(inner), inner, inner)
+    return mass + more, error + more_error
 
 
-def _cauchy_mass(left: FloatArray, right: FloatArray, width: FloatArray) -> FloatArray:
-    """Return (atan right - atan left)/pi as one angle, whose relative error is a few u."""
-    finite = np.isfinite(left) & np.isfinite(right)
-    a, b = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
-    inside = np.arctan2(np.where(finite, width, 0.0), 1.0 + a * b)
-    below, above = np.isinf(left), np.isinf(right)
-    tail = np.arctan2(1.0, np.where(below, -right, left))
-    open_end = np.where(below & above, pi, tail)
-    mass: FloatArray = np.where(finite, inside, open_end) / pi
-    return mass
+def _farther(law: CauchyLaw, other: CauchyLaw, edge: float, side: int) -> float:
+    """Return an upper bound on log h / h_other over a tail."""
+    ahead = side * (edge - law.centres)
+    behind = side * (edge - other.centres)
+    if np.any(ahead < law._ends) or np.any(behind < other._ends):
+        return np.inf
+    error = max(float(part._moments(z)[3].max()) for part, z in ((law, ahead), (other, behind)))
+    nearest, farthest = float(ahead.min()), float(behind.max())
+    lead = max(farthest - nearest, 0.0) + 4.0 * ARGUMENT * (abs(edge) + farthest)
+    # K(y - m) <= K(y - m') (1 + lead/(y - m))^k, which falls with y
+    return law._k * float(np.log1p(lead / nearest)) * (1.0 + SLACK) + 2.0 * error + SLACK

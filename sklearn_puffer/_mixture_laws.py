@@ -4,7 +4,7 @@ With any noise its density is a mixture of parts that `_mixture_parts` puts toge
 
 - no noise, or Gaussian noise: Gaussians;
 - Laplace noise: Gaussian * Laplace, in closed form through ``erfcx``;
-- Cauchy kinds: moved noise, see `_cauchy_mixtures`.
+- Cauchy kinds: tabulated, see `_cauchy_mixtures`.
 """
 
 # Laplace noise. With g the Gaussian density, a = sd/theta, t = |y - centre|/sd and M(x) =
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr
 
-from sklearn_puffer._cauchy_mixtures import CauchyLaw
+from sklearn_puffer._cauchy_mixtures import CauchyLaw, tabulated
 from sklearn_puffer._laws import Law
 from sklearn_puffer._mixture_parts import (
     ARGUMENT,
@@ -47,14 +47,12 @@ FloatArray = NDArray[np.float64]
 
 _FARTHEST = 1e150  # standard deviations: squares stay finite
 
-WIDEST_UNDER_CAUCHY = 16.0
-"""Standard deviations of a component, in scales of Cauchy noise, up to which laws are built."""
-
 
 def computable(prior: GaussianMixture, noise: Noise | None) -> bool:
-    """Return whether `law_of` has the law: not for Cauchy noise far below a component's spread.
+    """Return whether `law_of` has the law: of one column, at all but absurd scales.
 
-    There a loss lies between that at a larger scale and that without noise (monotonicity).
+    Cauchy kinds of noise are tabulated from 1e-100 to 1e100 of each component's deviation, up to an
+    exponent k of 1024.
 
     Parameters
     ----------
@@ -64,14 +62,13 @@ def computable(prior: GaussianMixture, noise: Noise | None) -> bool:
     Examples
     --------
     >>> prior = GaussianMixture([1.0], [0.0], [1.0])
-    >>> computable(prior, Cauchy(1.0)), computable(prior, Cauchy(0.001)), computable(prior, None)
+    >>> computable(prior, Cauchy(1.0)), computable(prior, Cauchy(1e-200)), computable(prior, None)
     (True, False, True)
     """
     if prior.n_axes != 1:
         return False
     if isinstance(noise, Cauchy | GeneralizedCauchy):
-        scale = float(noise.axis_scales(1)[0])
-        return bool(_deviations(prior).max() <= WIDEST_UNDER_CAUCHY * scale)
+        return tabulated(_deviations(prior), noise)
     return noise is None or isinstance(noise, Laplace | Gaussian)
 
 
@@ -105,7 +102,7 @@ def law_of(prior: GaussianMixture, noise: Noise | None) -> Law:
     if not computable(prior, noise):
         raise ValueError(
             f"the law of a mixture with {prior.n_axes} column(s) is not computed under {noise!r}; "
-            "use one column, and Cauchy noise of a scale not below a sixteenth of the deviations."
+            "use one column, and Cauchy noise of a scale nearer to the deviations."
         )
     means, deviations = prior.means.reshape(-1), _deviations(prior)
     if isinstance(noise, Laplace):

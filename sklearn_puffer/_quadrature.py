@@ -49,6 +49,7 @@ _MOST_PANELS = 2**16
 _ACCURACY = log(1e-15)
 _PANEL_ACCURACY = log(1e-13)
 _TAIL_ACCURACY = log(1e-14)
+_FARTHEST = 1e140  # of the unit: squares of distances stay finite
 
 
 def _rule(degree: int) -> tuple[FloatArray, FloatArray]:
@@ -177,7 +178,7 @@ def _reach(source: Analytic, alpha: float) -> tuple[FloatArray, _Sum]:
         low, high = _tail_terms(source, edge, side, alpha)
         while _matters(low, high):
             edge += side * step
-            if not np.isfinite(edge):
+            if not abs(edge) < _FARTHEST * source.unit:
                 break
             edges.append(np.array([edge]))
             step *= 1.5

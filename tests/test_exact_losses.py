@@ -348,6 +348,13 @@ def test_leaving_out_an_event_never_costs(noise):
     assert np.any(before < 0.99 * whole) or np.all(before <= whole * (1 + 1e-5))
 
 
+@pytest.mark.parametrize("alpha", [1.5, 3.0])
+def test_tails_too_heavy_to_be_followed_to_their_end_leave_a_tight_interval(alpha):
+    p, q = Discrete([0, 1, 50], [0.1, 0.3, 0.6]), Discrete([0, 3, 50], [0.2, 0.3, 0.5])
+    loss = privacy_loss(p, q, GeneralizedCauchy(100.0, k=1.001), RenyiPufferfish(1.0, alpha))
+    assert 0.0 < loss.lower <= loss.upper <= loss.lower + 1e-6
+
+
 def test_leaving_out_an_event_bounds_the_conditional_divergence():
     # Of a Gaussian shift the event y > c is left out; the truth given the best c is a quadrature.
     alpha, delta, z = 3.0, 0.01, 2.0

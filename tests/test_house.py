@@ -33,6 +33,7 @@ RANKS = {
     "_table_sampler": 1.4,
     "sampling": 2,
     "_mixture_parts": 2.3,
+    "_heavy_profiles": 2.35,
     "_cauchy_mixtures": 2.4,
     "_mixture_laws": 2.5,
     "_gaussian_rows": 2.5,

@@ -119,8 +119,6 @@ def takes_minutes(prior, notion, strategy, noise):
 
     Their laws are held against 30 digits by themselves, and their bounds by those of strategies.
     """
-    if notion == "delta":  # with so much delta, noise is too narrow against the laws to be quick
-        return prior in ("common", "mixture") and (strategy, noise) == ("exact", "C")
     return prior != "empirical" and notion in ("renyi", "both") and noise in "CK"
 
 
