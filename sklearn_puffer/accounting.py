@@ -10,11 +10,12 @@ two neighbouring atoms, both densities are of the form a e^t + b e^-t, so their 
 function of e^2t, hence monotone, and it is constant outside the atoms: the supremum is attained at
 an atom. Applied to one axis after the other: at a vertex of the grid that the axes' atoms span.
 
-Every other notion, noise and prior is left to `_pair_losses`, one pair at a time.
+Every other notion, noise and prior is left to `_losses.pair_losses`, one pair at a time.
 """
 
 # From the sums to an interval. The logs of h_p and h_q are each wrong by at most the bound r that
-# `_convolution` proves, so their difference is wrong by at most 2r. Taking it, with u = 2^-53:
+# `_losses.convolution` proves, so their difference is wrong by at most 2r. Taking it, with u =
+# 2^-53:
 #
 # - in floats: one division, u, and one logarithm, 4u of its result;
 # - in wide numbers: D = K log 2 + log(m/m'), K an exact difference of integers, m/m' in [1/2, 2];
@@ -35,11 +36,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._boxes import boxes_computable
-from sklearn_puffer._convolution import UNIT, Grid, Wide
-from sklearn_puffer._divergences import Panels
-from sklearn_puffer._gaussian_rows import rows_computable
-from sklearn_puffer._pair_losses import (
+from sklearn_puffer._losses.boxes import boxes_computable
+from sklearn_puffer._losses.convolution import UNIT, Grid, Wide
+from sklearn_puffer._losses.divergences import Panels
+from sklearn_puffer._losses.gaussian_rows import rows_computable
+from sklearn_puffer._losses.pair_losses import (
     DiscreteBoxes,
     DiscreteLine,
     GaussianRows,

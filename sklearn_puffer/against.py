@@ -1,7 +1,8 @@
 """What a fitted release promises to somebody whose prior is not the fitted one.
 
 The loss under a further prior is computed as that under the fitted one, at the scales that were
-fitted. Beside it stand what theorems make of the distance between the two priors (`_close_priors`).
+fitted. Beside it stand what theorems make of the distance between the two priors
+(`_fitting.close_priors`).
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._close_priors import Release, distance_bounds
+from sklearn_puffer._fitting.close_priors import Release, distance_bounds
+from sklearn_puffer._fitting.columns import Column
+from sklearn_puffer._fitting.counting import CodeArray
+from sklearn_puffer._fitting.learning import Adversary, SecretPair, given_adversary, make_groups
+from sklearn_puffer._fitting.selection import Pair, Secret
 from sklearn_puffer._validation import listed, meant, plain
 from sklearn_puffer.certificate import jsonable, plain_record, short_number
-from sklearn_puffer.columns import Column
-from sklearn_puffer.counting import CodeArray
 from sklearn_puffer.frame import Name, records_frame
-from sklearn_puffer.learning import Adversary, SecretPair, given_adversary, make_groups
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, Pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
-from sklearn_puffer.selection import Pair, Secret
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer import _mixture_bounds
-from sklearn_puffer._bound_types import Bound, Impossible, Strategy, Tightest
-from sklearn_puffer._plan_bounds import (
+from sklearn_puffer._strategies import mixture_bounds
+from sklearn_puffer._strategies.bound_types import Bound, Impossible, Strategy, Tightest
+from sklearn_puffer._strategies.plan_bounds import (
     MoveBound,
     Moves,
     Summary,
@@ -29,7 +29,7 @@ from sklearn_puffer._plan_bounds import (
     single_moves,
     without_far_moves,
 )
-from sklearn_puffer._relaxed_bounds import ConditionalMeans, Groups
+from sklearn_puffer._strategies.relaxed_bounds import ConditionalMeans, Groups
 from sklearn_puffer._validation import check_choice
 from sklearn_puffer.noise import Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish
@@ -85,7 +85,7 @@ def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     [[1.5, 1.5]]
     """
     if _are_mixtures(pairs):
-        return _mixture_bounds.sensitivity(pairs, noise, notion)
+        return mixture_bounds.sensitivity(pairs, noise, notion)
     low = np.array([np.minimum(p.rows.min(axis=0), q.rows.min(axis=0)) for p, q in pairs])
     high = np.array([np.maximum(p.rows.max(axis=0), q.rows.max(axis=0)) for p, q in pairs])
     return _of_moves("sensitivity", [single_moves(high - low, noise)], noise, notion, largest)
@@ -124,7 +124,7 @@ def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     [[1.0, 1.0]]
     """
     if _are_mixtures(pairs):
-        return _mixture_bounds.wasserstein(pairs, noise, notion)
+        return mixture_bounds.wasserstein(pairs, noise, notion)
     moves = [moves_that_may_matter(plans, noise) for plans in couplings(pairs, noise)]
     return _of_moves("wasserstein", moves, noise, notion, largest)
 
@@ -179,7 +179,7 @@ class Relaxed:
                 len(pairs),
             )
         if _are_mixtures(pairs):
-            return _mixture_bounds.relaxed(pairs, noise, notion)
+            return mixture_bounds.relaxed(pairs, noise, notion)
         sides = {"eq11": [True], "eq12": [False], "either": [True, False]}[self.condition]
         conditions = []
         for plans in couplings(pairs, noise):
@@ -240,7 +240,7 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
             len(pairs),
         )
     if _are_mixtures(pairs):
-        return _mixture_bounds.approximate(pairs, noise, notion)
+        return mixture_bounds.approximate(pairs, noise, notion)
     moves = [Moves.of(plans, noise) for plans in couplings(pairs, noise)]
     if isinstance(notion, Pufferfish):
         return _of_moves("approximate", moves, noise, notion, without_far_moves)
@@ -297,7 +297,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
             len(pairs),
         )
     if _are_mixtures(pairs):
-        return _mixture_bounds.distribution_aware(pairs, noise, notion)
+        return mixture_bounds.distribution_aware(pairs, noise, notion)
     moves = [Moves.of(plans, noise) for plans in couplings(pairs, noise)]
     return _of_moves("distribution_aware", moves, noise, notion, average)
 
@@ -330,7 +330,7 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     [[inf, inf]]
     """
     if _are_mixtures(pairs):
-        return _mixture_bounds.monge(pairs, noise, notion)
+        return mixture_bounds.monge(pairs, noise, notion)
     return Impossible(
         "strategy='monge' is a closed form for Gaussian and mixture priors; for discrete ones use "
         "another strategy.",

@@ -11,10 +11,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._plan_bounds import factor_of_shift, has_pure_loss, is_pure
 from sklearn_puffer._search import LARGEST, smallest_within
-from sklearn_puffer._validation import check_choice
-from sklearn_puffer._ways_out import (
+from sklearn_puffer._strategies.plan_bounds import factor_of_shift, has_pure_loss, is_pure
+from sklearn_puffer._strategies.ways_out import (
     Change,
     noise_changes,
     notion_changes,
@@ -22,6 +21,7 @@ from sklearn_puffer._ways_out import (
     refusal,
     ways_out,
 )
+from sklearn_puffer._validation import check_choice
 from sklearn_puffer.accounting import MAX_CELLS, LossTable, grid_cells, is_computable
 from sklearn_puffer.bounds import (
     Bound,

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from sklearn_puffer._divergences import Panels, divergence_interval
+from sklearn_puffer._losses.divergences import Panels, divergence_interval
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 
 FloatArray = NDArray[np.float64]

@@ -15,7 +15,7 @@ largest density the atoms nearest to y first, for the smallest the farthest.
 #   h_p(y) = sum_k (K_k - K_(k+1)) p(W_k),   with K_k - K_(k+1) >= 0 and K_(n+1) = 0,
 #
 # so that max p(W_k) and min p(W_k) in the place of p(W_k) give an upper and a lower bound, and one
-# law attains all of them at once (`_laminar`): they are the extremes. As sums over k they read
+# law attains all of them at once (`_sets.laminar`): they are the extremes. As sums over k they read
 # sum_k K_k (max p(W_k) - max p(W_(k-1))), all terms positive.
 #
 # Laplace noise. For fixed p and q the supremum over all real y is attained at a vertex of the grid
@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._confidence_boxes import (
+from sklearn_puffer._sets.confidence_boxes import (
     Box,
     box_of,
     box_of_counts,
@@ -50,8 +50,8 @@ from sklearn_puffer._confidence_boxes import (
     n_events,
     rows_needed,
 )
-from sklearn_puffer._envelopes import Column, integral, supremum
-from sklearn_puffer._laminar import ONE, chain_masses, interval_masses
+from sklearn_puffer._sets.envelopes import Column, integral, supremum
+from sklearn_puffer._sets.laminar import ONE, chain_masses, interval_masses
 from sklearn_puffer.noise import ROUNDING, Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 

@@ -1,8 +1,8 @@
 r"""Noisy iterations that show only where they end: the Renyi loss, record by record.
 
-The loss of one iteration (004, section 5, corrected) is that of `_iteration_losses`, whose header
-has the theorem; the moves s_t that it starts from are those of `_moves`. Here are the losses of all
-records of a data set, of a secret order, and those to compare them with.
+The loss of one iteration (004, section 5, corrected) is that of `_iterations.iteration_losses`,
+whose header has the theorem; the moves s_t that it starts from are those of `_iterations.moves`.
+Here are the losses of all records of a data set, of a secret order, and those to compare them with.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_puffer._iteration_losses import (
+from sklearn_puffer._iterations.iteration_losses import (
     SMALLEST,
     SUM_ROUNDING,
     check_size,
@@ -23,9 +23,9 @@ from sklearn_puffer._iteration_losses import (
     iteration_loss,
     optimal_shifts,
 )
-from sklearn_puffer._iteration_losses import contraction as contraction
-from sklearn_puffer._iteration_losses import smallest_sigma as smallest_sigma
-from sklearn_puffer._moves import (
+from sklearn_puffer._iterations.iteration_losses import contraction as contraction
+from sklearn_puffer._iterations.iteration_losses import smallest_sigma as smallest_sigma
+from sklearn_puffer._iterations.moves import (
     Gradient,
     RecordMoves,
     check_index,
@@ -33,10 +33,10 @@ from sklearn_puffer._moves import (
     in_order,
     record_moves,
 )
-from sklearn_puffer._moves import batch_shifts as batch_shifts
-from sklearn_puffer._moves import gaussian_shifts as gaussian_shifts
-from sklearn_puffer._moves import joint_shifts as joint_shifts
-from sklearn_puffer._moves import worst_shifts as worst_shifts
+from sklearn_puffer._iterations.moves import batch_shifts as batch_shifts
+from sklearn_puffer._iterations.moves import gaussian_shifts as gaussian_shifts
+from sklearn_puffer._iterations.moves import joint_shifts as joint_shifts
+from sklearn_puffer._iterations.moves import worst_shifts as worst_shifts
 from sklearn_puffer._validation import check_above, check_count, check_positive
 from sklearn_puffer.noise import ROUNDING
 

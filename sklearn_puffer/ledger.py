@@ -22,8 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from sklearn_puffer._ledger_file import Snapshot, exclusive, write
-from sklearn_puffer._ledger_state import (
+from sklearn_puffer._releases.ledger_file import Snapshot, exclusive, write
+from sklearn_puffer._releases.ledger_state import (
     SCHEMA,
     Entry,
     LedgerError,
@@ -31,7 +31,7 @@ from sklearn_puffer._ledger_state import (
     OverspentError,
     State,
 )
-from sklearn_puffer._rules import is_count
+from sklearn_puffer._releases.rules import is_count
 from sklearn_puffer._validation import check_count, listed, plain
 from sklearn_puffer.spending import Axis, Rule
 

@@ -15,11 +15,14 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_puffer import sentences as say
+from sklearn_puffer._fitting import sentences as say
+from sklearn_puffer._fitting.columns import check_whole
+from sklearn_puffer._fitting.fitting import learn
+from sklearn_puffer._fitting.learnt import Learnt, with_noise
+from sklearn_puffer._fitting.release import noisier, release_table, scale_of
+from sklearn_puffer._fitting.settings import Settings, check_seed
 from sklearn_puffer._validation import check_choice, check_positive
 from sklearn_puffer.certificate import UncertifiedError, columns_html
-from sklearn_puffer.columns import check_whole
-from sklearn_puffer.fitting import learn
 from sklearn_puffer.frame import (
     Table,
     array_table,
@@ -29,10 +32,7 @@ from sklearn_puffer.frame import (
     secret_columns,
     series,
 )
-from sklearn_puffer.learnt import Learnt, with_noise
-from sklearn_puffer.release import noisier, release_table, scale_of
 from sklearn_puffer.sampling import Entropy, seeded_entropy, system_entropy
-from sklearn_puffer.settings import Settings, check_seed
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
 _calls: WeakKeyDictionary[PufferfishNoiser, Iterator[int]] = WeakKeyDictionary()

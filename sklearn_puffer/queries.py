@@ -15,17 +15,18 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_puffer import sentences as say
-from sklearn_puffer._gaussian_queries import (
+from sklearn_puffer._fitting import sentences as say
+from sklearn_puffer._fitting.settings import check_seed
+from sklearn_puffer._sums.gaussian_queries import (
     GaussianReporters,
     gaussian_system,
     has_gaussians,
     read_gaussians,
 )
-from sklearn_puffer._reports import Reporters, read_reporters
-from sklearn_puffer._sum_certificate import UNCHANGED, sum_certificate
-from sklearn_puffer._sum_plans import SumOfUsers, SumPlan, SumSettings, make_sum_plan
-from sklearn_puffer._user_losses import system_of
+from sklearn_puffer._sums.reports import Reporters, read_reporters
+from sklearn_puffer._sums.sum_certificate import UNCHANGED, sum_certificate
+from sklearn_puffer._sums.sum_plans import SumOfUsers, SumPlan, SumSettings, make_sum_plan
+from sklearn_puffer._sums.user_losses import system_of
 from sklearn_puffer._validation import check_choice
 from sklearn_puffer.certificate import Certificate, UncertifiedError
 from sklearn_puffer.frame import series
@@ -38,7 +39,6 @@ from sklearn_puffer.sampling import (
     seeded_entropy,
     system_entropy,
 )
-from sklearn_puffer.settings import check_seed
 
 # how often each seeded query has been released: beside the estimator, so that it is never saved
 _calls: WeakKeyDictionary[PufferfishSum, Iterator[int]] = WeakKeyDictionary()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._grid import (
+from sklearn_puffer._drawing.grid import (
     GRID_BITS,
     MAX_STEPS,
     FloatArray,
@@ -26,8 +26,8 @@ from sklearn_puffer._grid import (
     grid_step,
     to_steps,
 )
-from sklearn_puffer._laplace_sampler import LaplaceSampler
-from sklearn_puffer._sampler import (
+from sklearn_puffer._drawing.laplace_sampler import LaplaceSampler
+from sklearn_puffer._drawing.sampler import (
     BLOCK,
     RELATIVE_ERROR,
     Entropy,
@@ -37,7 +37,7 @@ from sklearn_puffer._sampler import (
     blocks,
     single_scale,
 )
-from sklearn_puffer._table_sampler import CauchySampler, GaussianSampler, TableSampler
+from sklearn_puffer._drawing.table_sampler import CauchySampler, GaussianSampler, TableSampler
 from sklearn_puffer._validation import check_count
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace, Noise
 

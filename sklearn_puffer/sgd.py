@@ -1,7 +1,7 @@
 """Linear and logistic models whose released weights tell little about any record.
 
-How both descend is in `_noisy_descent`; what is promised for the released weights, and why, in
-`sgd_certificate`.
+How both descend is in `_iterations.noisy_descent`; what is promised for the released weights, and
+why, in `sgd_certificate`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
-from sklearn_puffer._descent import OUTWARDS, Descent, Logistic, Squares
-from sklearn_puffer._descent_arguments import check_bound, check_bound_or, check_flag
-from sklearn_puffer._noisy_descent import NoisyDescent
+from sklearn_puffer._iterations.descent import OUTWARDS, Descent, Logistic, Squares
+from sklearn_puffer._iterations.descent_arguments import check_bound, check_bound_or, check_flag
+from sklearn_puffer._iterations.noisy_descent import NoisyDescent
 from sklearn_puffer._validation import plain
 
 FloatArray = NDArray[np.float64]

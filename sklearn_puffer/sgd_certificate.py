@@ -44,6 +44,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._fitting.problems import sampler_loss
 from sklearn_puffer._search import smallest_within
 from sklearn_puffer.iteration import (
     gaussian_shifts,
@@ -52,7 +53,6 @@ from sklearn_puffer.iteration import (
     worst_shifts,
 )
 from sklearn_puffer.notions import RenyiPufferfish
-from sklearn_puffer.problems import sampler_loss
 from sklearn_puffer.sampling import GRID_BITS, coarse_enough, grid_step
 
 FloatArray = NDArray[np.float64]
@@ -210,8 +210,8 @@ class Iteration:
     def _worst(self, dependence: Dependence) -> FloatArray:
         """Return shifts (T,) that lose at least as much as those of every secret record.
 
-        Their sums to the end are at least as large (see (2) in `_iteration_losses`), and remain so
-        with the ball's diameter in place of the first of them.
+        Their sums to the end are at least as large (see (2) in `_iterations.iteration_losses`), and
+        remain so with the ball's diameter in place of the first of them.
         """
         return worst_shifts(
             dependence.correlation,
@@ -344,8 +344,8 @@ class Iteration:
 
         All records are alike, so that a later step only moves the larger shift, the secret
         record's, back. Its sums to the end are larger, with the ball's diameter in place of the
-        first shifts too, and that loses more (see (2) in `_iteration_losses`). So a step may take
-        the loss of a later one.
+        first shifts too, and that loses more (see (2) in `_iterations.iteration_losses`). So a step
+        may take the loss of a later one.
         """
         losses = np.empty(self.n_steps)
         start = 0

@@ -52,8 +52,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from sklearn_puffer._averages import Averages
-from sklearn_puffer._rules import (
+from sklearn_puffer._releases.averages import Averages
+from sklearn_puffer._releases.rules import (
     Axis,
     BaseRule,
     Meter,

@@ -22,11 +22,11 @@ up to a common factor, which the presence probabilities of the others only multi
 # densities, the rounding of h (`row_of`), of n products added up (n + 5 units of 2^-53, masses
 # included), what R misses, and for quotient, logarithm and powers of two 10 + 5 |loss| units.
 #
-# Long sums are looked at as crowds (`_crowds`), whose h has an error of its own at every place. If
-# the h of n neighbours are wrong by a part r < 1 at most, so are the densities there, and the log
-# ratio by 2 artanh r. The largest upper end over all places is one of the supremum, and so is the
-# largest lower end. Where r matters, the crowd is looked at more closely around that place; all
-# other places are proven to be lower by what is known already.
+# Long sums are looked at as crowds (`_sums.crowds`), whose h has an error of its own at every
+# place. If the h of n neighbours are wrong by a part r < 1 at most, so are the densities there, and
+# the log ratio by 2 artanh r. The largest upper end over all places is one of the supremum, and so
+# is the largest lower end. Where r matters, the crowd is looked at more closely around that place;
+# all other places are proven to be lower by what is known already.
 #
 # step/theta is rounded, and so may the step be. The loss never increases with theta, so the upper
 # end is taken at a slightly larger quotient, and the lower end at a slightly smaller one.
@@ -41,11 +41,11 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._choices import Choices
-from sklearn_puffer._crowds import Crowd
-from sklearn_puffer._log_ratios import Laws, margin, sight_of, suprema
-from sklearn_puffer._others import UNIT, Lattice, Others, Row, row_of
 from sklearn_puffer._search import LARGEST, SMALLEST, smallest_within
+from sklearn_puffer._sums.choices import Choices
+from sklearn_puffer._sums.crowds import Crowd
+from sklearn_puffer._sums.log_ratios import Laws, margin, sight_of, suprema
+from sklearn_puffer._sums.others import UNIT, Lattice, Others, Row, row_of
 from sklearn_puffer._validation import check_positive
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import Calibration

@@ -16,13 +16,14 @@ from oracle import directed_losses
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from sklearn_puffer import PufferfishNoiser, fitting, noiser
+from sklearn_puffer import PufferfishNoiser, noiser
+from sklearn_puffer._fitting import fitting
+from sklearn_puffer._fitting.columns import Column
+from sklearn_puffer._fitting.problems import sampler_loss
 from sklearn_puffer.against import Adversaries
-from sklearn_puffer.columns import Column
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture
-from sklearn_puffer.problems import sampler_loss
 
 FINE = 2.0**-38
 DRAWN = 2.2e-10  # the sampler's error of all draws that are paid for, at epsilon = 1

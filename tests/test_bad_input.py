@@ -12,7 +12,8 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from sklearn_puffer import PufferfishNoiser, fitting, planning, robustness
+from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._fitting import fitting, planning, robustness
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import STRATEGIES
 from sklearn_puffer.fits import GaussianFit, MixtureFit

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer import calibration
-from sklearn_puffer._ways_out import refusal, ways_out
+from sklearn_puffer._fitting.learning import Part, SecretPair
+from sklearn_puffer._fitting.planning import make_plan
+from sklearn_puffer._fitting.problems import Problem
+from sklearn_puffer._strategies.ways_out import refusal, ways_out
 from sklearn_puffer.bounds import Relaxed, tightest, wasserstein
 from sklearn_puffer.calibration import STRATEGIES, calibrate, smallest_factor
-from sklearn_puffer.learning import Part, SecretPair
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
-from sklearn_puffer.planning import make_plan
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.problems import Problem
 
 PURE = [name for name in STRATEGIES if name not in ("approximate", "monge")]
 P = Discrete([0, 1, 3], [0.5, 0.25, 0.25])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog
 from scipy.special import logsumexp
 
-from sklearn_puffer._confidence_boxes import _errors
-from sklearn_puffer._laminar import ONE, Tree, chain_masses, interval_masses
+from sklearn_puffer._sets.confidence_boxes import _errors
+from sklearn_puffer._sets.laminar import ONE, Tree, chain_masses, interval_masses
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.confidence import (

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sklearn_puffer import _quadrature
-from sklearn_puffer._divergences import Panels, divergence_interval, gaps
+from sklearn_puffer._losses import quadrature
+from sklearn_puffer._losses.divergences import Panels, divergence_interval, gaps
 from sklearn_puffer.accounting import LossTable, is_computable, privacy_loss
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -414,7 +414,7 @@ def test_gaps_are_zero_where_nothing_is_open():
 
 def test_the_nodes_of_the_quadrature_are_as_accurate_as_the_proof_assumes():
     with mpmath.workdps(40):
-        for node, weight in zip(_quadrature._NODES, _quadrature._WEIGHTS, strict=True):
+        for node, weight in zip(quadrature._NODES, quadrature._WEIGHTS, strict=True):
             exact = mpmath.findroot(lambda x: mpmath.legendre(20, x), mpmath.mpf(node))
             slope = mpmath.diff(lambda x: mpmath.legendre(20, x), exact)
             assert abs(node - exact) <= 64 * mpmath.mpf(2) ** -53

@@ -20,9 +20,9 @@ import pytest
 from scipy import stats
 
 from sklearn_puffer import PufferfishNoiser, accounting
+from sklearn_puffer._fitting.problems import sampler_loss
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.priors import Discrete
-from sklearn_puffer.problems import sampler_loss
 
 CLOSE = 1e-9
 FALSE_ALARM = 1e-6

@@ -16,102 +16,102 @@ PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 RANKS = {
     "_validation": 0,
-    "_wide_integers": 0.5,
-    "frame": 1,
+    "_iterations.moves": 0.5,
     "_search": 0.5,
-    "_bound_types": 2.2,
-    "_plan_bounds": 2.6,
-    "_relaxed_bounds": 2.6,
-    "priors": 1,
     "_shifts": 0.5,
+    "_wide_integers": 0.5,
+    "_losses.convolution": 1,
+    "_releases.ledger_file": 1,
+    "_sets.laminar": 1,
+    "frame": 1,
     "noise": 1,
-    "_convolution": 1,
-    "_grid": 1.1,
-    "_sampler": 1.2,
-    "_shapes": 1.3,
-    "_laplace_sampler": 1.3,
-    "_table_sampler": 1.4,
-    "sampling": 2,
-    "_mixture_parts": 2.3,
-    "_heavy_profiles": 2.35,
-    "_cauchy_mixtures": 2.4,
-    "_mixture_laws": 2.5,
-    "_gaussian_rows": 2.5,
-    "notions": 2,
-    "transport": 2,
-    "columns": 2,
-    "certificate": 2.1,
-    "_component_plans": 2,
-    "_shift_means": 2.8,
-    "_mixture_bounds": 2.9,
+    "priors": 1,
+    "_drawing.grid": 1.1,
+    "_drawing.sampler": 1.2,
+    "_drawing.laplace_sampler": 1.3,
+    "_drawing.shapes": 1.3,
+    "_drawing.table_sampler": 1.4,
+    "_fitting.columns": 2,
+    "_losses.laws": 2,
+    "_strategies.component_plans": 2,
     "fits": 2,
+    "notions": 2,
+    "sampling": 2,
+    "transport": 2,
+    "users": 2,
+    "_releases.rules": 2.02,
+    "_releases.averages": 2.03,
+    "_releases.reach": 2.03,
+    "spending": 2.05,
+    "_releases.ledger_state": 2.1,
+    "_sets.confidence_boxes": 2.1,
+    "certificate": 2.1,
+    "ledger": 2.15,
+    "_losses.divergences": 2.2,
+    "_strategies.bound_types": 2.2,
+    "_losses.line": 2.3,
+    "_losses.mixture_parts": 2.3,
+    "_losses.heavy_profiles": 2.35,
+    "_losses.cauchy_mixtures": 2.4,
+    "_losses.quadrature": 2.4,
+    "_fitting.counting": 2.5,
+    "_iterations.iteration_losses": 2.5,
+    "_losses.discrete_laws": 2.5,
+    "_losses.gaussian_rows": 2.5,
+    "_losses.laplace_line": 2.5,
+    "_losses.mixture_laws": 2.5,
+    "_strategies.plan_bounds": 2.6,
+    "_strategies.relaxed_bounds": 2.6,
+    "_strategies.shift_means": 2.8,
+    "_sets.envelopes": 2.9,
+    "_strategies.mixture_bounds": 2.9,
+    "_sums.choices": 2.9,
+    "_sums.others": 2.9,
+    "_sums.crowds": 2.91,
+    "_sums.log_ratios": 2.92,
+    "_losses.boxes": 2.95,
+    "composition": 2.95,
+    "_losses.pair_losses": 2.97,
+    "_fitting.release": 3,
+    "_fitting.selection": 3,
+    "_fitting.sentences": 3,
+    "_strategies.ways_out": 3,
     "accounting": 3,
     "bounds": 3,
-    "counting": 2.5,
-    "selection": 3,
-    "release": 3,
-    "sentences": 3,
-    "_ways_out": 3,
-    "calibration": 4,
-    "learning": 4,
-    "settings": 4.5,
-    "problems": 4.25,
-    "drawing": 4.27,
-    "refusing": 4.27,
-    "planning": 4.3,  # calibrates what was learnt ...
-    "robustness": 4.55,
-    "weighting": 4.4,
-    "learnt": 4.58,  # ... and says what follows ...
-    "fitting": 4.6,  # ... for the estimator
-    "noiser": 5,
-    "datasets": 6,
-    "__init__": 7,
-    "_laws": 2,
-    "_divergences": 2.2,
-    "_line": 2.3,
-    "_quadrature": 2.4,
-    "_discrete_laws": 2.5,
-    "_laplace_line": 2.5,
-    "_pair_losses": 2.97,
-    "_laminar": 1,
-    "_confidence_boxes": 2.1,
-    "_envelopes": 2.9,
     "confidence": 3,
-    "_boxes": 2.95,
-    "composition": 2.95,
-    "users": 2,
-    "_others": 2.9,
-    "_choices": 2.9,
-    "_crowds": 2.91,
-    "_log_ratios": 2.92,
+    "iteration": 3,
+    "_sums.reports": 3.1,
+    "_fitting.learning": 4,
+    "_releases.repeats": 4,
+    "calibration": 4,
     "sums": 4.05,
     "user_conditions": 4.1,
     "gaussian_sums": 4.2,
+    "_fitting.problems": 4.25,
+    "_fitting.drawing": 4.27,
+    "_fitting.refusing": 4.27,
+    "_fitting.planning": 4.3,
     "closed_forms": 4.3,
-    "_user_losses": 4.4,
-    "_gaussian_queries": 4.45,
-    "_sum_plans": 4.55,
-    "_sum_certificate": 4.6,
-    "queries": 5,
-    "_rules": 2.02,
-    "_averages": 2.03,
-    "spending": 2.05,
-    "_ledger_file": 1,
-    "_reach": 2.03,
-    "_ledger_state": 2.1,
-    "ledger": 2.15,
-    "repeats": 4,
-    "_moves": 0.5,
-    "_iteration_losses": 2.5,
-    "iteration": 3,
-    "_reports": 3.1,
-    "_close_priors": 4.45,
-    "against": 4.55,
+    "_fitting.weighting": 4.4,
+    "_sums.user_losses": 4.4,
     "sgd_certificate": 4.4,
-    "_descent": 4.5,
-    "_descent_arguments": 4.5,
-    "_noisy_descent": 4.6,
+    "_fitting.close_priors": 4.45,
+    "_sums.gaussian_queries": 4.45,
+    "_fitting.settings": 4.5,
+    "_iterations.descent": 4.5,
+    "_iterations.descent_arguments": 4.5,
+    "_fitting.robustness": 4.55,
+    "_sums.sum_plans": 4.55,
+    "against": 4.55,
+    "_fitting.learnt": 4.58,
+    "_fitting.fitting": 4.6,
+    "_iterations.noisy_descent": 4.6,
+    "_sums.sum_certificate": 4.6,
+    "noiser": 5,
+    "queries": 5,
     "sgd": 5,
+    "datasets": 6,
+    "__init__": 7,
 }
 TOP = 6  # from here up a module is a client of the package, and may hold tables of its own
 
@@ -169,12 +169,18 @@ def _dotted(node, names):
 
 
 def unit_of(path):
-    """Return the unit of the house that a file belongs to: a module, or a whole subpackage."""
-    relative = path.relative_to(PACKAGE)
-    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+    """Return the unit of the house that a file belongs to: a module, or all of `datasets`."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts) if parts[0].startswith("_") else parts[0]
 
 
-FILES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
+# a private subpackage is a folder and no more: nothing stands in its __init__.py
+FOLDERS = sorted(PACKAGE.glob("_*/__init__.py"))
+FILES = {
+    str(path.relative_to(PACKAGE)): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path not in FOLDERS
+}
 
 
 @pytest.fixture(params=list(FILES))
@@ -192,6 +198,13 @@ def test_every_module_has_a_rank_and_every_rank_a_module():
     assert {unit_of(path) for path in FILES.values()} == set(RANKS)
 
 
+@pytest.mark.parametrize("path", FOLDERS, ids=lambda path: path.parent.name)
+def test_a_private_folder_holds_nothing_but_modules(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree) is not None
+    assert len(tree.body) == 1
+
+
 def test_a_module_imports_only_modules_of_a_lower_rank(module):
     unit, imports = module
     inner = [found.path for found in imports if _starts_with(found.path, ["sklearn_puffer"])]
@@ -200,8 +213,9 @@ def test_a_module_imports_only_modules_of_a_lower_rank(module):
 
 
 def _unit_behind(path):
-    second = [*path.split("."), "__init__"][1]
-    return second if second in RANKS else "__init__"
+    parts = path.split(".")[1:]
+    known = (".".join(parts[:length]) for length in (2, 1))
+    return next((unit for unit in known if unit in RANKS), "__init__")
 
 
 def test_modules_import_each_other_by_absolute_names(module):
@@ -209,10 +223,24 @@ def test_modules_import_each_other_by_absolute_names(module):
     assert [found.path for found in imports if found.path.startswith(".")] == []
 
 
+def _units_behind(unit):
+    """Return every unit that ``unit`` imports, and those that they import, and so on."""
+    behind, left = set(), [unit]
+    while left:
+        path = PACKAGE.joinpath(*left.pop().split(".")).with_suffix(".py")
+        inner = [found.path for found in imports_of(path.read_text(encoding="utf-8"))]
+        used = {_unit_behind(path) for path in inner if _starts_with(path, ["sklearn_puffer"])}
+        left += used - behind - {"__init__"}
+        behind |= used - {"__init__"}
+    return behind
+
+
 def test_the_checker_shares_no_code_with_what_it_checks():
-    imports = imports_of((PACKAGE / "accounting.py").read_text(encoding="utf-8"))
-    strategies = [f"sklearn_puffer.{name}" for name in ("transport", "bounds", "calibration")]
-    assert [found for found in imports if _starts_with(found.path, strategies)] == []
+    strategies = {"transport", "bounds", "calibration"}
+    strategies |= {unit for unit in RANKS if unit.startswith("_strategies.")}
+    behind = _units_behind("accounting")
+    assert "_losses.line" in behind
+    assert behind & strategies == set()
 
 
 def test_dataframe_libraries_are_known_to_frame_alone(module):

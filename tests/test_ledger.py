@@ -383,7 +383,7 @@ def test_a_file_in_which_every_number_has_its_line_is_read_and_spent_on(path):
 
 
 def test_the_rule_of_a_file_is_read_once(path, monkeypatch):
-    import sklearn_puffer._ledger_state as module
+    import sklearn_puffer._releases.ledger_state as module
 
     read, calls = module.rule_from_dict, []
     monkeypatch.setattr(module, "rule_from_dict", lambda record: calls.append(1) or read(record))
@@ -540,7 +540,7 @@ def test_threads_that_spend_at_once_never_overspend(path):
 
 
 def test_a_lock_file_that_was_removed_while_waiting_locks_nothing(ledger, path, monkeypatch):
-    import sklearn_puffer._ledger_file as module
+    import sklearn_puffer._releases.ledger_file as module
 
     lock, wait, removed = path.with_name("survey.ledger.lock"), module._wait_for_lock, []
 
@@ -558,7 +558,7 @@ def test_a_lock_file_that_was_removed_while_waiting_locks_nothing(ledger, path, 
 def test_a_spend_whose_lock_or_ledger_goes_in_the_middle_fails_and_is_not_forgotten(
     ledger, path, monkeypatch, what
 ):
-    import sklearn_puffer._ledger_file as module
+    import sklearn_puffer._releases.ledger_file as module
 
     write_through, before = module._write_through, path.read_bytes()
 

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import log_ndtr
 
 from sklearn_puffer import bounds
-from sklearn_puffer._component_plans import (
+from sklearn_puffer._strategies.component_plans import (
     _filled,
     _flow,
     bottleneck_plan,
@@ -22,7 +22,7 @@ from sklearn_puffer._component_plans import (
     squared_distances,
     stretches,
 )
-from sklearn_puffer._shift_means import GaussianShift, log_exponential_means, tails
+from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
 from sklearn_puffer.bounds import Impossible, Relaxed
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

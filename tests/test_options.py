@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from sklearn_puffer import PufferfishNoiser, UncertifiedError, fitting
+from sklearn_puffer import PufferfishNoiser, UncertifiedError
+from sklearn_puffer._fitting import fitting
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import STRATEGIES
 from sklearn_puffer.fits import GaussianFit

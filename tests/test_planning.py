@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_puffer import PufferfishNoiser, fitting, problems
+from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._fitting import fitting, problems
+from sklearn_puffer._fitting.learning import Part
+from sklearn_puffer._fitting.planning import make_plan
+from sklearn_puffer._fitting.problems import Problem, sampler_loss
 from sklearn_puffer.calibration import exact
-from sklearn_puffer.learning import Part
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.planning import make_plan
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.problems import Problem, sampler_loss
 
 
 def plan_of(*pairs, epsilon=1.0, whole=False, weights=None):

@@ -25,13 +25,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
 from sklearn_puffer import sampling
-from sklearn_puffer._sum_certificate import _rule
-from sklearn_puffer._sum_plans import SumSettings, make_sum_plan
-from sklearn_puffer._user_losses import system_of
+from sklearn_puffer._fitting.problems import sampler_loss
+from sklearn_puffer._sums.sum_certificate import _rule
+from sklearn_puffer._sums.sum_plans import SumSettings, make_sum_plan
+from sklearn_puffer._sums.user_losses import system_of
 from sklearn_puffer.certificate import UncertifiedError
 from sklearn_puffer.ledger import Ledger, LedgerError, OverspentError
 from sklearn_puffer.priors import Discrete, GaussianMixture
-from sklearn_puffer.problems import sampler_loss
 from sklearn_puffer.queries import PrivateAnswer, PufferfishSum
 from sklearn_puffer.users import SECRETS, User
 

@@ -19,13 +19,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer.bounds import distribution_aware, sensitivity, wasserstein
-from sklearn_puffer.certificate import Certificate
-from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
-from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
-from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
-from sklearn_puffer.problems import sampler_loss
-from sklearn_puffer.repeats import (
+from sklearn_puffer._fitting.problems import sampler_loss
+from sklearn_puffer._releases.repeats import (
     MOST_MOVES,
     Promise,
     Repeated,
@@ -34,6 +29,11 @@ from sklearn_puffer.repeats import (
     single,
     together,
 )
+from sklearn_puffer.bounds import distribution_aware, sensitivity, wasserstein
+from sklearn_puffer.certificate import Certificate
+from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
+from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
+from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 from sklearn_puffer.spending import Precisions, Refused
 
 ATOMS = np.array([0.0, 1.0, 2.0, 4.0, 5.0])
@@ -480,7 +480,7 @@ def test_cauchy_releases_around_a_prior_are_those_of_sensitivity():
     ],
 )
 def test_cauchy_releases_without_a_bound_are_refused_before_any_work(options, message, monkeypatch):
-    monkeypatch.setattr("sklearn_puffer.fitting.learn_column", None)
+    monkeypatch.setattr("sklearn_puffer._fitting.fitting.learn_column", None)
     with pytest.raises(ValueError, match=message):
         PufferfishNoiser(sensitive="s", releases=2, **options).fit(table_of(ATOMS))
 
@@ -581,7 +581,7 @@ def test_what_has_no_rule_may_be_released_once():
 
 
 def test_couplings_with_too_many_moves_have_no_rule(monkeypatch):
-    monkeypatch.setattr("sklearn_puffer.repeats.MOST_MOVES", 2)
+    monkeypatch.setattr("sklearn_puffer._releases.repeats.MOST_MOVES", 2)
     pair = PriorPair(*TWO.values())
     promise = Promise(Cauchy(), Pufferfish(1.0), wasserstein, 1, {"x": 9.0}, [pair], False, 9)
     assert "more than 2 moves" in promise.rule().reason

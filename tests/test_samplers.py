@@ -24,8 +24,8 @@ from sampling_oracle import (
 )
 from scipy import stats
 
-from sklearn_puffer import _table_sampler
-from sklearn_puffer._shapes import Bell, HeavyPower, power
+from sklearn_puffer._drawing import table_sampler
+from sklearn_puffer._drawing.shapes import Bell, HeavyPower, power
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy
 from sklearn_puffer.sampling import (
     MAX_STEPS,
@@ -74,7 +74,7 @@ def table_of(k, scale=1.3):
 
 def tables(k, mantissa):
     shape = Bell() if k is None else power(k)
-    return _table_sampler._law.__wrapped__(shape, mantissa, 40 + (mantissa == 0.5))
+    return table_sampler._law.__wrapped__(shape, mantissa, 40 + (mantissa == 0.5))
 
 
 def draw(source, size):

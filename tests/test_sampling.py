@@ -24,7 +24,7 @@ from sampling_oracle import (
 )
 from scipy import stats
 
-from sklearn_puffer import _laplace_sampler as laplace_sampler
+from sklearn_puffer._drawing import laplace_sampler
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.sampling import (
     MAX_STEPS,

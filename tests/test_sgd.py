@@ -20,7 +20,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
-from sklearn_puffer._descent import Descent, Logistic, Squares, random_order, scale_rows
+from sklearn_puffer._iterations.descent import Descent, Logistic, Squares, random_order, scale_rows
 from sklearn_puffer.iteration import (
     batch_shifts,
     iteration_loss,

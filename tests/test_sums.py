@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sklearn_puffer import _crowds, _log_ratios, sums
-from sklearn_puffer._choices import Choices
-from sklearn_puffer._crowds import Crowd
-from sklearn_puffer._others import Lattice, Others, convolved, row_of, tilted_law
+from sklearn_puffer import sums
+from sklearn_puffer._sums import crowds, log_ratios
+from sklearn_puffer._sums.choices import Choices
+from sklearn_puffer._sums.crowds import Crowd
+from sklearn_puffer._sums.others import Lattice, Others, convolved, row_of, tilted_law
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.sums import SumLosses, sum_scale, worst_case_scale
 from sklearn_puffer.users import SECRETS, User, UserPair, user_pairs
@@ -486,7 +487,7 @@ def test_a_scale_too_small_to_certify_does_not_spoil_larger_ones():
 def only_crowds(monkeypatch):
     """Look at every sum as at a long one, and fall back on nothing else."""
     monkeypatch.setattr(sums, "_SHORT", 1)
-    monkeypatch.setattr(_log_ratios, "_NARROW", math.inf)
+    monkeypatch.setattr(log_ratios, "_NARROW", math.inf)
 
 
 @pytest.mark.usefixtures("only_crowds")
@@ -583,7 +584,7 @@ def test_a_crowd_knows_its_laplace_sums_within_its_errors(name, s):
 def test_transforms_are_within_their_bound_also_folded(name, length):
     laws, counts = CROWDS[name]
     lattices = [Lattice(0, np.array(law, float) / sum(law), np.flatnonzero(law)) for law in laws]
-    found, bound = _crowds._convolved([tilted_law(law, 0.0) for law in lattices], counts, length)
+    found, bound = crowds._convolved([tilted_law(law, 0.0) for law in lattices], counts, length)
     weights = _integer_sum(
         [[int(m * 2**1074) for m in map(Fraction, law.masses.tolist())] for law in lattices],
         counts,

@@ -1,0 +1,1 @@
+"""What stands behind `PufferfishNoiser`: from a table to its priors, scales and release."""

@@ -1,0 +1,448 @@
+"""What `PufferfishNoiser.fit` does: from a table to priors, scales and their proof."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._fitting import sentences as say
+from sklearn_puffer._fitting.columns import (
+    Column,
+    Reader,
+    hardly_repeats,
+    learn_column,
+    standard_deviation,
+    without_unused,
+)
+from sklearn_puffer._fitting.counting import Coded, tally
+from sklearn_puffer._fitting.learning import (
+    Adversary,
+    Group,
+    SecretPair,
+    empirical_adversary,
+    fitted_adversary,
+    given_adversary,
+    given_priors,
+    make_groups,
+)
+from sklearn_puffer._fitting.learnt import Learnt, cells_of
+from sklearn_puffer._fitting.planning import Plan, make_plan
+from sklearn_puffer._fitting.problems import Problem
+from sklearn_puffer._fitting.robustness import priors_around
+from sklearn_puffer._fitting.selection import (
+    Pair,
+    Secret,
+    column_groups,
+    learn_secret,
+    public_columns,
+    resolve,
+    secret_pairs_of,
+)
+from sklearn_puffer._fitting.settings import Settings
+from sklearn_puffer._fitting.weighting import weighted
+from sklearn_puffer._releases.repeats import Promise, together
+from sklearn_puffer._validation import listed, plain
+from sklearn_puffer.accounting import MAX_CELLS
+from sklearn_puffer.calibration import exact
+from sklearn_puffer.frame import Name, Table, Values
+from sklearn_puffer.priors import Discrete, GaussianMixture
+from sklearn_puffer.sampling import grid_step, sampler
+from sklearn_puffer.spending import Refused, Rule
+
+Array = NDArray[Any]
+FloatArray = NDArray[np.float64]
+
+MOST_JOINT_POINTS = 1 << 23
+"""Largest number of joint rows, over all secret pairs, that a coupling is built for."""
+
+_MOST_ROWS = 2.0**53  # up to here floats count exactly
+
+
+def learn(
+    settings: Settings,
+    table: Table,
+    given_secrets: Mapping[Name, Values] | None,
+    sample_weight: Any,
+) -> Learnt:
+    """Learn the priors of a table, calibrate the noise and prove the result.
+
+    Parameters
+    ----------
+    settings : Settings
+    table : Table
+    given_secrets : mapping of Values, or None
+        The sensitive columns, where they are not columns of the table.
+    sample_weight : array-like of shape (n_rows,) or None
+    """
+    # a family that cannot be drawn is refused here, and not in transform
+    sampler(settings.noise.with_scale(1.0), grid_step(1.0))
+    rows = _Rows(table, _checked_weights(sample_weight, table.n_rows))
+    sensitive = _sensitive(settings, table, given_secrets)
+    public = public_columns(settings.public, table.names, sensitive)
+    groups = column_groups(settings.dependence, public, table.names)
+    _check_named(settings, public)
+    values = given_secrets
+    if values is None:
+        values = {name: table.values(name) for name in sensitive}
+    secrets = [
+        learn_secret(name, rows.kept(column), settings.missing) for name, column in values.items()
+    ]
+    pairs = secret_pairs_of(settings.secret_pairs, secrets)
+    columns, readers = _learn_columns(settings, rows, public)
+    _check_size(columns, groups, secrets, pairs, rows.n_rows)
+    counted, adversaries, spreads = _adversaries(settings, rows, secrets, columns, readers, groups)
+    asked, parts = make_groups(adversaries, pairs, groups)
+    around = priors_around(settings, counted, pairs, columns, groups)
+    problem = _problem(settings, columns, spreads, parts, asked)
+    problem = weighted(around.within(problem), settings.weights, spreads)
+    plan = make_plan(problem)
+    used = {*sensitive, *public}
+    return Learnt(
+        settings=settings,
+        # where a confidence set was asked for and cannot be looked through
+        strategy_name="sensitivity"
+        if problem.strategy is not settings.strategy
+        else settings.strategy_name,
+        sensitive=[secret.name for secret in secrets],
+        hidden=sensitive,
+        passed=[n for n in table.names if n not in used and settings.remainder == "passthrough"],
+        columns=columns,
+        groups=groups,
+        pairs=pairs,
+        adversaries=adversaries,
+        asked=asked,
+        plan=plan,
+        spreads=spreads,
+        propagated=public if settings.missing == "propagate" else [],
+        n_rows=rows.total,
+        fewest_rows=min(int(rows.tally(secret.coded).min()) for secret in secrets),
+        over_set=around.loss(problem, plan),
+        rule=_rule(settings, problem, plan),
+        remedy=_remedy(problem, plan),
+        remarks=[*_remarks(settings, columns, secrets, rows), *around.remarks],
+    )
+
+
+class _Rows:
+    """The rows that count, and how often."""
+
+    def __init__(self, table: Table, weights: Array | None) -> None:
+        self.table = table
+        some = weights is not None and not weights.all()
+        self.mask = weights > 0 if weights is not None and some else None
+        self.weights = weights[self.mask] if weights is not None and some else weights
+        self.n_rows = table.n_rows if self.mask is None else int(self.mask.sum())
+        self.total = self.n_rows if self.weights is None else int(self.weights.sum())
+
+    def kept(self, values: Values) -> Values:
+        """Return the values of the rows that count."""
+        if self.mask is None:
+            return values
+        missing = None if values.missing is None else values.missing[self.mask]
+        some = missing is not None and missing.any()
+        kept = replace(values, data=values.data[self.mask], missing=missing if some else None)
+        return without_unused(kept)
+
+    def values(self, name: Name) -> Values:
+        """Return a column's values of the rows that count."""
+        return self.kept(self.table.values(name))
+
+    def tally(self, coded: Coded) -> Array:
+        """Return how often each code counts."""
+        return tally(coded, self.n_rows, self.weights)
+
+
+def _sensitive(settings: Settings, table: Table, given: Mapping[Name, Values] | None) -> list[Name]:
+    """Return the columns of X that are sensitive, those named as in sensitive_features included."""
+    if settings.sensitive is not None:
+        return resolve(settings.sensitive, table.names, "sensitive")
+    return [name for name in given or () if isinstance(name, str) and name in table.names]
+
+
+def _learn_columns(
+    settings: Settings, rows: _Rows, public: Sequence[Name]
+) -> tuple[list[Column], list[Reader]]:
+    columns, readers = [], []
+    for position, name in enumerate(public):
+        values = rows.values(name)
+        column = learn_column(
+            name,
+            values,
+            n_bins=settings.bins_of(name),
+            categories=settings.categories.get(name),
+            missing=settings.missing,
+            weights=rows.weights,
+        )
+        if (
+            isinstance(settings.n_bins, Mapping)
+            and name in settings.n_bins
+            and column.edges is None
+        ):
+            raise ValueError(
+                f"n_bins names column {name!r}, which is not numeric ({column.kind}); "
+                "remove it from n_bins."
+            )
+        continuous = _is_continuous(settings)
+        column = column.with_any_number() if continuous else column
+        column = _with_given_atoms(column, settings, position)
+        if settings.public is None and _looks_like_identifier(column, values, rows.total):
+            raise ValueError(say.identifier_sentence(name, len(column.atoms), rows.total))
+        columns.append(column)
+        readers.append(column.reader(values, missing=settings.missing))
+    return columns, readers
+
+
+def _looks_like_identifier(column: Column, values: Values, n_rows: int) -> bool:
+    free = column.kind == "category" and not values.declared
+    return free and hardly_repeats(len(column.atoms), n_rows)
+
+
+def _with_given_atoms(column: Column, settings: Settings, position: int) -> Column:
+    """Return the column over the alphabet of all given priors: what they know can be released.
+
+    A value that no prior knows is refused or moved, and then the loss is not that of the priors.
+    """
+    own = _given_atoms(column, settings.prior, position)
+    strange = np.setdiff1d(column.atoms[column.known], own)
+    if own.size and strange.size:
+        shown = repr(float(strange[0]))
+        if column.levels is not None:
+            shown = f"{column.levels[int(strange[0])]!r} (code {int(strange[0])})"
+        raise ValueError(
+            f"column {column.name!r} contains {shown}, to which no prior in prior= gives an "
+            "atom; add it to the atoms, with probability zero if it is impossible."
+        )
+    further = [_given_atoms(column, prior, position) for prior in settings.adversaries]
+    return column.extended(np.concatenate([own, *further]))
+
+
+def _given_atoms(column: Column, prior: Any, position: int) -> FloatArray:
+    """Return what is released, before the noise, for the values that a given prior knows."""
+    discrete = [p for p in given_priors(prior) if isinstance(p, Discrete)]
+    axes = [p.rows[:, position] for p in discrete if position < p.n_axes]
+    return column.placed(np.concatenate(axes)) if axes else np.empty(0)
+
+
+def _is_continuous(settings: Settings) -> bool:
+    """Return whether the priors are laws of all numbers; they must not be of both kinds."""
+    learnt = [settings.fit is not None] if settings.prior is None else []
+    given = [p for prior in (settings.prior, *settings.adversaries) for p in given_priors(prior)]
+    kinds = {*learnt, *(isinstance(p, GaussianMixture) for p in given)}
+    if len(kinds) > 1:
+        raise ValueError(
+            "prior and adversaries must be of one family, got Discrete and GaussianMixture priors; "
+            "give a mixture for each, or discrete laws for each."
+        )
+    return kinds == {True}
+
+
+def _adversaries(
+    settings: Settings,
+    rows: _Rows,
+    secrets: Sequence[Secret],
+    columns: Sequence[Column],
+    readers: Sequence[Reader],
+    groups: Sequence[Sequence[int]],
+) -> tuple[Adversary, list[Adversary], FloatArray]:
+    """Return the counted laws, the fitted or given adversary and all further ones, and spreads."""
+    given = {f"adversaries[{k}]": prior for k, prior in enumerate(settings.adversaries)}
+    given = given if settings.prior is None else {"prior": settings.prior, **given}
+    adversaries: list[Adversary] = []
+    for name, prior in given.items():
+        _check_complete(readers, groups, name)
+        adversaries.append(given_adversary(prior, name, secrets, groups, columns))
+    # the spread of a column is that of its rows, whatever the prior
+    counted_groups = groups if settings.prior is None else [[k] for k in range(len(columns))]
+    counted = empirical_adversary(
+        secrets, columns, readers, counted_groups, rows.n_rows, rows.weights
+    )
+    laws = counted[secrets[0].name]
+    spreads = np.array([_spread(column, k, laws) for k, column in enumerate(columns)])
+    if settings.prior is None:
+        fit = settings.fit
+        own = counted if fit is None else fitted_adversary(counted, fit, spreads, columns)
+        adversaries = [own, *adversaries]
+    return counted, adversaries, spreads
+
+
+def _check_complete(
+    readers: Sequence[Reader], groups: Sequence[Sequence[int]], argument: str
+) -> None:
+    """Refuse a given prior where a row may be incomplete: it says nothing about such rows."""
+    for group in groups:
+        gone = [readers[k].column.name for k in group if readers[k].propagates]
+        if gone and len(group) > 1:
+            raise ValueError(
+                f"{argument} gives no law for rows in which {gone[0]!r} is missing; fill its "
+                "missing values, or name it as a group of its own in dependence=."
+            )
+
+
+def _spread(column: Column, position: int, laws_of: Mapping[Any, Any]) -> float:
+    """Return the standard deviation of a column over all rows, whatever their order."""
+    if column.spread is not None:
+        return column.spread
+    laws = [
+        law.marginal([members.index(position)])
+        for laws in laws_of.values()
+        for members, law in laws.items()
+        if position in members
+    ]
+    atoms = np.concatenate([law.atoms for law in laws])
+    return standard_deviation(atoms, np.concatenate([law.counts for law in laws]))
+
+
+def _problem(
+    settings: Settings,
+    columns: Sequence[Column],
+    spreads: FloatArray,
+    parts: Sequence[Group],
+    asked: Sequence[SecretPair],
+) -> Problem:
+    ranges = np.array([column.atoms[-1] - column.atoms[0] for column in columns])
+    # a column that never varies under the fitted prior may vary under a further one
+    weights = np.where(spreads > 0.0, spreads, np.where(ranges > 0.0, ranges, 1.0))
+    whole = np.array([column.whole and settings.output == "native" for column in columns])
+    return Problem(
+        groups=parts,
+        n_pairs=len(asked),
+        asked=asked,
+        weights=weights,
+        whole=whole,
+        names=[column.name for column in columns],
+        notion=settings.notion,
+        strategy=settings.strategy,
+        noise=together(settings.noise, settings.releases),
+        reach=np.array([0.0 if c.free else np.abs(c.atoms).max() for c in columns]),
+        n_jobs=settings.n_jobs,
+        releases=settings.releases,
+    )
+
+
+def _rule(settings: Settings, problem: Problem, plan: Plan) -> Rule:
+    """Return how releases of the same rows add up under the plan."""
+    scales = dict(zip(problem.names, plan.together.tolist(), strict=True))
+    if plan.upper.max() > problem.notion.budget:
+        return Refused("The certificate does not hold, so that nothing may be released.")
+    return Promise(
+        noise=settings.noise,
+        notion=problem.notion.for_law(problem.drawing_loss),
+        strategy=problem.strategy,
+        releases=problem.releases,
+        scales=scales,
+        pairs=[pair for group in plan.groups for part in group for pair in part.pairs],
+        around=problem.sets is not None,
+        draws=problem.draws,
+    ).rule()
+
+
+def _remedy(problem: Problem, plan: Plan) -> str | None:
+    """Return which sound strategy would do, and its scales, where the plan breaks its promise."""
+    if plan.upper.max() <= problem.notion.budget:
+        return None
+    try:
+        sound = make_plan(replace(problem, strategy=exact))
+    except ValueError as error:
+        return f'strategy="exact" does not help here: {error}'
+    if sound.upper.max() > problem.notion.budget:
+        return None
+    scales = {
+        plain(name): float(f"{theta:.6g}")
+        for name, theta in zip(problem.names, sound.theta, strict=True)
+    }
+    return f'strategy="exact" keeps the promise, with theta = {scales}.'
+
+
+def _check_size(
+    columns: Sequence[Column],
+    groups: Sequence[Sequence[int]],
+    secrets: Sequence[Secret],
+    pairs: Mapping[Name, Sequence[Pair]],
+    n_rows: int,
+) -> None:
+    """Refuse a joint group whose coupling could not be held, before anything is allocated."""
+    for group in groups:
+        members = [columns[k] for k in group]
+        cells = cells_of(members)
+        # continuous priors are never coupled row by row
+        if len(group) == 1 or cells <= MAX_CELLS or members[0].free:
+            continue
+        points = 0
+        for secret in secrets:
+            sizes = np.minimum(tally(secret.coded, n_rows), min(cells, 2**62))
+            points += sum(
+                int(sizes[secret.find(label)]) for pair in pairs[secret.name] for label in pair
+            )
+        if points > MOST_JOINT_POINTS:
+            names = [column.name for column in members]
+            raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS))
+
+
+def _remarks(
+    settings: Settings, columns: Sequence[Column], secrets: Sequence[Secret], rows: _Rows
+) -> list[str]:
+    fine = [
+        say.too_fine_sentence(column.name, len(column.atoms), rows.total)
+        for column in columns
+        if settings.prior is None
+        and not column.free
+        and column.kind in ("float", "integer")
+        and column.edges is None
+        and hardly_repeats(len(column.atoms), rows.total)
+    ]
+    many = [
+        say.many_secrets_sentence(secret.name, len(secret.labels), rows.total)
+        for secret in secrets
+        if hardly_repeats(len(secret.labels), rows.total)
+    ]
+    return fine + many
+
+
+def _check_named(settings: Settings, public: Sequence[Name]) -> None:
+    mappings = {"categories": settings.categories}
+    if isinstance(settings.n_bins, Mapping):
+        mappings["n_bins"] = settings.n_bins
+    for argument, mapping in mappings.items():
+        strange = [name for name in mapping if name not in public]
+        if strange:
+            raise ValueError(
+                f"{argument} names column {strange[0]!r}, which is not public; "
+                f"the public columns are {listed(list(public), 10)}."
+            )
+
+
+def _checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, weights)
+    if weights.ndim != 1:
+        raise ValueError(f"sample_weight must be 1D array or scalar, got shape {weights.shape}.")
+    if len(weights) != n_rows:
+        raise ValueError(
+            f"sample_weight has {len(weights)} entries and X {n_rows} rows; give one a row."
+        )
+    try:
+        numbers = weights.astype(float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"sample_weight must hold whole numbers, got {weights.dtype} values: {error}."
+        ) from error
+    if not np.isfinite(numbers).all() or (numbers < 0).any() or (numbers % 1 != 0).any():
+        raise ValueError(
+            "sample_weight must hold non-negative whole numbers, as it counts rows; got "
+            f"{plain(weights[~(np.isfinite(numbers) & (numbers >= 0) & (numbers % 1 == 0))][0])!r}."
+        )
+    if not numbers.any():
+        raise ValueError("sample_weight is zero for every row; give some row a positive count.")
+    if numbers.sum() > _MOST_ROWS:
+        raise ValueError(
+            f"sample_weight counts {numbers.sum():.4g} rows, more than {_MOST_ROWS:.4g}; divide "
+            "the counts by a common factor."
+        )
+    return numbers.astype(np.int64)

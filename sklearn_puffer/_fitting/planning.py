@@ -1,0 +1,310 @@
+"""From priors to scales: what each secret pair needs, the noise that gives it, and its proof.
+
+The groups of columns are independent given the secret, so their losses add up, direction by
+direction. Within a group a row shows which part it is, so the worst part counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._fitting.drawing import Drawing, moving_columns, on_grid, rounded_part
+from sklearn_puffer._fitting.learning import Group, Part
+from sklearn_puffer._fitting.problems import (
+    Bounds,
+    Composed,
+    Problem,
+    WorstPart,
+    composable,
+    has_no_exact_loss,
+    known,
+    outwards,
+    recompute,
+    template,
+)
+from sklearn_puffer._fitting.refusing import refusal_of
+from sklearn_puffer._releases.repeats import (
+    factor_below,
+    single,
+)
+from sklearn_puffer._strategies.ways_out import (
+    reason_of,
+)
+from sklearn_puffer.bounds import (
+    Bound,
+    Relaxed,
+    approximate,
+    distribution_aware,
+    sensitivity,
+    tightest,
+    wasserstein,
+)
+from sklearn_puffer.calibration import exact, smallest_factor
+from sklearn_puffer.notions import Notion
+
+Array = NDArray[Any]
+FloatArray = NDArray[np.float64]
+# strategies whose bound is a theorem, besides `Relaxed`; `exact` falls back on `tightest`
+_PROVEN = (sensitivity, wasserstein, approximate, distribution_aware, exact)
+# what the search leaves for the outward rounding of the certificate's own sums
+_ROUNDING = 4e-12
+_TOLERANCE, _COMPOSED = 1e-12, 1e-5
+_NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)  # what a factor grows by where its proof is that wide
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The scales of all columns and the losses they leave.
+
+    Attributes
+    ----------
+    theta, grids : ndarray of shape (n_columns,)
+        Scale and grid step of each column; both 0 where the column is released unchanged.
+    together : ndarray of shape (n_columns,)
+        Scale at which one release tells at least as much as all releases at theta, where there is
+        such a scale (`repeats`); theta itself for one release.
+    bound, lower, upper : ndarray of shape (n_pairs, 2)
+        The strategy's bound and the interval of the exact loss, forward and backward, in the unit
+        of the notion.
+    recomputed : ndarray of bool of shape (n_pairs,)
+        Whether ``upper`` was recomputed; otherwise it is the bound's theorem.
+    share : float
+        The part of ``theta`` that the priors alone ask for; the rest is for sampling error.
+    factor : float
+        What the weights were multiplied by.
+    groups : sequence of Group
+        The laws of what is released, on the grid.
+    """
+
+    theta: FloatArray
+    grids: FloatArray
+    together: FloatArray
+    bound: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    recomputed: Array
+    share: float
+    factor: float
+    groups: Sequence[Group]
+
+
+def make_plan(problem: Problem) -> Plan:
+    """Calibrate the common factor of all scales, put the atoms on the grid, and prove the result.
+
+    Notes
+    -----
+    *Formal guarantees.* ``upper`` bounds the loss of all releases together, as they are drawn, the
+    error of the sampler's atoms and the rounding of values to the grid included.
+    """
+    drawing = Drawing(problem)
+    ratio = drawing.finest()
+    solution = _solve(problem, ratio)
+    factor = max(solution.factor, _solve_sets(problem, ratio))
+    if factor == 0.0:
+        return _prove(problem, solution, 0.0, np.zeros_like(problem.weights))
+    plan = _drawn(problem, drawing, solution, factor)
+    for more in _NUDGES:
+        # computed losses fall with the factor up to the width of their intervals only
+        if not 0.0 < plan.upper.max() / problem.notion.budget - 1.0 < _NUDGES[-1]:
+            break
+        plan = _drawn(problem, drawing, solution, plan.factor * (1.0 + more))
+    return plan
+
+
+def _drawn(problem: Problem, drawing: Drawing, solution: _Solution, factor: float) -> Plan:
+    """Put the atoms on the grid of the noise, at no smaller a factor, and prove the result."""
+    groups, grids, ratio = problem.groups, drawing.grids(factor), solution.ratio
+    while not (on_grid(groups, grids) and drawing.loss(groups, factor, grids) <= ratio):
+        groups = [[rounded_part(part, grids) for part in group] for group in problem.groups]
+        ratio = max(ratio, drawing.loss(groups, factor, grids))
+        # more noise is never less private, so the larger of the two factors serves the rounded rows
+        solution = _solve(replace(problem, groups=groups), ratio)
+        factor = max(factor, solution.factor, _solve_sets(problem, ratio, grids))
+        # which may ask for a coarser grid, and the rows for yet another rounding
+        grids = drawing.grids(factor)
+    return _prove(replace(problem, groups=groups), solution, factor, grids)
+
+
+def needed_factor(problem: Problem, tolerance: float) -> float:
+    """Return the factor a problem asks for before anything is put on a grid, for comparisons."""
+    ratio = Drawing(problem).finest()
+    own = _solve(problem, ratio, tolerance).factor
+    return max(own, _solve_sets(problem, ratio, tolerance=tolerance))
+
+
+def losses_at(
+    problem: Problem, notion: Notion, factor: float
+) -> tuple[FloatArray, FloatArray, Array]:
+    """Return the interval of each pair's loss at a factor, and whether its upper end is exact.
+
+    Nothing is calibrated, and nothing of the drawing included: it is the continuous law's.
+    """
+    bounds = Bounds(problem, notion).whole()
+    return _Certifier(problem, _Solution(factor, bounds, notion, 0.0)).interval(factor)
+
+
+def drawing_ratio(
+    problem: Problem, groups: Sequence[Group], factor: float, grids: FloatArray
+) -> float:
+    """Return what drawing on these grids adds to a pure loss, in nats."""
+    return Drawing(problem).loss(groups, factor, grids)
+
+
+class _Solution(NamedTuple):
+    """The factor that the priors ask for, and the bounds it was found with.
+
+    The continuous law keeps the notion ``inner``, and what is drawn the one that was asked for,
+    because their probabilities differ by e^ratio at most.
+    """
+
+    factor: float
+    bounds: list[Any]
+    inner: Notion
+    ratio: float
+
+
+def _solve(problem: Problem, ratio: float, tolerance: float = _TOLERANCE) -> _Solution:
+    inner = problem.notion.for_law(ratio)
+    bounds = Bounds(problem, inner).whole()
+    if any(isinstance(bound, Composed) for bound in bounds):
+        tolerance = max(tolerance, _COMPOSED)  # the composed interval is wider than that
+    if any(map(reason_of, bounds)) and _without_noise(bounds) > _within(inner):
+        raise ValueError(refusal_of(problem))
+    factor = smallest_factor(bounds, _within(inner), tolerance=tolerance)
+    return _Solution(factor, bounds, inner, ratio)
+
+
+def _without_noise(bounds: Sequence[Any]) -> float:
+    return float(np.sum([bound.losses(0.0) for bound in bounds], axis=0).max())
+
+
+def _solve_sets(
+    problem: Problem,
+    ratio: float,
+    grids: FloatArray | None = None,
+    tolerance: float = _TOLERANCE,
+) -> float:
+    """Return the smallest factor that serves every prior of the sets."""
+    if problem.sets is None:
+        return 0.0
+    inner = problem.notion.for_law(ratio)
+    return problem.sets(problem, inner, grids, _within(inner), tolerance)
+
+
+def _prove(problem: Problem, solution: _Solution, factor: float, grids: FloatArray) -> Plan:
+    bound = np.sum([b.losses(factor) for b in solution.bounds], axis=0)
+    certifier = _Certifier(problem, solution)
+    lower, upper, recomputed = certifier.interval(factor)
+    if problem.releases > 1:
+        below = factor_below(problem.noise, solution.inner, problem.releases)
+        lower = certifier.interval(below * factor)[0]
+    if factor > 0.0:
+        upper = np.nextafter(problem.notion.of_samples(upper, solution.ratio), np.inf)
+    # a column of one value is released as it is; its factor changes no loss
+    moving = moving_columns(problem.groups, len(problem.weights))
+    return Plan(
+        theta=np.where(moving, Drawing(problem).scales(factor), 0.0),
+        grids=np.where(moving, grids, 0.0),
+        together=np.where(moving, factor * problem.weights, 0.0),
+        bound=bound,
+        lower=np.maximum(lower, 0.0),
+        upper=upper,
+        recomputed=recomputed,
+        share=solution.factor / factor if factor > 0.0 else 1.0,
+        factor=factor,
+        groups=problem.groups,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Certifier:
+    """The losses recomputed without the strategy, as far as they are computable."""
+
+    problem: Problem
+    solution: _Solution
+
+    def interval(self, factor: float) -> tuple[FloatArray, FloatArray, Array]:
+        """Return the interval of the whole row's loss, and whether it was recomputed."""
+        problem, inner, n_pairs = self.problem, self.solution.inner, self.problem.n_pairs
+        alone = inner.adds_up or len(problem.groups) == 1
+        if not alone and composable(problem, inner):
+            lower, upper = Composed(problem, inner, 1.0).intervals(factor)
+            return lower, upper, np.ones(n_pairs, dtype=bool)
+        own = inner if alone else inner.shared(len(problem.groups))
+        shares = own != inner
+        lower, upper = np.zeros((n_pairs, 2)), np.zeros((n_pairs, 2))
+        recomputed = np.ones(n_pairs, dtype=bool)
+        for group, bound in zip(problem.groups, self.solution.bounds, strict=True):
+            low, high, known = self._of_group(group, bound, factor, own)
+            # under a share of epsilon, a group loses more than it does under the whole of it
+            low = self._of_group(group, bound, factor, inner)[0] if shares else low
+            # where losses do not add up, dropping columns only loses information
+            lower = lower + low if inner.adds_up else np.maximum(lower, low)
+            upper, recomputed = upper + high, recomputed & known
+        return *outwards(lower, upper, len(problem.groups), inner), recomputed
+
+    def _of_group(
+        self, group: Group, of_group: WorstPart, factor: float, notion: Notion
+    ) -> tuple[FloatArray, FloatArray, Array]:
+        lower, upper = np.full((2, self.problem.n_pairs, 2), -np.inf)
+        recomputed = np.ones(self.problem.n_pairs, dtype=bool)
+        for part, bound in zip(group, of_group.bounds, strict=True):
+            low, high, known = self._of_part(part, bound, factor, notion)
+            recomputed[part.owners] &= known
+            np.maximum.at(lower, part.owners, low)
+            np.maximum.at(upper, part.owners, high)
+        absent = np.isneginf(upper)
+        lower[absent], upper[absent] = 0.0, 0.0
+        return lower, upper, recomputed
+
+    def _of_part(
+        self, part: Part, bound: Bound, factor: float, notion: Notion
+    ) -> tuple[FloatArray, FloatArray, Array]:
+        """Return the interval of each pair, and whether its upper end was recomputed."""
+        if known(self.problem, part, notion):
+            low, high = recompute(part.pairs, template(self.problem, part), notion, factor)
+            if not has_no_exact_loss(notion):
+                return low, high, np.ones(len(low), dtype=bool)
+        else:
+            low = self._marginal_lower(part, factor, notion)
+            high = np.full_like(low, np.inf)
+        theorem = self._theorem(part, bound, factor, notion)
+        return (
+            low,
+            np.minimum(high, theorem),
+            (high <= theorem).all(axis=1) & np.isfinite(high[:, 0]),
+        )
+
+    def _theorem(self, part: Part, bound: Bound, factor: float, notion: Notion) -> FloatArray:
+        """Return a bound with a proof: no strategy from elsewhere is taken at its word."""
+        asked = self.problem.strategy
+        proven = isinstance(asked, Relaxed) or asked in _PROVEN
+        own = bound if proven else tightest(part.pairs, template(self.problem, part), notion)
+        return own.losses(factor)
+
+    def _marginal_lower(self, part: Part, factor: float, notion: Notion) -> FloatArray:
+        """Return the largest loss of one release of a single column.
+
+        Dropping columns, or releases, only loses information.
+        """
+        problem = replace(self.problem, noise=single(self.problem.noise))
+        lower = np.zeros((len(part.pairs), 2))
+        if len(part.members) == 1 and problem.noise is self.problem.noise:
+            return lower  # its loss is not known
+        for axis in range(len(part.members)):
+            one = part.marginal(axis)
+            if known(problem, one, notion):
+                noise = template(problem, one)
+                np.maximum(lower, recompute(one.pairs, noise, notion, factor)[0], out=lower)
+        return lower
+
+
+def _within(notion: Notion) -> float:
+    """Return the budget less what the certificate's own roundings may add."""
+    spare = notion.budget if notion.budget == notion.delta else 1.0 + notion.budget
+    return notion.budget - _ROUNDING * spare

@@ -1,0 +1,305 @@
+"""What is to be planned: groups of columns, their bounds, and the exact losses of their parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from sklearn_puffer._fitting.learning import Group, Part, SecretPair
+from sklearn_puffer._losses.divergences import Panels
+from sklearn_puffer._releases.repeats import (
+    Repeated,
+)
+from sklearn_puffer._strategies.bound_types import Impossible
+from sklearn_puffer._strategies.ways_out import (
+    reason_of,
+)
+from sklearn_puffer.accounting import LossTable, is_computable
+from sklearn_puffer.bounds import (
+    Bound,
+    Strategy,
+    tightest,
+)
+from sklearn_puffer.calibration import exact
+from sklearn_puffer.composition import compose
+from sklearn_puffer.frame import Name
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion, RenyiPufferfish
+from sklearn_puffer.priors import PriorPair
+from sklearn_puffer.sampling import RELATIVE_ERROR
+
+Array = NDArray[Any]
+FloatArray = NDArray[np.float64]
+# the smallest factor that serves a set of priors, from the problem, the notion that continuous laws
+# must keep, the grids (None before there are any), the budget and a tolerance
+SetSearch = Callable[[Any, Notion, FloatArray | None, float, float], float]
+# panels to be composed are cut until a Renyi divergence of this order is known, but for this delta
+_CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
+_MOST_DRAWS = 2.0**62  # more than anybody makes, and of any epsilon a number
+SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be calibrated.
+
+    Attributes
+    ----------
+    groups : sequence of Group
+    n_pairs : int
+        Number of secret pairs; ``Part.owners`` are below it.
+    weights : ndarray of shape (n_columns,)
+        Proportions of the scales.
+    whole : ndarray of bool of shape (n_columns,)
+        Columns that are released on whole numbers.
+    names : sequence of str or int
+        What to call the columns in an error.
+    notion, strategy, n_jobs
+        As in `PufferfishNoiser`.
+    noise : Noise
+        That of all releases together (`repeats.together`).
+    reach : ndarray of shape (n_columns,)
+        A bound on |x| over values that no prior of the pairs knows, and that may be released.
+    sets : callable, optional
+        Gives the smallest factor that also serves every prior of a set.
+    releases : int
+        How often the same rows are released.
+    asked : sequence of SecretPair
+        What to call the secret pairs in an error, where they have names.
+    """
+
+    groups: Sequence[Group]
+    n_pairs: int
+    weights: FloatArray
+    whole: Array
+    names: Sequence[Name]
+    notion: Notion
+    strategy: Strategy
+    noise: Noise
+    reach: FloatArray | float = 0.0
+    sets: SetSearch | None = None
+    n_jobs: int | None = None
+    releases: int = 1
+    asked: Sequence[SecretPair] = ()
+
+    @property
+    def draws(self) -> int:
+        """How often each column may be drawn, as far as the sampler's error is paid for.
+
+        More often than it is planned: a ledger may choose more releases, at larger scales.
+        """
+        each = sampler_loss(len(self.weights))
+        if isinstance(self.notion, RenyiPufferfish):
+            each = float(self.notion.of_samples(np.zeros(1), each)[0])
+        return self.releases + math.floor(min(SPARE * self.notion.epsilon / each, _MOST_DRAWS))
+
+    @property
+    def drawing_loss(self) -> float:
+        """What the sampler's error of all these draws adds to a pure loss, in nats."""
+        return sampler_loss(len(self.weights) * self.draws)
+
+
+def sampler_loss(n_draws: int) -> float:
+    """Return what the relative error of the sampler's atoms adds to a pure loss, in nats.
+
+    A row is as many draws as it has columns, each time it is released.
+    """
+    return n_draws * 2.0 * math.log1p(2.0 * RELATIVE_ERROR / (1.0 - RELATIVE_ERROR))
+
+
+def template(problem: Problem, part: Part) -> Noise:
+    """Return the noise of a part's columns at factor 1."""
+    return problem.noise.with_scale(tuple(problem.weights[list(part.members)]))
+
+
+def known(problem: Problem, part: Part, notion: Notion) -> bool:
+    """Return whether the exact loss of a part is computable, pair by pair."""
+    noise = template(problem, part)
+    return not isinstance(noise, Repeated) and all(
+        is_computable(pair, noise, notion) for pair in part.pairs
+    )
+
+
+def has_no_exact_loss(notion: Notion) -> bool:
+    """Whether only upper ends are known: of approximate Renyi privacy, about unnamed events."""
+    return not notion.adds_up and notion.budget == notion.epsilon
+
+
+def composable(problem: Problem, notion: Notion) -> bool:
+    """Return whether the groups' panels are known, with and without noise."""
+    if has_no_exact_loss(notion):
+        return False
+    parts = [part for group in problem.groups for part in group]
+    one_each = len(parts) == len(problem.groups)
+    return one_each and all(not part.is_free and known(problem, part, notion) for part in parts)
+
+
+def recompute(
+    pairs: Sequence[PriorPair], template: Noise, notion: Notion, factor: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the interval of each pair's exact loss at a factor."""
+    table = LossTable(pairs, notion)
+    if factor == 0.0:
+        return table.without_noise(), table.without_noise()
+    return table.intervals(template.scaled(factor))
+
+
+def outwards(
+    lower: FloatArray, upper: FloatArray, n_groups: int, notion: Notion
+) -> tuple[FloatArray, FloatArray]:
+    """Round sums over groups outwards, and the few operations of a loss without noise."""
+    rounding = (n_groups + 8) * 2.0**-52
+    # a difference of logarithms is off by as much however small; a delta may itself be far smaller
+    spare = 2.0**-50 if notion.budget == notion.epsilon else 0.0
+    low = lower * (1.0 - rounding) - spare
+    return low, np.where(upper > 0.0, upper * (1.0 + rounding) + spare, upper)
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """The bounds of a problem under a notion."""
+
+    problem: Problem
+    notion: Notion
+
+    def whole(self) -> list[Any]:
+        """Return bounds whose sum is the loss of the whole row."""
+        groups = self.problem.groups
+        if self.notion.adds_up or len(groups) == 1:
+            return [self._of_group(group, self.notion) for group in groups]
+        shared = [self._of_group(group, self.notion.shared(len(groups))) for group in groups]
+        if self.problem.strategy is exact and composable(self.problem, self.notion):
+            return [Composed(self.problem, self.notion, max(b.guess for b in shared))]
+        return shared
+
+    def _of_group(self, group: Group, notion: Notion) -> WorstPart:
+        problem = self.problem
+        prepared = Parallel(n_jobs=problem.n_jobs, prefer="threads")(
+            delayed(self._of_part)(part, notion) for part in group
+        )
+        return WorstPart(list(prepared), [part.owners for part in group], problem.n_pairs)
+
+    def _of_part(self, part: Part, notion: Notion) -> Bound:
+        problem, noise = self.problem, template(self.problem, part)
+        if problem.strategy is not exact or known(problem, part, notion):
+            return problem.strategy(part.pairs, noise, notion)
+        bound = tightest(part.pairs, noise, notion)
+        if isinstance(bound, Impossible):
+            return Impossible(
+                f"strategy='exact' is not computed for rows of {len(part.members)} columns under "
+                f"this noise and notion, and no bound takes its place: {bound.reason}",
+                len(part.pairs),
+            )
+        return bound
+
+
+@dataclass(frozen=True, eq=False)
+class WorstPart:
+    """The bound of a group: for each secret pair that of its worst part."""
+
+    bounds: list[Any]
+    owners: list[Array]
+    n_pairs: int
+
+    @property
+    def guess(self) -> float:
+        """The largest of the parts' guesses."""
+        return max((bound.guess for bound in self.bounds), default=1.0)
+
+    @property
+    def reason(self) -> str:
+        """Why no factor is enough, where that is known."""
+        reasons = map(reason_of, self.bounds)
+        return next((reason for reason in reasons if reason), "")
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return the loss of each pair's worst part, shape (n_pairs, 2)."""
+        worst = np.zeros((self.n_pairs, 2))
+        for bound, owners in zip(self.bounds, self.owners, strict=True):
+            np.maximum.at(worst, owners, bound.losses(factor))
+        return worst
+
+
+@dataclass(frozen=True, eq=False)
+class Composed:
+    """The loss of independent columns together under a delta, which does not add up."""
+
+    problem: Problem
+    notion: Notion
+    guess: float
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return upper ends of the losses of all pairs, shape (n_pairs, 2)."""
+        return self.intervals(factor)[1]
+
+    def intervals(self, factor: float) -> tuple[FloatArray, FloatArray]:
+        """Return proven ends of the losses of all pairs, shape (n_pairs, 2) each."""
+        lower, upper = np.zeros((2, self.problem.n_pairs, 2))
+        panels = self._panels(factor)
+        for owner in range(self.problem.n_pairs):
+            forward = [of_group[owner] for of_group in panels if owner in of_group]
+            if not forward:  # no column is shared by the two secrets
+                continue
+            for way, parts in enumerate([forward, [each.swapped() for each in forward]]):
+                lower[owner, way], upper[owner, way] = compose(parts, self.notion)
+        if upper.max() > self.notion.budget:  # tiny deltas may be lost in the panels' roughness
+            upper = np.minimum(upper, self._shared(factor))
+        return lower, upper
+
+    def _shared(self, factor: float) -> FloatArray:
+        """Return upper ends by basic composition: epsilon and delta in equal shares."""
+        problem = self.problem
+        own = self.notion.shared(len(problem.groups))
+        upper = np.zeros((problem.n_pairs, 2))
+        for [part] in problem.groups:
+            upper[part.owners] += recompute(part.pairs, template(problem, part), own, factor)[1]
+        return outwards(upper, upper, len(problem.groups), own)[1]
+
+    def _panels(self, factor: float) -> list[dict[int, Panels]]:
+        """Return the panels of each group, by secret pair."""
+        found = []
+        for [part] in self.problem.groups:
+            if factor > 0.0:
+                noise = template(self.problem, part).scaled(factor)
+                panels = LossTable(part.pairs, self._panels_for(part)).panels(noise)
+            else:
+                panels = [bare_panels(pair) for pair in part.pairs]
+            found.append(dict(zip(part.owners.tolist(), panels, strict=True)))
+        return found
+
+    def _panels_for(self, part: Part) -> Notion:
+        """Return the notion that a part's panels are cut for; any of these is sound.
+
+        A hockey stick is indifferent to losses below epsilon, which add up to more; a Renyi
+        divergence is not. With a delta, however small, its panels have bounds that hold for every
+        notion; those of two columns have not.
+        """
+        if len(part.members) > 1:
+            return self.notion
+        left_out = max(_CUT_DELTA * self.notion.delta, _LEAST_CUT_DELTA)
+        return RenyiPufferfish(self.notion.epsilon, _CUT_ALPHA, left_out)
+
+
+def bare_panels(pair: PriorPair) -> Panels:
+    """Return the atoms of two discrete priors as panels: the release without noise."""
+    rows, places = np.unique(
+        np.concatenate([pair.p.rows, pair.q.rows]), axis=0, return_inverse=True
+    )
+    p, q = np.zeros((2, len(rows)))
+    p[places.ravel()[: len(pair.p.rows)]] = pair.p.probabilities
+    q[places.ravel()[len(pair.p.rows) :]] = pair.q.probabilities
+    some = (p > 0.0) | (q > 0.0)
+    p, q = p[some], q[some]
+    with np.errstate(divide="ignore"):
+        ratio = np.log(p) - np.log(q)
+    error = np.where(np.isfinite(ratio), 2.0**-50 * (1.0 + np.abs(ratio)), 0.0)
+    outwards = 1.0 + 2.0**-52  # counts over a total, rounded once
+    return Panels(
+        p / outwards, p * outwards, q / outwards, q * outwards, ratio - error, ratio + error
+    )

@@ -1,0 +1,454 @@
+"""What is lost to adversaries whose prior lies around the fitted one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._fitting import sentences as say
+from sklearn_puffer._fitting.columns import Column
+from sklearn_puffer._fitting.drawing import on_steps
+from sklearn_puffer._fitting.learning import Adversary, Group, Members, make_groups
+from sklearn_puffer._fitting.planning import Plan
+from sklearn_puffer._fitting.problems import Problem, WorstPart
+from sklearn_puffer._fitting.selection import Pair
+from sklearn_puffer._fitting.settings import Settings
+from sklearn_puffer._releases.repeats import together
+from sklearn_puffer.accounting import LossTable, is_computable
+from sklearn_puffer.bounds import sensitivity
+from sklearn_puffer.calibration import smallest_factor
+from sklearn_puffer.certificate import SetLoss
+from sklearn_puffer.confidence import (
+    Box,
+    SetLosses,
+    box_of,
+    computable,
+    error_share,
+)
+from sklearn_puffer.fits import bootstrap
+from sklearn_puffer.frame import Name
+from sklearn_puffer.notions import Notion
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[Any]
+
+N_DRAWS = 20
+"""Priors drawn around fitted ones: what 95 % of them do not exceed is what none does."""
+
+_CLOSE = 1e-4  # relative width of a search whose losses are not exact
+
+DEFAULT_LEVEL = 0.95
+"""Level of the set about which the certificate speaks where no other was asked for."""
+
+
+class Around(Protocol):
+    """The priors around the fitted ones."""
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the user should be warned of."""
+
+    def within(self, problem: Problem) -> Problem:
+        """Return the problem with these priors among its adversaries, where that was asked for."""
+
+    def loss(self, problem: Problem, plan: Plan) -> SetLoss | None:
+        """Return the loss over these priors at the scales of the plan, where it is known."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """No set: the prior was given, or the sets are too large to look through.
+
+    Attributes
+    ----------
+    reason : str or None
+        Why there is no set, where one was asked for.
+    """
+
+    reason: str | None = None
+
+    @property
+    def remarks(self) -> list[str]:
+        """Why the noise is that of `sensitivity`, where a set was asked for."""
+        return [] if self.reason is None else [say.no_set_sentence(self.reason)]
+
+    def within(self, problem: Problem) -> Problem:
+        """Return the problem under `sensitivity`, which serves every prior, if a set was asked."""
+        return problem if self.reason is None else replace(problem, strategy=sensitivity)
+
+    def loss(self, problem: Problem, plan: Plan) -> SetLoss | None:
+        """Return None."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class SetBound:
+    """The worst loss of each pair over its sets, and which sets decide it.
+
+    Attributes
+    ----------
+    losses_of : SetLosses
+        Of the pairs, and then of every set against itself.
+    n_pairs : int
+    """
+
+    losses_of: SetLosses
+    n_pairs: int
+
+    @property
+    def guess(self) -> float:
+        """A factor near which the loss meets the budget."""
+        return self.losses_of.guess
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return the worst losses over the sets, shape (n_pairs, 2)."""
+        return self.losses_of.losses(factor)[: self.n_pairs]
+
+    def decided(self) -> list[bool]:
+        """Return for each set whether its secret has so few rows that all noise is for that."""
+        found: list[bool] = self.losses_of.decided(self.guess)[self.n_pairs :].tolist()
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class SetPart:
+    """Columns that are released together, and the sets to be told apart on them.
+
+    Attributes
+    ----------
+    members : tuple of int
+        Positions of the public columns.
+    boxes : dict
+        The set of each secret, (sensitive column, value).
+    pairs, owners : list
+        The secrets of each pair, and the place of the pair among all.
+    """
+
+    members: Members
+    boxes: dict[tuple[Name, Any], Box]
+    pairs: list[tuple[tuple[Name, Any], tuple[Name, Any]]]
+    owners: list[int]
+    made: dict[Any, SetBound] = field(default_factory=dict)
+
+    def bound(self, problem: Problem, notion: Notion, grids: FloatArray | None) -> SetBound:
+        """Return the bound over the sets, on the grid where that is known."""
+        noise = problem.noise.with_scale(tuple(problem.weights[list(self.members)]))
+        steps = None if grids is None else grids[list(self.members)]
+        boxes = self._on_grid(steps)
+        key = (noise, notion, () if steps is None or boxes is self.boxes else tuple(steps))
+        if key not in self.made:
+            self.made.clear()  # the last one is the one that is asked for again
+            pairs = [(boxes[p], boxes[q]) for p, q in self.pairs]
+            alone = [(box, box) for box in boxes.values()]
+            self.made[key] = SetBound(SetLosses([*pairs, *alone], noise, notion), len(pairs))
+        return self.made[key]
+
+    def _on_grid(self, steps: FloatArray | None) -> dict[tuple[Name, Any], Box]:
+        """Return the sets over the atoms on the grid: the same ones where those are on it."""
+        if steps is None:
+            return self.boxes
+        axes = next(iter(self.boxes.values())).axes
+        moved = tuple(
+            on_steps(axis[:, None], np.array([step]))[:, 0] if step > 0.0 else axis
+            for axis, step in zip(axes, steps, strict=True)
+        )
+        if all(np.array_equal(old, new) for old, new in zip(axes, moved, strict=True)):
+            return self.boxes
+        return {secret: replace(box, axes=moved) for secret, box in self.boxes.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class CountedSets:
+    """Simultaneous confidence sets around counted laws."""
+
+    level: float
+    asked: bool
+    n_pairs: int
+    groups: list[list[SetPart]]
+
+    @property
+    def remarks(self) -> list[str]:
+        """Nothing: what the sets tell stands in the certificate."""
+        return []
+
+    def within(self, problem: Problem) -> Problem:
+        """Return the problem with the sets in it, if they were asked for."""
+        return replace(problem, sets=self.factor) if self.asked else problem
+
+    def factor(
+        self,
+        problem: Problem,
+        notion: Notion,
+        grids: FloatArray | None,
+        budget: float,
+        tolerance: float,
+    ) -> float:
+        """Return the smallest factor that serves every prior of the sets."""
+        bounds = self.bounds(problem, notion, grids)
+        # integrals of extremes are that wide, and a finer search would only follow their steps
+        close = tolerance if self._is_exact(problem, bounds) else max(tolerance, _CLOSE)
+        return smallest_factor(bounds, budget, tolerance=close)
+
+    def bounds(self, problem: Problem, notion: Notion, grids: FloatArray | None) -> list[WorstPart]:
+        """Return bounds over the sets whose sum is that of the whole row."""
+        own = notion if notion.adds_up else notion.shared(len(self.groups))
+        return [
+            WorstPart(
+                [part.bound(problem, own, grids) for part in group],
+                [np.array(part.owners) for part in group],
+                self.n_pairs,
+            )
+            for group in self.groups
+        ]
+
+    def loss(self, problem: Problem, plan: Plan) -> SetLoss:
+        """Return the loss over the sets at the scales of the plan, sampler included."""
+        ratio = problem.drawing_loss
+        inner = problem.notion.for_law(ratio)
+        bounds = self.bounds(problem, inner, plan.grids if plan.factor > 0.0 else None)
+        losses = np.sum([bound.losses(plan.factor) for bound in bounds], axis=0)
+        if plan.factor > 0.0:
+            losses = np.nextafter(problem.notion.of_samples(losses, ratio), np.inf)
+        return SetLoss(
+            level=self.level,
+            loss=float(losses.max()),
+            exact=self._is_exact(problem, bounds),
+            estimate=False,
+            share=plan.share,
+            decided=self._decided(bounds),
+        )
+
+    def _is_exact(self, problem: Problem, bounds: Sequence[WorstPart]) -> bool:
+        alone = problem.notion.adds_up or len(self.groups) == 1
+        return alone and all(each.losses_of.exact for bound in bounds for each in bound.bounds)
+
+    def _decided(self, bounds: Sequence[WorstPart]) -> tuple[Any, ...]:
+        """Return the secrets about which the rows say next to nothing."""
+        found: dict[Any, None] = {}
+        for group, bound in zip(self.groups, bounds, strict=True):
+            for part, each in zip(group, bound.bounds, strict=True):
+                decided = zip(part.boxes, each.decided(), strict=True)
+                found |= {label: None for (_, label), is_decided in decided if is_decided}
+        return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Gaussian or mixture priors drawn around the fitted ones: what is said of them is an estimate.
+
+    The loss over them is that which a share ``level`` of the draws does not exceed.
+    """
+
+    level: float
+    groups: list[Group]
+    draw_of: IntArray  # of each pair
+
+    @property
+    def remarks(self) -> list[str]:
+        """Nothing: that it is an estimate stands in the certificate."""
+        return []
+
+    def within(self, problem: Problem) -> Problem:
+        """Return the problem with the draws in it."""
+        return replace(problem, sets=self.factor)
+
+    def factor(
+        self,
+        problem: Problem,
+        notion: Notion,
+        grids: FloatArray | None,
+        budget: float,
+        tolerance: float,
+    ) -> float:
+        """Return a factor that serves the share of the draws.
+
+        The draw that just counts is calibrated alone, and again while another one takes its place.
+        """
+        close = max(tolerance, _CLOSE)
+        factor = 0.0
+        for _ in range(N_DRAWS):
+            losses = self.losses(problem, notion, factor)
+            if self._quantile(losses) <= budget:
+                break
+            counts = int(np.argsort(losses)[self._rank])
+            alone = [_Draw(self, problem, notion, counts)]
+            factor = max(smallest_factor(alone, budget, tolerance=close), factor * (1.0 + close))
+        return factor
+
+    def loss(self, problem: Problem, plan: Plan) -> SetLoss:
+        """Return the loss that the share of the draws does not exceed at the plan's scales."""
+        inner = problem.notion.for_law(problem.drawing_loss)
+        found = self._quantile(self.losses(problem, inner, plan.factor))
+        return SetLoss(self.level, found, False, True, plan.share, ())
+
+    def losses(
+        self, problem: Problem, notion: Notion, factor: float, draw: int | None = None
+    ) -> FloatArray:
+        """Return the loss of the worst pair of each draw, or of a single one."""
+        own = notion if notion.adds_up else notion.shared(len(self.groups))
+        total = np.zeros((len(self.draw_of), 2))
+        for part in (part for group in self.groups for part in group):
+            kept = np.arange(len(part.pairs))
+            if draw is not None:
+                kept = kept[self.draw_of[part.owners] == draw]
+            noise = problem.noise.with_scale(tuple(problem.weights[list(part.members)]))
+            table = LossTable([part.pairs[k] for k in kept], own)
+            found = table.losses(noise.scaled(factor)) if factor > 0.0 else table.without_noise()
+            np.add.at(total, part.owners[kept], found)
+        worst = np.zeros(self.draw_of.max() + 1)
+        np.maximum.at(worst, self.draw_of, total.max(axis=1))
+        return worst
+
+    @property
+    def _rank(self) -> int:
+        """The place, among sorted losses, of the first that the share does not exceed."""
+        return math.ceil(self.level * (N_DRAWS - 1))
+
+    def _quantile(self, losses: FloatArray) -> float:
+        return float(np.sort(losses)[self._rank])
+
+
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """The losses of a single draw, for a search."""
+
+    draws: Draws
+    problem: Problem
+    notion: Notion
+    draw: int
+    guess: float = 1.0
+
+    def losses(self, factor: float) -> FloatArray:
+        found = self.draws.losses(self.problem, self.notion, factor, self.draw)
+        return np.full((1, 2), found[self.draw])
+
+
+def priors_around(
+    settings: Settings,
+    counted: Adversary,
+    pairs: Mapping[Name, Sequence[Pair]],
+    columns: Sequence[Column],
+    groups: Sequence[Sequence[int]],
+) -> Around:
+    """Return the set of priors around the fitted ones.
+
+    Parameters
+    ----------
+    settings : Settings
+    counted : Adversary
+        The laws counted from the rows.
+    pairs : mapping
+        The protected pairs of each sensitive column.
+    columns : sequence of Column
+        Their atoms are the declared alphabet: cells without rows have a place in the sets.
+    groups : sequence of sequences of int
+        Columns that are independent of each other group by group.
+    """
+    asked = settings.confidence is not None
+    if together(settings.noise, settings.releases) is not settings.noise:
+        several = f"{settings.releases} releases under {settings.noise_name} noise"
+        return Unknown(several if asked else None)
+    if settings.prior is not None:
+        return Unknown("the prior is given, not learnt from the rows" if asked else None)
+    level = settings.confidence.level if settings.confidence is not None else DEFAULT_LEVEL
+    if settings.fit is not None:
+        return _draws(settings, counted, pairs, groups, level) if asked else Unknown()
+    reason = _too_large(settings, counted, columns)
+    if reason is not None:
+        return Unknown(reason if asked else None)
+    boxes = _boxes(counted, columns, level)
+    parts = [_parts(boxes, pairs, set(group)) for group in groups]
+    return CountedSets(level, asked, sum(len(of) for of in pairs.values()), parts)
+
+
+def _draws(
+    settings: Settings,
+    counted: Adversary,
+    pairs: Mapping[Name, Sequence[Pair]],
+    groups: Sequence[Sequence[int]],
+    level: float,
+) -> Around:
+    """Return priors drawn around the fitted ones, as adversaries of their own."""
+    if settings.fit.covariance == "common":
+        raise ValueError(
+            "adversaries asks for draws of the fitted priors, and those with a common covariance "
+            "are not drawn anew; use prior=fits.GaussianFit(), or leave adversaries out."
+        )
+    drawn: list[Adversary] = [
+        {name: {label: {} for label in of} for name, of in counted.items()} for _ in range(N_DRAWS)
+    ]
+    for name, of_secrets in counted.items():
+        for label, laws in of_secrets.items():
+            for members, law in laws.items():
+                some = law.counts > 0
+                own = bootstrap(settings.fit, law.rows[some], law.counts[some], N_DRAWS)
+                for k, prior in enumerate(own):
+                    drawn[k][name][label][members] = prior
+    pairs_drawn, parts = make_groups(drawn, pairs, groups)
+    noise = settings.noise
+    for part in (part for group in parts for part in group):
+        of_part = noise.with_scale((1.0,) * len(part.members))
+        if not all(is_computable(pair, of_part, settings.notion) for pair in part.pairs):
+            raise ValueError(
+                "adversaries asks for draws of the fitted priors, and the exact loss of such rows "
+                'is not computed; use dependence="independent".'
+            )
+    return Draws(level, parts, np.array([pair.adversary for pair in pairs_drawn]))
+
+
+Boxes = dict[Name, dict[Any, dict[Members, Box]]]
+
+
+def _boxes(counted: Adversary, columns: Sequence[Column], level: float) -> Boxes:
+    laws = [law for of_secret in counted.values() for law in of_secret.values()]
+    cells = [_cells(members, columns) for of in laws for members in of]
+    share = error_share(level, cells)
+    return {
+        name: {
+            label: {
+                members: box_of(law, share, [columns[k].atoms for k in members])
+                for members, law in of.items()
+            }
+            for label, of in of_secret.items()
+        }
+        for name, of_secret in counted.items()
+    }
+
+
+def _parts(boxes: Boxes, pairs: Mapping[Name, Sequence[Pair]], group: set[int]) -> list[SetPart]:
+    found: dict[Members, SetPart] = {}
+    asked = [(name, a, b) for name, of_column in pairs.items() for a, b in of_column]
+    for owner, (name, a, b) in enumerate(asked):
+        p, q = boxes[name][a], boxes[name][b]
+        for members in p:
+            if members in q and group.issuperset(members):
+                part = found.setdefault(members, SetPart(members, {}, [], []))
+                part.boxes.update({(name, a): p[members], (name, b): q[members]})
+                part.pairs.append(((name, a), (name, b)))
+                part.owners.append(owner)
+    return [found[members] for members in sorted(found)]
+
+
+def _too_large(settings: Settings, counted: Adversary, columns: Sequence[Column]) -> str | None:
+    """Return why the sets cannot be looked through, or None."""
+    n_sets: dict[Members, int] = {}
+    for of_secret in counted.values():
+        for laws in of_secret.values():
+            for members in laws:
+                n_sets[members] = n_sets.get(members, 0) + 1
+    for members, count in n_sets.items():
+        noise = settings.noise.with_scale((1.0,) * len(members))
+        shape = [len(columns[k].atoms) for k in members]
+        if not computable(shape, count, noise, settings.notion):
+            return f"{prod(shape)} cells in {len(members)} column(s) under this noise and notion"
+    return None
+
+
+def _cells(members: Members, columns: Sequence[Column]) -> int:
+    return prod(len(columns[k].atoms) for k in members)

@@ -1,0 +1,1 @@
+"""Exact privacy losses of released columns and rows, as proven intervals."""

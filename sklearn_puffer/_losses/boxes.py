@@ -1,0 +1,612 @@
+r"""The plane of two released columns cut into boxes: bounds for every noise and every notion.
+
+For discrete priors the density of a released row is a sum of products,
+
+.. math:: h_p(y) = \sum_x p(x) \, K_1(y_1 - x_1) \, K_2(y_2 - x_2),
+
+so masses and values on a grid of boxes are products of three matrices. Within a box, f = log h_p /
+h_q is expanded around the centre. Given y, the row x has a posterior law, and with s_k = (log K_k)'
+
+.. math:: \partial_k f = E_p[s_k] - E_q[s_k], \quad
+          \partial_k \partial_l \log h = E[s_k' \, 1_{k = l}] + \mathrm{Cov}(s_k, s_l) .
+
+On an interval where s_k lies in a range of width R_k, and its slope s_k' in one of width C_k:
+:math:`|\partial_k f| \le R_k`, :math:`|\partial_k^2 f| \le C_k + R_k^2 / 4` and
+:math:`|\partial_1 \partial_2 f| \le R_1 R_2 / 2`, because a variance is at most a quarter of a
+squared range. So f is known to second order in the size of the box, for any family.
+
+Where the atoms lie far apart those ranges are wide, although a posterior law is narrow. There, with
+-m_k the least s_k', a covariance matrix has no negative eigenvalue, so log h plus the sum of
+m_k (y_k - c_k)^2 / 2 is convex: it lies above its tangent T at the centre c, and less a linear
+function it is largest at a corner v. For half widths r_k,
+
+.. math:: f \le \max_v \bigl( \log h_p(v) - T_q(v) \bigr) + \sum_k m_k r_k^2 / 2,
+
+and the lower bound with p and q exchanged. For Gaussian noise the squares cancel.
+"""
+
+# Outside. Let y lie beyond all atoms of an axis, x0 the nearest of them, and
+# D_x(y) = log K(y - x0) - log K(y - x) >= 0. If the steepness |s| does not grow outwards, D_x falls
+# outwards: log h less log K(y - x0) rises by at most the largest D_x at the edge, and f moves by no
+# more than that. Where all s are one constant f does not move at all. Otherwise (Gaussian noise) f
+# is unbounded there, and a Renyi loss needs a bound on the whole tail: let x0 be the last atom of
+# axis 1, a one such that q(x1 beyond or at a | x2) >= c for every x2, and g_p, g_q the densities of
+# the other column alone. Then h_p <= K1(y1 - x0) g_p and h_q >= c K1(y1 - a) g_q, so the tail's
+# share is at most the integral of K1(y1 - x0)^alpha (c K1(y1 - a))^(1 - alpha) times the whole
+# integral of the other column alone.
+#
+# Everywhere h_p / h_q lies between the extremes of p(x) / q(x) over the atoms.
+#
+# Rounding, u = 2^-53. Distances y - x are off by d = 2 u (|y| + |x|): a density moves by a factor
+# e^(d |s|), and the mass of a panel of width w by 4 d (1 / w + |s|) of itself, because it is at
+# least (1 - 1/e) min(w, 1 / |s|) times the largest density in it. Products of matrices are sums of
+# non-negative terms, off by (n + 2) u of themselves; a log kernel by a few u of its size.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, log
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._losses.divergences import Panels, divergence_interval, gaps
+from sklearn_puffer.noise import ROUNDING, Noise
+from sklearn_puffer.notions import Notion, RenyiPufferfish
+from sklearn_puffer.priors import Discrete
+
+FloatArray = NDArray[np.float64]
+
+MAX_CELLS = 1024
+"""Largest grid of atoms that is cut into boxes."""
+
+MAX_BOXES = 2**18
+"""Most boxes that the plane is cut into."""
+
+_ULP = 2.0**-52
+_LOST = 1e-304  # more than all products of a sum of products that underflow
+_UNKNOWN = 1e-280  # below this what underflows could matter
+_TOLERANCE = 1e-3
+_SHARE = 1e-2
+
+
+def boxes_computable(priors: Sequence[Discrete], noise: Noise, notion: Notion) -> bool:
+    """Return whether `box_panels` is for these priors: two columns, and a small grid of atoms.
+
+    A pure loss must exist at all, which for Gaussian noise in two columns it hardly ever does.
+
+    >>> from sklearn_puffer.noise import Cauchy, Gaussian
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> prior = Discrete([[0, 0], [1, 5]], [0.5, 0.5])
+    >>> boxes_computable([prior], Gaussian(1.0), Pufferfish(1.0, delta=1e-5))
+    True
+    >>> boxes_computable([prior], Gaussian(1.0), Pufferfish(1.0))
+    False
+    """
+    if any(not isinstance(prior, Discrete) or prior.n_axes != 2 for prior in priors):
+        return False
+    axes = _axes_of(priors)
+    if axes[0].size * axes[1].size > MAX_CELLS:
+        return False
+    if notion.delta > 0.0 or isinstance(notion, RenyiPufferfish):
+        return True
+    return bool(np.isfinite(noise.max_divergence(np.ones(2))))
+
+
+def box_panels(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> Panels:
+    """Return the plane in boxes, cut until the losses under ``notion`` are tight, both ways.
+
+    Parameters
+    ----------
+    p, q : Discrete
+        Over two columns.
+    noise : Noise
+    notion : Notion
+
+    Returns
+    -------
+    Panels
+        For `divergence_interval` under this notion; swapped, for the loss from q to p. Under a
+        Renyi notion the log ratio of the last panel is made to fit its share at that order alone.
+
+    Notes
+    -----
+    *Formal guarantees.* The interval holds the loss whatever its width; cutting stops at a width
+    of 1e-3 of the loss, or at `MAX_BOXES` boxes.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Gaussian
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> one, two = (Discrete([[x, x]], [1.0]) for x in (0.0, 1.0))
+    >>> notion = Pufferfish(1.0, delta=1e-3)
+    >>> low, high = divergence_interval(box_panels(one, two, Gaussian(1.0), notion), notion)
+    >>> low <= float(Gaussian(1.0).hockey_stick([1.0, 1.0], 1.0)) <= high
+    True
+    """
+    plane = _Plane.of(p, q, noise)
+    edges = [_first_edges(plane.atoms[k], plane.last(k), plane.noises[k], notion) for k in (0, 1)]
+    while True:
+        panels, shares = plane.cut(edges, notion)
+        if _is_tight(panels, notion):
+            return panels
+        finer = _split(edges, shares)
+        if finer is None:
+            return panels
+        edges = finer
+
+
+def _axes_of(priors: Sequence[Discrete]) -> list[FloatArray]:
+    """Return the values of each column that have mass in any of the priors."""
+    rows = np.concatenate([prior.rows[prior.counts > 0] for prior in priors])
+    return [np.unique(rows[:, k]) for k in range(rows.shape[1])]
+
+
+def _is_tight(panels: Panels, notion: Notion) -> bool:
+    exact = _without_delta(notion)
+    for one_way in (panels, panels.swapped()):
+        low, high = divergence_interval(one_way, exact)
+        if not high - low <= _TOLERANCE * max(high, 1e-2 * exact.budget):
+            return False
+    return True
+
+
+def _without_delta(notion: Notion) -> Notion:
+    """Return the Renyi notion whose interval has two ends."""
+    if isinstance(notion, RenyiPufferfish):
+        return RenyiPufferfish(notion.epsilon, notion.alpha)
+    return notion
+
+
+# ------------------------------------------------------------------------------- where to cut
+
+
+def _first_edges(atoms: FloatArray, last: float, noise: Noise, notion: Notion) -> FloatArray:
+    """Return a few edges around each atom and beyond the last ones, the infinite ones included."""
+    if atoms.size == 1:
+        return np.array([-inf, atoms[0], inf])
+    scale = float(noise.axis_scales(1)[0])
+    steps = scale * np.array([-4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0])
+    around = (atoms[:, None] + steps).ravel()
+    around = around[(around > atoms[0]) & (around < atoms[-1])]
+    kept = np.unique(np.floor((around - atoms[0]) / (0.4 * scale)), return_index=True)[1]
+    beyond = _reach(float(atoms[-1] - atoms[0]), last, noise, notion)
+    kinks = atoms if _has_kink(noise) else atoms[[0, -1]]
+    parts = (
+        kinks,
+        np.sort(around)[kept[kept < around.size]],
+        atoms[0] - beyond,
+        atoms[-1] + beyond,
+    )
+    return np.concatenate([[-inf], np.unique(np.concatenate(parts)), [inf]])
+
+
+def _has_kink(noise: Noise) -> bool:
+    """Return whether the density has a kink at 0, so that atoms must be edges."""
+    scale = float(noise.axis_scales(1)[0])
+    return bool(_steepness(noise, np.zeros(1))[0] * scale > 1e-9)
+
+
+def _steepness(noise: Noise, distance: FloatArray) -> FloatArray:
+    """Return |score| just beyond a distance: at a kink, its outer side."""
+    return np.abs(noise.score(np.nextafter(distance, inf)))
+
+
+def _reach(span: float, last: float, noise: Noise, notion: Notion) -> FloatArray:
+    """Return distances beyond the outermost atoms to cut at: up to where little is left to know."""
+    scale = float(noise.axis_scales(1)[0])
+    if _has_kink(noise):
+        return np.zeros(0)
+    near = scale * np.concatenate([np.arange(0.5, 5.0, 0.5), 5.0 * 1.25 ** np.arange(60)])
+    far = near + span
+    drop = (noise.log_density(near[:, None]) - noise.log_density(far[:, None])).ravel()
+    if isinstance(notion, RenyiPufferfish):
+        order = notion.alpha - 1.0
+        here, there = (noise.log_density((near + d)[:, None]) for d in (0.0, last))
+        left = here + order * (here - there) - order * log(_SHARE) + log(scale)
+        enough = left <= log(1e-6 * min(order * notion.epsilon, 1.0))
+    else:
+        enough = noise.mass(near, np.full_like(near, inf)) <= 1e-5 * notion.delta
+    enough = (enough | (drop <= 1e-3)) & (near >= 2.0 * scale)
+    stop = int(np.argmax(enough)) if enough.any() else near.size - 1
+    return near[: stop + 1]
+
+
+def _split(edges: list[FloatArray], shares: list[FloatArray]) -> list[FloatArray] | None:
+    """Halve the intervals that widen the loss most; None where there is no room for enough."""
+    # a row costs as many new boxes as there are columns, so shares compare as parts of a mean
+    most = max(float(share.sum()) for share in shares)
+    middles = [old[:-1] / 2.0 + old[1:] / 2.0 for old in edges]
+    wanted = []
+    for old, middle, share in zip(edges, middles, shares, strict=True):
+        possible = np.isfinite(middle) & (middle > old[:-1]) & (middle < old[1:])
+        chosen = np.flatnonzero(possible & (share > 0.5 * most / share.size))
+        wanted.append(chosen[np.argsort(-share[chosen])])
+    boxes, part = shares[0].size * shares[1].size, 1.0
+    while True:
+        kept = [chosen[: int(part * chosen.size)] for chosen in wanted]
+        finer = (shares[0].size + kept[0].size) * (shares[1].size + kept[1].size)
+        if finer <= MAX_BOXES:
+            break
+        part *= 0.8
+    if finer == boxes or (part < 1.0 and finer < 1.2 * boxes):
+        return None
+    return [np.sort(np.append(e, m[k])) for e, m, k in zip(edges, middles, kept, strict=True)]
+
+
+# -------------------------------------------------------------------------------- one column
+
+
+@dataclass(frozen=True)
+class _Column:
+    """What is known of one axis' noise on each interval, for each atom.
+
+    Attributes
+    ----------
+    mass, kernel, score : ndarray of shape (n_atoms, n_intervals)
+        Mass; density at the centre, relative to the largest; slope of its log, relative to theirs.
+    top, middle : ndarray of shape (n_intervals,)
+        What `kernel` is relative to, as a log, and what `score` is.
+    corner_kernel, corner_top : ndarray of shape (n_atoms, n_edges) and (n_edges,)
+        The same at the edges.
+    half : ndarray of shape (n_intervals,)
+        Half the width; 0 where that is infinite.
+    stoop : ndarray of shape (n_intervals,)
+        m r^2 / 2 of the convexity bound.
+    lip, bend : ndarray of shape (n_intervals,)
+        How far f moves from the centre at most, and how far from its tangent.
+    blur, margin : ndarray of shape (n_intervals,)
+        Rounding errors of the log densities, and relative ones of the masses.
+    """
+
+    mass: FloatArray
+    kernel: FloatArray
+    score: FloatArray
+    top: FloatArray
+    middle: FloatArray
+    corner_kernel: FloatArray
+    corner_top: FloatArray
+    half: FloatArray
+    stoop: FloatArray
+    lip: FloatArray
+    bend: FloatArray
+    blur: FloatArray
+    margin: FloatArray
+
+
+_ZERO, _ONE = np.zeros(1), np.ones(1)
+_NOTHING = _Column(
+    mass=_ONE[:, None],
+    kernel=_ONE[:, None],
+    score=_ZERO[:, None],
+    top=_ZERO,
+    middle=_ZERO,
+    corner_kernel=np.ones((1, 2)),
+    corner_top=np.zeros(2),
+    half=_ZERO,
+    stoop=_ZERO,
+    lip=_ZERO,
+    bend=_ZERO,
+    blur=_ZERO,
+    margin=_ZERO,
+)
+"""A column that says nothing."""
+
+
+def _column(atoms: FloatArray, edges: FloatArray, noise: Noise) -> _Column:
+    low, high = edges[:-1], edges[1:]
+    infinite = np.isinf(low) | np.isinf(high)
+    centre = np.where(np.isinf(low), high, np.where(np.isinf(high), low, low / 2.0 + high / 2.0))
+    half = np.where(infinite, 0.0, np.maximum(centre - low, high - centre) * (1.0 + 2.0 * _ULP))
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        logs = noise.log_density((centre - atoms[:, None])[..., None])
+        score = noise.score(centre - atoms[:, None])
+        spread, steepest = _spread(atoms, low, high, noise)
+        lip = np.where(spread == 0.0, 0.0, spread * np.where(infinite, inf, half))
+        lip = np.where(infinite, np.fmin(lip, _beyond(atoms, centre, noise, logs)), lip)
+        lowest, highest = _bends(atoms, low, high, noise)
+        bend = 0.5 * (highest - lowest) * half**2 + lip**2 / 8.0 + 1e-11 * lip
+    top = logs.max(axis=0)
+    middle = 0.5 * (score.max(axis=0) + score.min(axis=0))
+    at_edges = np.where(np.isfinite(edges), edges, 0.0)
+    corners = noise.log_density((at_edges - atoms[:, None])[..., None])
+    corner_top = corners.max(axis=0)
+    off = 2.0 * _ULP * (np.abs(centre) + half + np.abs(atoms).max())
+    steep = np.where(infinite, np.abs(score).max(axis=0), steepest)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        per_width = np.where(infinite, 0.0, 1.0 / (high - low))
+        margin = 2.0 * ROUNDING + 4.0 * off * (per_width + 2.0 * steep)
+    return _Column(
+        mass=noise.mass(low - atoms[:, None], high - atoms[:, None]),
+        kernel=np.exp(logs - top),
+        score=score - middle,
+        top=top,
+        middle=middle,
+        corner_kernel=np.exp(corners - corner_top),
+        corner_top=corner_top,
+        half=half,
+        stoop=np.where(infinite, inf, 0.5 * np.maximum(-lowest, 0.0) * half**2),
+        lip=lip,
+        bend=np.where(infinite & (lip > 0.0), inf, bend),
+        blur=4.0 * off * steep + 16.0 * _ULP * (np.abs(top) + 752.0 + half * steep),
+        margin=margin,
+    )
+
+
+def _spread(
+    atoms: FloatArray, low: FloatArray, high: FloatArray, noise: Noise
+) -> tuple[FloatArray, FloatArray]:
+    """Return the width of the atoms' range of scores on each interval, and the steepest score."""
+    near, far = _distances(atoms, low, high)
+    steep = noise.steepest(near, far)
+    flat = np.minimum(_steepness(noise, near), np.abs(noise.score(far)))
+    # where an atom lies to the left the density falls, to the right it rises
+    least = np.where(atoms[:, None] >= high, flat, -steep)
+    most = np.where(atoms[:, None] <= low, -flat, steep)
+    spread = most.max(axis=0) - least.min(axis=0)
+    if atoms.size == 1:  # whatever y is, x is known
+        spread = np.zeros_like(spread)
+    return spread, steep.max(axis=0)
+
+
+def _bends(
+    atoms: FloatArray, low: FloatArray, high: FloatArray, noise: Noise
+) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest (log K)'' over each interval and all atoms."""
+    least, most = noise.curvature(*_distances(atoms, low, high))
+    lowest = least.min(axis=0)
+    return lowest, lowest if atoms.size == 1 else most.max(axis=0)
+
+
+def _distances(
+    atoms: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    x = atoms[:, None]
+    near = np.maximum(np.maximum(low - x, x - high), 0.0)
+    return near, np.maximum(np.abs(low - x), np.abs(high - x))
+
+
+def _beyond(atoms: FloatArray, centre: FloatArray, noise: Noise, logs: FloatArray) -> FloatArray:
+    """Return how far f moves beyond an outer edge at most, where steepness falls outwards."""
+    nearest = np.maximum(np.maximum(atoms[0] - centre, centre - atoms[-1]), 0.0)
+    falling = noise.steepest(nearest, np.full_like(nearest, inf)) <= np.abs(noise.score(nearest))
+    return np.where(falling, logs.max(axis=0) - logs.min(axis=0), inf)
+
+
+# --------------------------------------------------------------------------------- the plane
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """Two priors as matrices over the grid of their atoms, and the noise of each column."""
+
+    atoms: list[FloatArray]
+    weights: list[FloatArray]
+    noises: list[Noise]
+
+    @classmethod
+    def of(cls, p: Discrete, q: Discrete, noise: Noise) -> _Plane:
+        atoms = _axes_of([p, q])
+        weights = []
+        for prior in (p, q):
+            table = np.zeros((atoms[0].size, atoms[1].size))
+            kept = prior.counts > 0
+            places = [np.searchsorted(atoms[k], prior.rows[kept, k]) for k in (0, 1)]
+            table[places[0], places[1]] = prior.probabilities[kept]
+            weights.append(table)
+        noises = [noise.with_scale(float(scale)) for scale in noise.axis_scales(2)]
+        return cls(atoms, weights, noises)
+
+    def cut(self, edges: list[FloatArray], notion: Notion) -> tuple[Panels, list[FloatArray]]:
+        """Return the panels, and how much each interval of each axis widens the loss."""
+        columns = zip(self.atoms, edges, self.noises, strict=True)
+        one, two = (_column(*column) for column in columns)
+        shape = (one.half.size, two.half.size)
+        panels, portion = _boxes(self.weights[0], self.weights[1], one, two)
+        if isinstance(notion, RenyiPufferfish):
+            panels = self._with_tail(panels, edges, (one, two), notion.alpha)
+        shares = np.zeros(shape)
+        for one_way in (panels, panels.swapped()):
+            with np.errstate(invalid="ignore"):
+                part = np.nan_to_num(gaps(one_way, notion), nan=0.0, posinf=1e300, neginf=0.0)
+            part = np.maximum(part[: shares.size].reshape(shape), 0.0)
+            shares += part / max(float(part.max()), 1e-300)
+        parts = shares * portion, shares * (1.0 - portion)
+        return panels, [parts[0].sum(axis=1), parts[1].sum(axis=0)]
+
+    def last(self, axis: int) -> float:
+        """Return how far into an axis, from either side, both laws always have some mass."""
+        atoms = self.atoms[axis]
+        depths = [
+            np.abs(atoms - end)[_shares(w, axis, side) >= _SHARE].min()
+            for w in self.weights
+            for side, end in ((-1, atoms[0]), (1, atoms[-1]))
+        ]
+        return float(max(depths))
+
+    def _with_tail(
+        self,
+        panels: Panels,
+        edges: list[FloatArray],
+        columns: tuple[_Column, _Column],
+        alpha: float,
+    ) -> Panels:
+        """Put all boxes of unbounded ratio into one panel, with what they can amount to."""
+        outside = (np.isinf(columns[0].lip)[:, None] | np.isinf(columns[1].lip)).ravel()
+        if not outside.any():
+            return panels
+        p, q = self.weights
+        forward = self._log_tail((p, q), edges, columns, alpha)
+        backward = self._log_tail((q, p), edges, columns, alpha)
+        rest = panels.taken(outside)
+        p_mass, q_mass = (float(m.sum()) * (1.0 + 1e-9) for m in (rest.p_high, rest.q_high))
+        high = (forward - log(p_mass)) / (alpha - 1.0)
+        low = -(backward - log(q_mass)) / (alpha - 1.0)
+        names = panels.__dataclass_fields__
+        inner = Panels(*(np.where(outside, 0.0, getattr(panels, name)) for name in names))
+        # without masses below, chords lie above e^((alpha - 1) high) p: the fit is all that counts
+        fitted = (0.0, p_mass, 0.0, q_mass, min(low, high), max(low, high))
+        return Panels.joined(inner, Panels(*(np.array([value]) for value in fitted)))
+
+    def _log_tail(
+        self,
+        laws: tuple[FloatArray, FloatArray],
+        edges: list[FloatArray],
+        columns: tuple[_Column, _Column],
+        alpha: float,
+    ) -> float:
+        tails = [
+            _log_tail(self.atoms[k], laws[1], k, edges[k], self.noises[k], alpha - 1.0)
+            if np.isinf(columns[k].lip).any()
+            else -inf
+            for k in (0, 1)
+        ]
+        alone = [_log_inside(laws, k, columns[k], alpha) for k in (0, 1)]
+        others = float(np.logaddexp(alone[1], tails[1])), alone[0]
+        # where an axis has no tail, nothing is lost in it, however much the other one loses
+        both = [o + t if t > -inf else -inf for o, t in zip(others, tails, strict=True)]
+        total = float(np.logaddexp(both[0], both[1]))
+        return total + 1e-9 * (1.0 + abs(total))
+
+
+def _extremes(p: FloatArray, q: FloatArray) -> tuple[float, float]:
+    """Return the extremes of log p/q over the atoms: h_p / h_q is a mean of such ratios."""
+    some = (p > 0.0) | (q > 0.0)
+    with np.errstate(divide="ignore"):
+        ratios = np.log(p[some]) - np.log(q[some])
+    slack = 8.0 * _ULP * (1.0 + np.abs(np.where(np.isfinite(ratios), ratios, 0.0)))
+    return float((ratios - slack).min()), float((ratios + slack).max())
+
+
+def _shares(weights: FloatArray, axis: int, side: int) -> FloatArray:
+    """Return for each atom of an axis the least P(at or beyond it | the other column)."""
+    table = weights if axis == 0 else weights.T
+    table = table[:, table.sum(axis=0) > 0.0]
+    sums = np.cumsum(table[::-side], axis=0)[::-side]
+    least: FloatArray = (sums / table.sum(axis=0)).min(axis=1)
+    return least
+
+
+def _log_inside(
+    laws: tuple[FloatArray, FloatArray], axis: int, column: _Column, alpha: float
+) -> float:
+    """Bound log int h_p^alpha h_q^(1 - alpha) of one column, between its outer edges."""
+    alone = [law.sum(axis=1 - axis, keepdims=True).reshape(-1, 1) for law in laws]
+    panels = _boxes(alone[0], alone[1], column, _NOTHING)[0].taken(np.isfinite(column.lip))
+    return (alpha - 1.0) * divergence_interval(panels, RenyiPufferfish(1.0, alpha))[1]
+
+
+def _log_tail(
+    atoms: FloatArray, other: FloatArray, axis: int, edges: FloatArray, noise: Noise, order: float
+) -> float:
+    r"""Return the log of the integral of K(y - x0)^alpha (c K(y - a))^(1 - alpha) beyond the edges.
+
+    Along the axis the integrand is e^psi, and if psi is concave and falls at the edge, its integral
+    from there is at most e^psi / |psi'|. The best atom a is taken on each side.
+    """
+    logs = []
+    for side, near in ((-1, atoms[0] - edges[1]), (1, edges[-2] - atoms[-1])):
+        shares = _shares(other, axis, side)
+        depth = (atoms[-1] - atoms) if side > 0 else (atoms - atoms[0])
+        least, most = (float(end) for end in noise.curvature(near, inf))
+        if most + order * (most - least) > 0.0:
+            return inf
+        fall = (order + 1.0) * np.abs(noise.score(near)) - order * np.abs(noise.score(near + depth))
+        usable = (fall > 0.0) & (shares > 0.0)
+        if not usable.any():
+            return inf
+        here, there = (noise.log_density((near + d)[:, None]) for d in (0.0 * depth, depth[usable]))
+        psi = (order + 1.0) * here[0] - order * (there + np.log(shares[usable]))
+        logs.append(float((psi - np.log(fall[usable])).min()))
+    return float(np.logaddexp(logs[0], logs[1])) + 1e-9 * (1.0 + abs(logs[0]) + abs(logs[1]))
+
+
+def _boxes(p: FloatArray, q: FloatArray, one: _Column, two: _Column) -> tuple[Panels, FloatArray]:
+    """Return the boxes of two laws row by row, and the first axis' portion of f's moves."""
+    margin = one.margin[:, None] + two.margin + 4.0 * _ULP * (sum(p.shape) + 8)
+    p_mass, q_mass = (one.mass.T @ w @ two.mass for w in (p, q))
+    low, high, portion = _log_ratios(p, q, one, two)
+    least, most = _extremes(p, q)
+    ends = (
+        *(np.maximum(p_mass * (1.0 - margin) - _LOST, 0.0), p_mass * (1.0 + margin) + _LOST),
+        *(np.maximum(q_mass * (1.0 - margin) - _LOST, 0.0), q_mass * (1.0 + margin) + _LOST),
+        np.maximum(low, least),
+        np.minimum(high, most),
+    )
+    return Panels(*(end.ravel() for end in ends)), portion
+
+
+def _log_ratios(
+    p_law: FloatArray, q_law: FloatArray, one: _Column, two: _Column
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return bounds on f in each box, roundings included, and the first axis' portion."""
+    p, q = (_values(law, one, two) for law in (p_law, q_law))
+    ratio = p.centre - q.centre
+    moved, portion = _moved(p, q, one, two)
+    low, high = ratio - moved, ratio + moved
+    with np.errstate(invalid="ignore"):
+        stoop = one.stoop[:, None] + two.stoop
+        high = np.fmin(high, _highest(p, q, one, two) + stoop)
+        low = np.fmax(low, -_highest(q, p, one, two) - stoop)
+        blur = one.blur[:, None] + two.blur + 8.0 * _ULP * (sum(p_law.shape) + 8)
+        blur = blur + 1e-12 * moved + 8.0 * _ULP * np.abs(ratio)
+    blur = np.where(np.isnan(blur), inf, blur)
+    with np.errstate(invalid="ignore"):
+        low, high = low - blur, high + blur
+    low, high = np.where(np.isnan(low), -inf, low), np.where(np.isnan(high), inf, high)
+    return low, high, portion
+
+
+class _Values(NamedTuple):
+    """Logs of one law's density at centres and corners, and its slopes at the centres.
+
+    NaN where a density is too small to be computed.
+    """
+
+    centre: FloatArray
+    up: FloatArray
+    across: FloatArray
+    corner: FloatArray
+
+
+def _values(weights: FloatArray, one: _Column, two: _Column) -> _Values:
+    right = weights @ two.kernel
+    value = one.kernel.T @ right
+    value = np.where(value > _UNKNOWN, value, np.nan)
+    corner = one.corner_kernel.T @ weights @ two.corner_kernel
+    corner = np.where(corner > _UNKNOWN, corner, np.nan)
+    return _Values(
+        np.log(value) + one.top[:, None] + two.top,
+        (one.kernel * one.score).T @ right / value + one.middle[:, None],
+        one.kernel.T @ (weights @ (two.kernel * two.score)) / value + two.middle,
+        np.log(corner) + one.corner_top[:, None] + two.corner_top,
+    )
+
+
+def _moved(p: _Values, q: _Values, one: _Column, two: _Column) -> tuple[FloatArray, FloatArray]:
+    """Return how far f moves from each centre, by the ranges of the scores; the first's portion."""
+    with np.errstate(invalid="ignore"):
+        first = np.abs(p.up - q.up) * one.half[:, None] + one.bend[:, None]
+        second = np.abs(p.across - q.across) * two.half + two.bend
+        lips = one.lip[:, None], two.lip
+        both = first + second + 0.5 * lips[0] * lips[1]
+        apart = np.fmin(lips[0] + second, first + lips[1])
+        moved: FloatArray = np.fmin(np.fmin(lips[0] + lips[1], apart), both)
+        parts = np.fmin(first, lips[0]), np.fmin(second, lips[1])
+        portion = parts[0] / (parts[0] + parts[1])
+    return moved, np.where(np.isnan(portion), 0.5, portion)
+
+
+def _highest(p: _Values, q: _Values, one: _Column, two: _Column) -> FloatArray:
+    """Return the largest log h_p less the tangent of log h_q, over the corners of each box."""
+    up, across = q.up * one.half[:, None], q.across * two.half
+    corners = (
+        p.corner[:-1, :-1] + up + across,
+        p.corner[:-1, 1:] + up - across,
+        p.corner[1:, :-1] - up + across,
+        p.corner[1:, 1:] - up - across,
+    )
+    highest: FloatArray = np.maximum.reduce(corners) - q.centre
+    return highest

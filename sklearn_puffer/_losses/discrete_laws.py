@@ -1,0 +1,612 @@
+r"""Two discrete priors released with the same smooth noise, as the source of an exact loss.
+
+With atoms x_i, masses p_i and a kernel K = e^{-phi} the density is h_p(y) = sum p_i K(y - x_i).
+Values and slopes of log h_p at both ends of a panel bound it in between: wherever (log K)'' >= -C
+for all atoms, log h_p + C y^2 / 2 is convex (a log-sum-exp of convex functions is), so it lies
+below its chord and above its tangents. Both priors use the same C, which cancels in the log ratio:
+
+.. math:: f \le (1 - \tau) f(a) + \tau f(b) + \min(\tau D_a, (1 - \tau) D_b)
+
+with D_a, D_b the chord's slope minus the tangents' slopes of q's function; from below with p's.
+"""
+
+# Rounding, u = 2^-53. Kernels are scaled to K(0) = 1. Gaussian exponents G = -(v/s)(v/(2s) + t/s),
+# v = |x - c| and t = |y - c| with c the point of the atoms' range nearest to y: the factor of
+# exp(-t^2 / (2 s^2)) is common to all atoms and cancels in f. No sum in G cancels, so it is right
+# to 8u G. With perturbed exponents G_i (1 + e_i), |e_i| <= E, the log of the sum moves by at most
+# E |log sum| (it is convex in a common factor of the G_i, and 0 where that factor is 0); taking
+# the row's maximum off costs u |G| once more. Cauchy kinds: 1 + ((y - x)/s)^2 is right to 8u, its
+# power k/2 to (4k + 8) u. `exp`, `log` and powers: 4u; inner products of length n: n u; masses: 3u.
+# Slopes are means of scores under weights proportional to the terms; where these are off by a
+# relative e_i, the mean moves by at most 2 max |score| mean |e_i|, and the mean of |G_i| under them
+# is at most |log sum| (convexity again).
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log, pi
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from sklearn_puffer._losses.line import Ends, View
+from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
+from sklearn_puffer.noise import ROUNDING, Cauchy, Gaussian, GeneralizedCauchy, Noise
+from sklearn_puffer.notions import Notion, RenyiPufferfish
+
+FloatArray = NDArray[np.float64]
+
+_UNIT = 2.0**-53
+# Numbers in one block of kernel values: they stay in the cache.
+_BLOCK = 2**16
+# Sums in floats must exceed this, or logs of masses are used.
+_SMALLEST_SUM = 1e-200
+_SMALLEST_FLOAT = 1e-250
+_WINDOW_FLOOR = -650.0
+# Relative error of masses told from densities.
+_ROUGH = 4e-12
+# No mass is resolved below this: it is added to upper ends.
+_SMALLEST_MASS = 1e-305
+# Two anchors are never closer than this share of the scale.
+_CLOSEST = 0.25
+# The first cuts beyond the atoms, in scales; tails of Cauchy kinds are bounded from one scale on.
+_OUTER = np.array([2.0, 6.0])
+
+
+class Points(NamedTuple):
+    """Log densities and slopes at points, with bounds on their errors, each (2, m): p, then q."""
+
+    value: FloatArray
+    slope: FloatArray
+    error: FloatArray
+    slope_error: FloatArray
+
+    @classmethod
+    def empty(cls, count: int) -> Points:
+        """Return fields to be filled."""
+        return cls(*(np.empty((2, count)) for _ in cls._fields))
+
+    def taken(self, places: NDArray[np.generic]) -> Points:
+        """Return some of the points."""
+        return Points(*(field[:, places] for field in self))
+
+
+class DiscretePair:
+    """Two priors over common atoms with Gaussian noise or noise of a Cauchy kind.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (n,)
+        Sorted and distinct.
+    masses : ndarray of shape (2, n)
+    log_masses : ndarray of shape (2, n)
+        Their logs, right to 4u + u |log|; -inf for zero.
+    noise : Gaussian, Cauchy or GeneralizedCauchy
+        With one scale.
+    """
+
+    def __init__(
+        self, atoms: FloatArray, masses: FloatArray, log_masses: FloatArray, noise: Noise
+    ) -> None:
+        self._atoms, self._masses, self._log_masses = atoms, masses, log_masses
+        self._noise = noise
+        self.unit = float(noise.axis_scales(1)[0])
+        self.weight = len(atoms)
+        self._kernel = _kernel_of(noise)
+        known = np.where(np.isfinite(log_masses), log_masses, 0.0)
+        # where floats hold all masses well, no logs of them are needed
+        self._in_floats = (np.isneginf(log_masses) | (masses > _SMALLEST_FLOAT)).all(axis=1)
+        ratios = log_masses[0] - log_masses[1]
+        rounding = 16.0 * _UNIT * (1.0 + float(np.abs(known).max()))
+        # a mean of ratios lies between the smallest and the largest: so does f
+        self._most, self._least = float(ratios.max()) + rounding, float(ratios.min()) - rounding
+        self._log_top = float(noise.log_density([[0.0]])[0])
+        self._anchors = self._seeds()
+
+    def anchors(self) -> FloatArray:
+        """Return the outermost atoms, points beyond them, and a selection in between."""
+        return self._anchors
+
+    def _seeds(self) -> FloatArray:
+        atoms, s = self._atoms, self.unit
+        low, gap = atoms[:-1], np.diff(atoms)
+        near, wide = gap > 3.0 * s, gap > 8.0 * s
+        beside = (low[near] + 1.5 * s, atoms[1:][near] - 1.5 * s, (low + 0.5 * gap)[wide])
+        points = np.unique(np.concatenate((atoms, *beside)))
+        # one point of each cell of a quarter of the scale is enough
+        cells = np.floor((points - atoms[0]) / (_CLOSEST * s))
+        points = points[np.append(True, cells[1:] > cells[:-1])]
+        points = points[points < atoms[-1] - _CLOSEST * s]
+        outer = _OUTER * s
+        ends = (atoms[0] - outer, atoms[:1], atoms[-1:], atoms[-1] + outer)
+        return np.unique(np.concatenate((points, *ends)))
+
+    def look(self, low: FloatArray, high: FloatArray) -> View:
+        """Return what is known of finite panels."""
+        points, back = np.unique(np.concatenate((low, high)), return_inverse=True)
+        at = self._at(points)
+        a, b = at.taken(back[: len(low)]), at.taken(back[len(low) :])
+        error = a.error + b.error + 4.0 * _UNIT * (np.abs(a.value) + np.abs(b.value))
+        width = high - low
+        bend = 0.5 * self._bend(low, high) * width * width
+        sag, share = _sag(a, b, width, bend, error)
+        f_low, f_high, rounding = self._log_ratios(low, high, a, b, sag, share, error)
+        least, most = self._mass_bounds(low, high, a, b, bend, sag, error)
+        ends = a.value[0] - a.value[1], b.value[0] - b.value[1]
+        return View(
+            np.minimum(f_low, f_high),
+            f_high,
+            np.maximum(np.minimum(*ends) + rounding, self._least),
+            np.minimum(np.maximum(*ends) - rounding, self._most),
+            # what cutting cannot take away: the other end may lie where values are huge
+            2.0 * np.minimum(a.error.sum(axis=0), b.error.sum(axis=0)),
+            least[0],
+            most[0],
+            least[1],
+            most[1],
+        )
+
+    def _log_ratios(
+        self,
+        low: FloatArray,
+        high: FloatArray,
+        a: Points,
+        b: Points,
+        sag: FloatArray,
+        share: FloatArray,
+        error: FloatArray,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return bounds on f in panels from their ends, and how far they are rounded."""
+        f_a, f_b = a.value[0] - a.value[1], b.value[0] - b.value[1]
+        rounding = error.sum(axis=0) + 8.0 * _UNIT * (np.abs(f_a) + np.abs(f_b))
+        line = f_a + share * (f_b - f_a)
+        most = np.maximum(np.maximum(f_a, f_b), line[1] + sag[1])
+        least = np.minimum(np.minimum(f_a, f_b), line[0] - sag[0])
+        if self._kernel.is_gaussian:
+            # beyond the atoms both sums fall with the distance
+            for outside, near, far in (
+                (low >= self._atoms[-1], a.value, b.value),
+                (high <= self._atoms[0], b.value, a.value),
+            ):
+                most = np.where(outside, np.minimum(most, near[0] - far[1]), most)
+                least = np.where(outside, np.maximum(least, far[0] - near[1]), least)
+        most = np.minimum(most + rounding, self._most)
+        return np.maximum(least - rounding, self._least), most, rounding
+
+    def _mass_bounds(
+        self,
+        low: FloatArray,
+        high: FloatArray,
+        a: Points,
+        b: Points,
+        bend: FloatArray,
+        sag: FloatArray,
+        error: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return bounds on masses from those on densities; rough, but without special functions."""
+        atoms = self._atoms
+        base = self._kernel.base(low, atoms), self._kernel.base(high, atoms)
+        top = np.maximum(a.value, b.value) + 0.25 * np.maximum(bend, 0.0)
+        # where no atom lies within, each term is monotone: at most the sum of both ends
+        crossed = np.searchsorted(atoms, low, side="right") < np.searchsorted(atoms, high)
+        top = np.where(crossed, top, np.minimum(top, np.logaddexp(a.value, b.value)))
+        bottom = np.minimum(a.value, b.value) - sag + np.minimum(bend, 0.0)
+        with np.errstate(under="ignore"):
+            scale = np.log(high - low) + self._log_top
+            # what is above e^-745 has exponents right to 745 * 8u
+            most = np.exp(np.minimum(top + np.maximum(*base) + scale + error, 0.0))
+            least = np.exp(np.minimum(bottom + np.minimum(*base) + scale - error, 0.0))
+        most = np.minimum(most * (1.0 + _ROUGH) + _SMALLEST_MASS, 1.0)
+        return least * (1.0 - _ROUGH), most
+
+    def _bend(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Return C: no kernel's log bends down by more in the panel."""
+        atoms = self._atoms
+        if self._kernel.is_gaussian:
+            outside = (high <= atoms[0]) | (low >= atoms[-1])
+            return np.where(outside, 0.0, (1.0 + 8.0 * _UNIT) / self.unit / self.unit)
+        after = np.searchsorted(atoms, low)
+        before = np.clip(after - 1, 0, None)
+        next_one = atoms[np.minimum(after, len(atoms) - 1)]
+        right = np.where(after < len(atoms), np.maximum(next_one - high, 0.0), np.inf)
+        left = np.where(after > 0, low - atoms[before], np.inf)
+        # left: low - the last atom before low; an atom at or after low and up to high gives 0
+        near = np.maximum(np.minimum(left, right), 0.0) * (1.0 - 4.0 * _UNIT)
+        far = np.maximum(np.abs(high - atoms[0]), np.abs(low - atoms[-1])) * (1.0 + 4.0 * _UNIT)
+        far = np.maximum(far, np.maximum(np.abs(low - atoms[0]), np.abs(high - atoms[-1])))
+        lowest = self._noise.curvature(near, far)[0]
+        return -lowest + 1e-9 * np.abs(lowest)
+
+    def tail(self, edge: float, side: int) -> View:
+        """Return what is known of y >= edge (side 1) or y <= edge (side -1), as one panel."""
+        low, high = self._kernel.beyond(self, edge, side)
+        low, high = max(low, self._least), min(high, self._most)
+        # cheap bounds on the masses: those of the noise around the nearest and the farthest atom
+        atoms = self._atoms
+        far = (edge - atoms[[0, -1]]) if side == 1 else (atoms[[-1, 0]] - edge)
+        least, most = _rounded_masses(self._noise, far, np.full(2, inf))
+        least, most = least[:1], np.minimum(most[1:] + _SMALLEST_MASS, 1.0)
+        ends = np.array([low]), np.array([high])
+        seen_high = ends[1] if np.isinf(high) else ends[0]
+        seen_low = ends[0] if np.isinf(low) else ends[1]
+        return View(*ends, seen_low, seen_high, np.zeros(1), least, most, least, most)
+
+    def masses(
+        self, low: FloatArray, high: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return bounds on the masses of panels; ends may be infinite."""
+        order = np.argsort(low, kind="stable")
+        bounds = np.empty((2, 2, len(low)))
+        rows = max(1, _BLOCK // len(self._atoms))
+        for start in range(0, len(low), rows):
+            block = order[start : start + rows]
+            bounds[:, :, block] = self._block_masses(low[block], high[block])
+        least, most = bounds
+        most = np.minimum(most + _SMALLEST_MASS, 1.0)
+        return least[0], most[0], least[1], most[1]
+
+    def _block_masses(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Return bounds for some panels: least and most, of p and q, shape (2, 2, m)."""
+        near = self._window(float(low.min()), float(high.max()))
+        ends = self._kernel.masses(self._noise, low[:, None], high[:, None], self._atoms[near])
+        sums = np.array([self._masses[:, near] @ mass.T for mass in ends])
+        margin = (len(self._atoms) + 16.0) * _UNIT
+        sums[0] *= 1.0 - margin
+        sums[1] *= 1.0 + margin
+        return sums
+
+    def _window(self, low: float, high: float) -> slice:
+        """Return the atoms that matter between two points; the others' terms are below e^-760."""
+        reach, atoms = self._kernel.window, self._atoms
+        start = np.searchsorted(atoms, min(low, float(atoms[-1])) - reach)
+        stop = np.searchsorted(atoms, max(high, float(atoms[0])) + reach, side="right")
+        return slice(int(start), max(int(stop), int(start) + 1))
+
+    def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
+        """Return upper bounds on log of int h_p^alpha h_q^(1 - alpha), and swapped, in a tail."""
+        return self._kernel.tail_power(self, edge, side, alpha)
+
+    def slopes(self, low: FloatArray, high: FloatArray) -> None:
+        """Return None: Renyi divergences have a better way here."""
+
+    def closed_form(self, notion: Notion) -> Ends | None:
+        """Return the Renyi divergences of both directions, by quadrature."""
+        if isinstance(notion, RenyiPufferfish) and notion.delta == 0.0:
+            return renyi_by_quadrature(self, notion.alpha)
+        return None
+
+    def densities(self, points: FloatArray, middles: FloatArray) -> Densities:
+        """Return log densities at points."""
+        at = self._at(points)
+        base = self._kernel.base(points, self._atoms) + self._log_top
+        slope = at.slope + self._kernel.base_slope(points, self._atoms)
+        slope_error = at.slope_error + 8.0 * _UNIT * np.abs(slope)
+        return Densities(at.value, at.error, slope, slope_error, base)
+
+    def growth(
+        self, middles: FloatArray, radii: FloatArray, at: Densities, alpha: float
+    ) -> FloatArray:
+        """Return bounds on log |g(z)| / g(middle) on ellipses around panels, shape (2, m)."""
+        return self._kernel.growth(self, middles, radii, at, alpha)
+
+    def beside(self, edge: float, side: int) -> tuple[FloatArray, FloatArray]:
+        """Return log sums at an edge beyond the atoms, rounded up, and log masses of the last."""
+        at = self._at(np.array([edge]))
+        return at.value[:, 0] + at.error[:, 0], self._log_masses[:, -1 if side == 1 else 0]
+
+    @property
+    def atoms(self) -> FloatArray:
+        """The common atoms."""
+        return self._atoms
+
+    def _at(self, points: FloatArray) -> Points:
+        order = np.argsort(points, kind="stable")
+        points = points[order]
+        found = Points.empty(len(points))
+        rows = max(1, _BLOCK // len(self._atoms))
+        for start in range(0, len(points), rows):
+            block = slice(start, start + rows)
+            self._fill(points[block], Points(*(field[:, block] for field in found)))
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return found.taken(back)
+
+    def _fill(self, points: FloatArray, found: Points) -> None:
+        """Write the values at neighbouring points into ``found``."""
+        kernel, atoms = self._kernel, self._atoms
+        near = self._window(float(points[0]), float(points[-1]))
+        with np.errstate(under="ignore", divide="ignore"):
+            top, terms, score = kernel.terms(points, atoms, near)
+            sums = self._masses[:, near] @ terms.T
+            terms *= score
+            slopes = self._masses[:, near] @ terms.T
+            found.value[:] = top + np.log(sums)
+        found.slope[:] = slopes / np.maximum(sums, 1e-300) / self.unit
+        # what lies outside the window, at most e^-760, can matter where the sum is tiny only
+        lost: NDArray[np.bool_] = (sums < _SMALLEST_SUM) | (found.value < _WINDOW_FLOOR)
+        lost[~self._in_floats] = True
+        found.error[:] = kernel.error(np.where(lost, 0.0, found.value), len(atoms))
+        for k in (0, 1):
+            if lost[k].any():
+                self._fill_by_logs(k, points, found, np.flatnonzero(lost[k]))
+        found.slope_error[:] = 3.0 * kernel.steepest(points, atoms) / self.unit * found.error
+
+    def _fill_by_logs(
+        self, k: int, points: FloatArray, found: Points, lost: NDArray[np.int64]
+    ) -> None:
+        """Sum the terms of one prior over its own largest one."""
+        kernel, size = self._kernel, len(self._atoms)
+        rows = max(1, _BLOCK // size)
+        for start in range(0, len(lost), rows):
+            some = lost[start : start + rows]
+            logs, score = kernel.logs(points[some], self._atoms, slice(None))
+            logs += self._log_masses[k]
+            top = logs.max(axis=1)
+            with np.errstate(under="ignore"):
+                terms = np.exp(logs - top[:, None])
+                sums = terms.sum(axis=1)
+                found.value[k, some] = value = top + np.log(sums)
+                found.slope[k, some] = (terms * score).sum(axis=1) / sums / self.unit
+            found.error[k, some] = kernel.error(np.abs(value) + log(size) + 4.0, size)
+
+
+def _sag(
+    a: Points, b: Points, width: FloatArray, bend: FloatArray, error: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return by how much chords exceed tangents at most, and where."""
+    chord = b.value - a.value
+    fall, rise = width * a.slope, width * b.slope
+    slack = error + width * np.maximum(a.slope_error, b.slope_error)
+    slack += 8.0 * _UNIT * (np.abs(fall) + np.abs(rise) + np.abs(bend))
+    left = np.maximum(chord - fall + bend + slack, 0.0)
+    right = np.maximum(rise + bend - chord + slack, 0.0)
+    share = right / np.maximum(left + right, 1e-300)
+    return left * share * (1.0 + 8.0 * _UNIT), share
+
+
+@dataclass(frozen=True)
+class _GaussianKernel:
+    """Terms of Gaussian noise, over the factor that all atoms share outside their range."""
+
+    scale: float
+    is_gaussian = True
+
+    def base(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
+        """Return the log of the factor left out."""
+        t = np.maximum(np.maximum(atoms[0] - y, y - atoms[-1]), 0.0) / self.scale
+        base: FloatArray = -0.5 * t * t
+        return base
+
+    @property
+    def window(self) -> float:
+        """Atoms farther off than this give no more than e^-760."""
+        return 39.0 * self.scale
+
+    def masses(
+        self, noise: Noise, low: FloatArray, high: FloatArray, atoms: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return bounds on the mass of each panel around each atom."""
+        return _rounded_masses(noise, low - atoms, high - atoms)
+
+    def logs(self, y: FloatArray, atoms: FloatArray, near: slice) -> tuple[FloatArray, FloatArray]:
+        """Return log K and its slope times the scale, both over the common factor's."""
+        c = np.clip(y, atoms[0], atoms[-1])
+        score = (atoms[near] - c[:, None]) / self.scale
+        v = np.abs(score)
+        logs = 0.5 * v
+        logs += (np.abs(y - c) / self.scale)[:, None]
+        logs *= v
+        return np.negative(logs, out=logs), score
+
+    def terms(
+        self, y: FloatArray, atoms: FloatArray, near: slice
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the largest log of each row, the terms over it, and slopes."""
+        logs, score = self.logs(y, atoms, near)
+        top = logs.max(axis=1)
+        logs -= top[:, None]
+        return top, np.exp(logs, out=logs), score
+
+    def tail_power(
+        self, pair: DiscretePair, edge: float, side: int, alpha: float
+    ) -> tuple[float, float]:
+        """Return bounds on the log of the Renyi integral beyond an edge, by joint convexity.
+
+        Between two atoms a distance d apart the integral is e^(alpha (alpha - 1) d^2 / (2 s^2))
+        times the tail of a Gaussian around a point at most (alpha - 1) d beyond the outer atom,
+        which rises with d; a^alpha b^(1 - alpha) is jointly convex, so a mean over pairs of atoms
+        bounds that of the mixtures.
+        """
+        atoms = pair.atoms
+        reach = (atoms[-1] - atoms[0]) / self.scale
+        t = (edge - atoms[-1] if side == 1 else atoms[0] - edge) / self.scale
+        order = alpha - 1.0
+        most = 0.5 * alpha * order * reach * reach + log_ndtr(order * reach - t)
+        most = float(most + 1e-12 * (1.0 + alpha * order * reach * reach + abs(most)))
+        return most, most
+
+    def error(self, value: FloatArray, size: int) -> FloatArray:
+        return _UNIT * (12.0 * np.abs(value) + size + 16.0)
+
+    def steepest(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
+        c = np.clip(y, atoms[0], atoms[-1])
+        steepest: FloatArray = np.maximum(c - atoms[0], atoms[-1] - c) / self.scale
+        return steepest
+
+    def base_slope(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
+        """Return the slope of the factor left out."""
+        slope: FloatArray = (np.clip(y, atoms[0], atoms[-1]) - y) / self.scale / self.scale
+        return slope
+
+    def growth(
+        self, pair: DiscretePair, m: FloatArray, radii: FloatArray, at: Densities, alpha: float
+    ) -> FloatArray:
+        """Return bounds on the growth of g within the reach R.
+
+        h_p(m + z) / h_p(m) is e^(-z^2 / (2 s^2) + z l') E e^(z X), X = (x - mean) / s^2 under the
+        posterior at m, so E X = 0, and |E e^(z X) - 1| <= E (e^(R X) + e^(-R X)) - 2, which values
+        at m + R and m - R tell: e^x - 1 - x <= e^x + e^-x - 2 for x >= 0.
+        """
+        reach, rise = REACH * radii, RISE * radii / self.scale
+        value = at.value + at.base
+        change = np.full_like(value, -2.0)
+        leaning = at.slope_error * reach
+        for side in (-1.0, 1.0):
+            points = m + side * reach
+            there = pair.densities(points, m)
+            rest = there.value + there.base - value - side * reach * at.slope
+            rest += 0.5 * np.square(reach / self.scale)
+            slack = there.error + at.error + 16.0 * _UNIT * (np.abs(value) + np.abs(at.base))
+            change += np.exp(np.minimum(rest + slack + leaning, 700.0))
+        change = np.maximum(change, 0.0) + 1e-9
+        zero_free = (change < 1.0).all(axis=0)
+        change = np.where(zero_free, change, 0.0)
+        linear = np.abs(at.power_slopes(alpha)) * reach + 0.5 * rise * rise
+        linear += alpha * leaning + (alpha - 1.0) * leaning[::-1]
+        growth = alpha * np.log1p(change) - (alpha - 1.0) * np.log1p(-change[::-1]) + linear
+        return np.where(zero_free, growth * (1.0 + 1e-9), inf)
+
+    def beyond(self, pair: DiscretePair, edge: float, side: int) -> tuple[float, float]:
+        """Return bounds on f beyond an edge outside the atoms.
+
+        There h_p over the common factor falls towards its mass at the outermost atom.
+        """
+        (p, q), last = pair.beside(edge, side)
+        slack = 8.0 * _UNIT * (1.0 + np.abs(np.where(np.isfinite(last), last, 0.0)))
+        low = last[0] - slack[0] - q if np.isfinite(last[0]) else -inf
+        high = p - last[1] + slack[1] if np.isfinite(last[1]) else inf
+        return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class _CauchyKernel:
+    """Terms of noise of a Cauchy kind."""
+
+    scale: float
+    k: float
+    is_gaussian = False
+
+    def base(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
+        return np.zeros_like(y)
+
+    @property
+    def window(self) -> float:
+        """All atoms matter everywhere."""
+        return inf
+
+    def masses(
+        self, noise: Noise, low: FloatArray, high: FloatArray, atoms: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return bounds on the mass of each panel around each atom.
+
+        Cauchy: the angle of (s^2 + a b, (b - a) s) over pi, right to 16u relative: with a b < 0,
+        (s^2 + |a b|)^2 <= (s^2 + a b)^2 + ((b - a) s)^2, so what rounding moves is small against
+        the distance from the origin.
+        """
+        if self.k != 2.0:
+            return _rounded_masses(noise, low - atoms, high - atoms)
+        with np.errstate(invalid="ignore"):
+            a, b = (low - atoms) / self.scale, (high - atoms) / self.scale
+            both = np.arctan2((high - low) / self.scale, 1.0 + a * b)
+        both = np.where(np.isinf(high), np.arctan2(1.0, a), both)
+        both = np.where(np.isinf(low), np.arctan2(1.0, -b), both) / pi
+        return both * (1.0 - 24.0 * _UNIT), both * (1.0 + 24.0 * _UNIT)
+
+    def logs(self, y: FloatArray, atoms: FloatArray, near: slice) -> tuple[FloatArray, FloatArray]:
+        u = (y[:, None] - atoms) / self.scale
+        squares = 1.0 + u * u
+        return -0.5 * self.k * np.log(squares), -self.k * u / squares
+
+    def terms(
+        self, y: FloatArray, atoms: FloatArray, near: slice
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        u = (y[:, None] - atoms) / self.scale
+        squares = u * u
+        squares += 1.0
+        nearest = squares.min(axis=1)
+        u /= squares
+        u *= -self.k
+        terms = np.divide(nearest[:, None], squares, out=squares)
+        if self.k != 2.0:
+            np.power(terms, 0.5 * self.k, out=terms)
+        return -0.5 * self.k * np.log(nearest), terms, u
+
+    def error(self, value: FloatArray, size: int) -> FloatArray:
+        return _UNIT * (8.0 * np.abs(value) + size + 16.0 + 12.0 * self.k)
+
+    def steepest(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
+        return np.full(len(y), 0.5 * self.k)
+
+    def base_slope(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
+        return np.zeros_like(y)
+
+    def growth(
+        self, pair: DiscretePair, m: FloatArray, radii: FloatArray, at: Densities, alpha: float
+    ) -> FloatArray:
+        """Return bounds on the growth of g within the reach R.
+
+        K(x + z) / K(x) = (1 + z/(x - is))^(-k/2) (1 + z/(x + is))^(-k/2). With v = R / |x + is| its
+        size lies between (1 + v)^-k and (1 - v)^-k, its angle within k asin(v); so a mean of such
+        ratios is at most (1 - v)^-k and at least (1 + v)^-k cos(k asin v), v the nearest atom's.
+        """
+        atoms = pair.atoms
+        after = np.clip(np.searchsorted(atoms, m), 1, len(atoms) - 1)
+        near = np.minimum(np.abs(m - atoms[after - 1]), np.abs(m - atoms[after]))
+        share = REACH * radii / np.hypot(near, self.scale) * (1.0 + 1e-9)
+        inside = self.k * np.arcsin(np.minimum(share, 1.0)) < 1.5
+        share = np.where(inside, share, 0.0)
+        turn = np.log(np.cos(self.k * np.arcsin(share)))
+        growth = -alpha * self.k * np.log1p(-share)
+        growth += (alpha - 1.0) * (self.k * np.log1p(share) - turn)
+        return np.broadcast_to(np.where(inside, growth * (1.0 + 1e-9), inf), at.value.shape)
+
+    def beyond(self, pair: DiscretePair, edge: float, side: int) -> tuple[float, float]:
+        """Return bounds on f beyond an edge outside the atoms.
+
+        With range R and t beyond, a term of one is at most (1 + R (2t + R) / (t^2 + s^2))^(k/2)
+        times one of the other, which falls for t >= s.
+        """
+        atoms = pair.atoms
+        reach = float(atoms[-1] - atoms[0])
+        t = float(edge - atoms[-1] if side == 1 else atoms[0] - edge)
+        r, v = reach / self.scale, t / self.scale
+        if v < 1.0 + 1e-9:
+            most = self.k * float(np.arcsinh(0.5 * r))
+        else:
+            most = 0.5 * self.k * float(np.log1p(r * (2.0 * v + r) / (v * v + 1.0)))
+        most *= 1.0 + 1e-12
+        return -most, most
+
+    def tail_power(
+        self, pair: DiscretePair, edge: float, side: int, alpha: float
+    ) -> tuple[float, float]:
+        """Return bounds on the log of the Renyi integrals beyond an edge: f is bounded there."""
+        seen, order = pair.tail(edge, side), alpha - 1.0
+        return (
+            order * float(seen.log_high[0]) + float(np.log(seen.p_most[0])),
+            -order * float(seen.log_low[0]) + float(np.log(seen.q_most[0])),
+        )
+
+
+def _rounded_masses(noise: Noise, a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return masses of panels [a, b] with their rounded ends moved inwards and outwards."""
+    start, stop = np.nextafter(a, inf), np.nextafter(b, -inf)
+    less = noise.mass(start, np.maximum(start, stop))
+    more = noise.mass(np.nextafter(a, -inf), np.nextafter(b, inf))
+    return less * (1.0 - ROUNDING), more * (1.0 + ROUNDING)
+
+
+_Kernel = _GaussianKernel | _CauchyKernel
+
+
+def _kernel_of(noise: Noise) -> _Kernel:
+    scale = float(noise.axis_scales(1)[0])
+    if isinstance(noise, Gaussian):
+        return _GaussianKernel(scale)
+    if isinstance(noise, Cauchy):
+        return _CauchyKernel(scale, 2.0)
+    if isinstance(noise, GeneralizedCauchy):
+        return _CauchyKernel(scale, noise.k)
+    raise TypeError(f"noise must be Gaussian or of a Cauchy kind here, got {noise!r}.")

@@ -1,0 +1,652 @@
+r"""The privacy loss of one released column, as a proven interval, for every notion.
+
+The line is cut into panels. A `Source` (two laws, released with the same noise) bounds the log
+ratio f = log h_p / h_q and the masses on each. Panels that keep the interval wide are cut again,
+until the interval is narrow or the work allowed is done; it is valid at every moment, because each
+panel's bounds are. Both directions share the panels: from q to p the log ratio is -f.
+
+- *Pure.* The supremum of f lies between its largest value seen and the largest upper bound.
+- *(epsilon, delta).* Where f - epsilon has one sign all over a panel, only the masses of maximal
+  runs of such panels matter; a panel of unsettled sign adds between 0 and P (1 - e^(epsilon - f)).
+- *Renyi.* Bounds for convex functions on each panel, see `_losses.divergences`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log
+from typing import NamedTuple, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._losses.divergences import (
+    Panels,
+    Slopes,
+    apart,
+    divergence_interval,
+    gaps,
+    given_an_event,
+    kept,
+    renyi_of_terms,
+    renyi_terms,
+    sharper_terms,
+)
+from sklearn_puffer._losses.laws import Expansion, Law
+from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Ends = tuple[FloatArray, FloatArray]
+
+_LN2 = log(2.0)
+_ULP = 2.0**-52
+_PURE_TOLERANCE = 1e-11
+_DELTA_TOLERANCE = 1e-11
+_RENYI_TOLERANCE = 1e-8
+_EVENT_TOLERANCE = 1e-6
+# Deltas below this are not resolved: the interval's upper end stays about there.
+_SMALLEST_DELTA = 1e-290
+_ROUNDS = 48
+# Kernel values computed for one interval, about, and panels held at once.
+_WORK = 2**27
+# Kernel values that cost as much as one mass.
+_MASS_COST = 16
+_FEW_PANELS = 2**9
+_MOST_PANELS = 2**18
+
+
+class View(NamedTuple):
+    """What is known of each panel; arrays of shape (m,).
+
+    ``log_low`` and ``log_high`` bound f within it. ``seen_high`` is a lower bound on sup f and
+    ``seen_low`` an upper bound on inf f there. ``rounding`` is how much of all this is rounding,
+    which no cutting takes away. ``p_least``, ``p_most``, ``q_least``, ``q_most`` bound the masses.
+    """
+
+    log_low: FloatArray
+    log_high: FloatArray
+    seen_low: FloatArray
+    seen_high: FloatArray
+    rounding: FloatArray
+    p_least: FloatArray
+    p_most: FloatArray
+    q_least: FloatArray
+    q_most: FloatArray
+
+    def swapped(self) -> View:
+        """Return the same of -f, the log ratio from q to p."""
+        return View(
+            -self.log_high,
+            -self.log_low,
+            -self.seen_high,
+            -self.seen_low,
+            self.rounding,
+            self.q_least,
+            self.q_most,
+            self.p_least,
+            self.p_most,
+        )
+
+    def taken(self, places: NDArray[np.generic]) -> View:
+        """Return some of the panels."""
+        return View(*(field[places] for field in self))
+
+    def joined(self, *others: View) -> View:
+        """Return these panels and those of the others."""
+        return View(*(np.concatenate(fields) for fields in zip(self, *others, strict=True)))
+
+
+class Source(Protocol):
+    """Two laws of one released column, p and q. All bounds are proven, rounding included."""
+
+    @property
+    def unit(self) -> float:
+        """A length below which nothing changes much: cuts near anchors are graded by it."""
+
+    @property
+    def weight(self) -> int:
+        """How many kernel values one point costs."""
+
+    def anchors(self) -> FloatArray:
+        """Return sorted finite points to cut at first, at least one."""
+
+    def look(self, low: FloatArray, high: FloatArray) -> View:
+        """Return what is known of finite panels, which no anchor lies strictly within."""
+
+    def tail(self, edge: float, side: int) -> View:
+        """Return what is known of y >= edge (side 1) or y <= edge (side -1), as one panel."""
+
+    def masses(
+        self, low: FloatArray, high: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return bounds p_low, p_high, q_low, q_high on masses; ends may be infinite."""
+
+    def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
+        """Return upper bounds on log of int h_p^alpha h_q^(1 - alpha), and swapped, in a tail."""
+
+    def slopes(self, low: FloatArray, high: FloatArray) -> Slopes | None:
+        """Return how f runs within finite panels, where that is known."""
+
+    def closed_form(self, notion: Notion) -> Ends | None:
+        """Return proven ends of the loss both ways, where the source has a better way to it."""
+
+
+def loss_interval(source: Source, notion: Notion) -> Ends:
+    """Return proven lower and upper ends of the losses p -> q and q -> p, each of shape (2,)."""
+    closed = source.closed_form(notion)
+    if closed is not None:
+        return closed
+    if isinstance(notion, RenyiPufferfish):
+        return _renyi(source, notion)
+    if notion.delta == 0.0:
+        return _suprema(source)
+    return _deltas(source, cast(Pufferfish, notion))
+
+
+def fine_panels(source: Source, notion: Notion, tolerance: float = 1e-4) -> Panels:
+    """Return panels that cover the line, on which `divergence_interval` is good to ``tolerance``.
+
+    Relative to the loss; finer than what one column needs, so that sums over columns stay good.
+    """
+    cover = _refined_for_sums(_Cover.begin(source, weighed=True), notion, tolerance).sorted()
+    if isinstance(notion, RenyiPufferfish) and notion.delta == 0.0:
+        return _with_finite_tails(cover, notion.alpha)
+    return cover.panels()
+
+
+def _with_finite_tails(cover: _Cover, alpha: float) -> Panels:
+    """Return panels whose tails, where f is unbounded, have bounds that fit their Renyi terms.
+
+    At this order alone. With e^low Q <= P/2 the chord of `renyi_terms` is at least e^((alpha - 1)
+    high) P / 2, so a high of (the tail's term + log 2 - log P) / (alpha - 1) gives enough.
+    """
+    panels, order = cover.panels(), alpha - 1.0
+    low, high = panels.log_low.copy(), panels.log_high.copy()
+    for k in np.flatnonzero(cover.tails & ~(np.isfinite(low) & np.isfinite(high))):
+        side = 1 if np.isinf(cover.high[k]) else -1
+        edge = float(cover.low[k] if side == 1 else cover.high[k])
+        power = np.array(cover.source.tail_power(edge, side, alpha)) + _LN2
+        with np.errstate(divide="ignore"):
+            p_low, p_high = np.log(panels.p_low[k]), np.log(panels.p_high[k])
+            q_low, q_high = np.log(panels.q_low[k]), np.log(panels.q_high[k])
+        top = high[k] + _LN2 / order if np.isfinite(high[k]) else (power[0] - p_high) / order
+        bottom = low[k] - _LN2 / order if np.isfinite(low[k]) else (q_high - power[1]) / order
+        high[k] = max(top, p_low - q_high + _LN2)
+        low[k] = min(bottom, p_high - q_low - _LN2)
+    return Panels(panels.p_low, panels.p_high, panels.q_low, panels.q_high, low, high)
+
+
+@dataclass(frozen=True)
+class _Cover:
+    """Panels that cover the line, the two tails among them.
+
+    Where they are wanted, ``masses`` are bounds p_low, p_high, q_low, q_high, shape (4, m), and
+    ``runs`` the fields of `Slopes`.
+    """
+
+    source: Source
+    low: FloatArray
+    high: FloatArray
+    view: View
+    masses: FloatArray | None
+    runs: FloatArray | None
+
+    @classmethod
+    def begin(cls, source: Source, weighed: bool = False, followed: bool = False) -> _Cover:
+        """Return the panels between anchors.
+
+        ``weighed`` if their masses are wanted, ``followed`` if how f runs within them is.
+        """
+        points = source.anchors()
+        low, high = points[:-1], points[1:]
+        view = source.tail(float(points[0]), -1).joined(source.tail(float(points[-1]), 1))
+        if len(low):
+            view = view.joined(source.look(low, high))
+        low = np.concatenate(([-inf, points[-1]], low))
+        high = np.concatenate(([points[0], inf], high))
+        masses = np.array(source.masses(low, high)) if weighed else None
+        runs = _runs(source, low, high) if followed else None
+        return cls(source, low, high, view, masses, runs)
+
+    @property
+    def room(self) -> int:
+        """How many more panels are allowed."""
+        each = self.source.weight * (1 if self.masses is None else _MASS_COST)
+        allowed = min(_MOST_PANELS, _WORK // each + _FEW_PANELS)
+        return max(allowed - len(self.low), 0)
+
+    def split(self, chosen: BoolArray, parts: IntArray) -> _Cover:
+        """Cut the chosen panels into ``parts`` each (a tail into a panel and a tail)."""
+        source, rest = self.source, ~chosen
+        inner = chosen & ~self.tails
+        low, high = cut(
+            self.low[inner], self.high[inner], parts[inner], source.anchors(), source.unit
+        )
+        views = [source.look(low, high)] if len(low) else []
+        for k in np.flatnonzero(chosen & self.tails):
+            ends_low, ends_high, seen = self._shortened(int(k))
+            low, high = np.append(low, ends_low), np.append(high, ends_high)
+            views.append(seen)
+        masses = None
+        if self.masses is not None:
+            masses = np.hstack((self.masses[:, rest], source.masses(low, high)))
+        runs = None
+        if self.runs is not None:
+            runs = np.hstack((self.runs[:, rest], cast(FloatArray, _runs(source, low, high))))
+        return _Cover(
+            source,
+            np.append(self.low[rest], low),
+            np.append(self.high[rest], high),
+            self.view.taken(rest).joined(*views),
+            masses,
+            runs,
+        )
+
+    @property
+    def tails(self) -> BoolArray:
+        """Which of the panels are tails."""
+        return np.isinf(self.low) | np.isinf(self.high)
+
+    def _shortened(self, k: int) -> tuple[FloatArray, FloatArray, View]:
+        """Cut a tail at a point further out."""
+        side = 1 if np.isinf(self.high[k]) else -1
+        edge = float(self.low[k] if side == 1 else self.high[k])
+        anchors = self.source.anchors()
+        reach = abs(edge - float(anchors[-1] if side == 1 else anchors[0]))
+        further = edge + side * (2.0 * reach + 4.0 * self.source.unit)
+        if not np.isfinite(further) or further == edge:
+            return self.low[k : k + 1], self.high[k : k + 1], self.view.taken(np.array([k]))
+        near = np.array(sorted((edge, further)))
+        seen = self.source.look(near[:1], near[1:]).joined(self.source.tail(further, side))
+        # both lie in the old tail, whose bounds hold on: far out those of a panel are mere rounding
+        seen = seen._replace(
+            log_low=np.maximum(seen.log_low, self.view.log_low[k]),
+            log_high=np.minimum(seen.log_high, self.view.log_high[k]),
+        )
+        if side == 1:
+            return np.array([edge, further]), np.array([further, inf]), seen
+        return np.array([further, -inf]), np.array([edge, further]), seen
+
+    def sorted(self) -> _Cover:
+        """Return the panels from left to right."""
+        order = np.argsort(self.low, kind="stable")
+        masses = None if self.masses is None else self.masses[:, order]
+        runs = None if self.runs is None else self.runs[:, order]
+        return _Cover(
+            self.source, self.low[order], self.high[order], self.view.taken(order), masses, runs
+        )
+
+    def panels(self) -> Panels:
+        """Return the panels with good bounds on their masses."""
+        masses = self.masses
+        if masses is None:
+            masses = np.array(self.source.masses(self.low, self.high))
+        return Panels(
+            masses[0], masses[1], masses[2], masses[3], self.view.log_low, self.view.log_high
+        )
+
+
+def _runs(source: Source, low: FloatArray, high: FloatArray) -> FloatArray | None:
+    """Return the fields of `Slopes` as rows; NaN for tails."""
+    inner = np.isfinite(low) & np.isfinite(high)
+    found = source.slopes(low[inner], high[inner])
+    if found is None:
+        return None
+    rows = np.full((len(found), len(low)), np.nan)
+    rows[:, inner] = found
+    return rows
+
+
+def cut(
+    low: FloatArray, high: FloatArray, parts: IntArray, anchors: FloatArray, unit: float
+) -> Ends:
+    """Cut panels, evenly where they are narrow, graded towards the nearest anchor where not."""
+    owner = np.repeat(np.arange(len(low)), parts)
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts)
+    start, width = low[owner], (high - low)[owner]
+    nearest = _nearest(anchors, low + 0.5 * (high - low))[owner]
+    from_low, from_high = (start - nearest) / unit, (high[owner] - nearest) / unit
+    wide = width > 0.5 * np.maximum(unit, np.minimum(np.abs(from_low), np.abs(from_high)) * unit)
+    v0, v1 = np.arcsinh(from_low), np.arcsinh(from_high)
+
+    def at(index: IntArray) -> FloatArray:
+        share = index / parts[owner]
+        graded = nearest + unit * np.sinh(v0 + share * (v1 - v0))
+        y = np.clip(np.where(wide, graded, start + share * width), start, high[owner])
+        y = np.where(index == 0, start, y)
+        return np.where(index == parts[owner], high[owner], y)
+
+    lows, highs = at(place), at(place + 1)
+    real = highs > lows
+    return lows[real], highs[real]
+
+
+def _nearest(anchors: FloatArray, points: FloatArray) -> FloatArray:
+    after = (
+        np.clip(np.searchsorted(anchors, points), 1, len(anchors) - 1) if len(anchors) > 1 else 0
+    )
+    before = np.maximum(np.asarray(after) - 1, 0)
+    left, right = anchors[before], anchors[after]
+    return np.where(points - left <= right - points, left, right)
+
+
+def _fixed(cover: _Cover, parts: int) -> IntArray:
+    return np.full(len(cover.low), parts)
+
+
+def _most_promising(worth: FloatArray, least: float, count: int) -> BoolArray:
+    """Choose panels worth more than ``least``, at most ``count`` of them, the best ones."""
+    chosen = worth > least
+    if int(chosen.sum()) > count:
+        places = np.flatnonzero(chosen)
+        best = places[np.argsort(-worth[places], kind="stable")[:count]]
+        chosen = np.zeros(len(worth), dtype=bool)
+        chosen[best] = True
+    return chosen
+
+
+def _suprema(source: Source) -> Ends:
+    """Return bounds on sup f and on sup -f."""
+    cover = _Cover.begin(source)
+    for _ in range(_ROUNDS):
+        excess = np.maximum(_above(cover.view), _above(cover.view.swapped()))
+        chosen = _most_promising(excess, 0.0, cover.room // 4)
+        if not chosen.any():
+            break
+        cover = cover.split(chosen, _fixed(cover, 4))
+    directions = (cover.view, cover.view.swapped())
+    lower = np.array([max(float(view.seen_high.max()), 0.0) for view in directions])
+    upper = np.array([max(float(view.log_high.max()), 0.0) for view in directions])
+    return np.minimum(lower, upper), upper
+
+
+def _above(view: View) -> FloatArray:
+    """Return by how much each panel may exceed the largest value seen, where cutting may help."""
+    best = max(float(view.seen_high.max()), 0.0)
+    if best == inf:
+        return np.full(len(view.log_low), -inf)
+    settled = best + _PURE_TOLERANCE * best + 4.0 * view.rounding
+    return np.where(view.log_high > settled, view.log_high - best, -inf)
+
+
+def _deltas(source: Source, notion: Pufferfish) -> Ends:
+    """Return bounds on the hockey-stick divergences of both directions."""
+    cover = _Cover.begin(source)
+    for _ in range(_ROUNDS):
+        worth = np.maximum(
+            _unsettled(cover.view, notion.epsilon), _unsettled(cover.view.swapped(), notion.epsilon)
+        )
+        chosen = _most_promising(worth, 0.0, cover.room // 4)
+        if not chosen.any():
+            break
+        cover = cover.split(chosen, _fixed(cover, 8 if chosen.sum() < 64 else 4))
+    cover = cover.sorted()
+    ends = [_delta(cover, cover.view, notion.epsilon, swapped=False)]
+    ends.append(_delta(cover, cover.view.swapped(), notion.epsilon, swapped=True))
+    lower, upper = np.array(ends).T
+    return lower, upper
+
+
+def _straddles(view: View, epsilon: float) -> BoolArray:
+    return (view.log_low < epsilon) & (view.log_high > epsilon)
+
+
+def _unsettled(view: View, epsilon: float) -> FloatArray:
+    """Return what each panel of unsettled sign adds at most; 0 where cutting it is not worth it."""
+    at_most = np.where(_straddles(view, epsilon), view.p_most * kept(epsilon, view.log_high), 0.0)
+    at_least = float((view.p_least * kept(epsilon, view.log_low)).sum())
+    allowed = max(_DELTA_TOLERANCE * at_least, _SMALLEST_DELTA)
+    if float(at_most.sum()) <= allowed:
+        return np.zeros(len(at_most))
+    count = int((at_most > 0.0).sum())
+    hopeless = view.log_high - view.log_low <= 8.0 * view.rounding
+    return np.where(hopeless | (at_most < 0.25 * allowed / count), 0.0, at_most)
+
+
+def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[float, float]:
+    """Return bounds on int (h_p - e^epsilon h_q)_+ from sorted panels.
+
+    A run of panels where f >= epsilon adds P - e^epsilon Q, which is also at least P (1 - e^(eps -
+    min f)) and at most P (1 - e^(eps - max f)).
+    """
+    above = view.log_low >= epsilon
+    rest = float(
+        np.where(_straddles(view, epsilon), view.p_most, 0.0) @ kept(epsilon, view.log_high)
+    )
+    if not above.any():
+        return 0.0, min(rest * (1.0 + 64.0 * _ULP), 1.0)
+    starts = np.flatnonzero(above & ~np.append(False, above[:-1]))
+    stops = np.flatnonzero(above & ~np.append(above[1:], False))
+    masses = cover.source.masses(cover.low[starts], cover.high[stops])
+    p_low, p_high, q_low, q_high = (*masses[2:], *masses[:2]) if swapped else masses
+    f_low = np.minimum.reduceat(np.where(above, view.log_low, inf), starts)
+    f_high = np.maximum.reduceat(np.where(above, view.log_high, -inf), starts)
+    at_least = np.maximum(apart(p_low, q_high, epsilon, -1.0), p_low * kept(epsilon, f_low))
+    at_most = np.minimum(apart(p_high, q_low, epsilon, 1.0), p_high * kept(epsilon, f_high))
+    # terms are right to within 4 ulp, numpy's pairwise sums to 60 u
+    margin = 128.0 * _ULP
+    lower = max(float(at_least.sum()) * (1.0 - margin), 0.0)
+    upper = min((float(at_most.sum()) + rest) * (1.0 + margin), 1.0)
+    return min(lower, upper), upper
+
+
+def _renyi(source: Source, notion: RenyiPufferfish) -> Ends:
+    """Return bounds on the Renyi divergences of both directions, from panels."""
+    partly = notion.delta > 0.0
+    tolerance = _EVENT_TOLERANCE if partly else _RENYI_TOLERANCE
+    cover = _Cover.begin(source, weighed=True, followed=not partly)
+    cover = _refined_for_sums(cover, notion, tolerance)
+    ends = np.array([_terms(cover, notion, direction).interval() for direction in (0, 1)])
+    return np.zeros(2) if partly else ends[:, 0], ends[:, 1]
+
+
+class _Terms(NamedTuple):
+    """A loss that is a sum over panels: bounds on each summand, up to a common factor."""
+
+    panels: Panels
+    notion: Notion
+    renyi: Ends | None
+
+    def interval(self) -> tuple[float, float]:
+        """Return the ends of the loss."""
+        if isinstance(self.notion, RenyiPufferfish):
+            if self.renyi is not None:
+                return renyi_of_terms(*self.renyi, self.notion.alpha)
+            return given_an_event(self.panels, self.notion, *self._bounds())[:2]
+        return divergence_interval(self.panels, self.notion)
+
+    def gaps(self) -> FloatArray:
+        """Return what each panel adds to the width."""
+        if not isinstance(self.notion, RenyiPufferfish):
+            return gaps(self.panels, self.notion)
+        low, high = self.renyi or self._bounds()
+        if self.renyi is None:
+            gone = given_an_event(self.panels, self.notion, low, high)[2]
+            # the next panel would go next: a part of it may
+            next_one = np.where(gone, -inf, self.panels.log_high).argmax()
+            low = np.where(np.arange(len(low)) == next_one, -inf, low)
+            low, high = np.where(gone, -inf, low), np.where(gone, -inf, high)
+        top = max(float(high.max()), -1e300)
+        if top == inf:
+            return np.where(high == inf, 1.0, 0.0)
+        with np.errstate(under="ignore"):
+            width: FloatArray = np.exp(high - top) - np.exp(low - top)
+        return width
+
+    def _bounds(self) -> Ends:
+        return renyi_terms(self.panels, cast(RenyiPufferfish, self.notion))
+
+
+def _terms(cover: _Cover, notion: Notion, direction: int) -> _Terms:
+    panels = cover.panels() if direction == 0 else cover.panels().swapped()
+    if not isinstance(notion, RenyiPufferfish) or notion.delta > 0.0:
+        return _Terms(panels, notion, None)
+    low, high = renyi_terms(panels, notion)
+    if cover.runs is not None:
+        inner = np.flatnonzero(~cover.tails)
+        runs = Slopes(*cover.runs[:, inner])
+        runs = runs if direction == 0 else runs.swapped()
+        least, most = sharper_terms(panels.taken(inner), runs, notion.alpha)
+        low[inner], high[inner] = np.maximum(low[inner], least), np.minimum(high[inner], most)
+        low = np.minimum(low, high)
+    for k in np.flatnonzero(np.isinf(cover.low) | np.isinf(cover.high)):
+        side = 1 if np.isinf(cover.high[k]) else -1
+        edge = float(cover.low[k] if side == 1 else cover.high[k])
+        high[k] = min(high[k], cover.source.tail_power(edge, side, notion.alpha)[direction])
+        low[k] = min(low[k], high[k])
+    return _Terms(panels, notion, (low, high))
+
+
+def _refined_for_sums(cover: _Cover, notion: Notion, tolerance: float) -> _Cover:
+    """Cut until the sums over panels are within ``tolerance``, or the room is used up."""
+    for _ in range(_ROUNDS):
+        needed = np.zeros(len(cover.low))
+        for direction in (0, 1):
+            needed = np.maximum(needed, _parts_needed(_terms(cover, notion, direction), tolerance))
+        chosen = needed > 1.0
+        if not chosen.any() or cover.room < 2:
+            return cover
+        extra = float((np.ceil(needed[chosen]) - 1.0).sum())
+        scale = min(1.0, cover.room / max(extra, 1.0))
+        parts = np.clip(np.ceil(needed * scale), 2.0, 64.0).astype(np.int64)
+        cover = cover.split(chosen, parts)
+    return cover
+
+
+def _parts_needed(terms: _Terms, tolerance: float) -> FloatArray:
+    """Return into how many parts each panel should be cut: its gap shrinks as their square."""
+    width = terms.gaps()
+    lower, upper = terms.interval()
+    if not upper - lower > tolerance * upper:
+        return np.zeros(len(width))
+    if isinstance(terms.notion, Pufferfish) and terms.notion.delta == 0.0:
+        return np.where(width > tolerance * max(lower, 1e-3), 4.0, 0.0)
+    if upper == inf or lower == 0.0:
+        return np.where(width > 1e-3 * width.max(), 4.0, 0.0)
+    wanted = tolerance * lower * width.sum() / (upper - lower)
+    # gaps shrink as the square of the width, or as its cube
+    shares: FloatArray = (2.0 * width * len(width) / max(wanted, 1e-300)) ** 0.4
+    return np.where(shares > 1.5, shares, 0.0)
+
+
+class LawPair:
+    """Two `Law` objects as a source."""
+
+    def __init__(self, p: Law, q: Law, weight: int = 64) -> None:
+        self._p, self._q = p, q
+        self._anchors = np.union1d(p.anchors(), q.anchors())
+        spacing = np.diff(self._anchors)
+        self.unit = float(spacing.min()) if len(spacing) else max(abs(self._anchors[0]), 1.0)
+        self.weight = weight
+
+    def anchors(self) -> FloatArray:
+        """Return the anchors of both."""
+        return self._anchors
+
+    def look(self, low: FloatArray, high: FloatArray) -> View:
+        """Return what is known of finite panels, which no anchor lies strictly within."""
+        middle, radius = _around(low, high)
+        first, second = self._p.expansion(middle, radius), self._q.expansion(middle, radius)
+        p_bounds, q_bounds = self._p.log_bounds(low, high), self._q.log_bounds(low, high)
+        low_f, high_f, value, error = _taylor(first, second, radius)
+        log_low = np.maximum(low_f, p_bounds[0] - q_bounds[1])
+        log_high = np.minimum(high_f, p_bounds[1] - q_bounds[0])
+        least_p, most_p = _by_density(high - low, *p_bounds)
+        least_q, most_q = _by_density(high - low, *q_bounds)
+        ends = log_low, np.maximum(log_high, log_low)
+        return View(*ends, value + error, value - error, error, least_p, most_p, least_q, most_q)
+
+    def slopes(self, low: FloatArray, high: FloatArray) -> Slopes:
+        """Return how f runs within finite panels."""
+        middle, radius = _around(low, high)
+        p, q = self._p.expansion(middle, radius), self._q.expansion(middle, radius)
+        *_, value, error = _taylor(p, q, radius)
+        lowest, highest = p.lowest - q.highest, p.highest - q.lowest
+        # the middle and the radius are rounded themselves
+        bends = [np.maximum(np.abs(law.lowest), np.abs(law.highest)) for law in (p, q)]
+        p_slope, q_slope = np.abs(p.slope) + p.slope_error, np.abs(q.slope) + q.slope_error
+        off = error + (p.slope_error + q.slope_error) * radius
+        off += 4.0 * _ULP * np.abs(middle) * (p_slope + q_slope)
+        return Slopes(
+            value,
+            p.slope - q.slope,
+            off,
+            highest - lowest,
+            np.maximum(np.abs(lowest), np.abs(highest)),
+            p_slope,
+            bends[0],
+            q_slope,
+            bends[1],
+            radius,
+            self._p.log_bounds(low, high)[1],
+            self._q.log_bounds(low, high)[1],
+        )
+
+    def tail(self, edge: float, side: int) -> View:
+        low, high = self._p.beyond(self._q, edge, side)
+        panel = (
+            (np.array([edge]), np.array([inf]))
+            if side == 1
+            else (
+                np.array([-inf]),
+                np.array([edge]),
+            )
+        )
+        p_low, p_high, q_low, q_high = self.masses(*panel)
+        ends = np.array([low]), np.array([high])
+        return View(*ends, ends[1], ends[0], np.zeros(1), p_low, p_high, q_low, q_high)
+
+    def masses(
+        self, low: FloatArray, high: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        return (*self._p.masses(low, high), *self._q.masses(low, high))
+
+    def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
+        return (
+            self._p.beyond_power(self._q, edge, side, alpha),
+            self._q.beyond_power(self._p, edge, side, alpha),
+        )
+
+    def closed_form(self, notion: Notion) -> Ends | None:
+        return None
+
+
+def _around(low: FloatArray, high: FloatArray) -> Ends:
+    """Return middles, which are rounded, and radii that reach both ends from there."""
+    middle = low + 0.5 * (high - low)
+    return middle, np.nextafter(np.maximum(high - middle, middle - low), inf)
+
+
+def _by_density(width: FloatArray, low: FloatArray, high: FloatArray) -> Ends:
+    """Return bounds on masses from bounds on log densities."""
+    with np.errstate(under="ignore", over="ignore"):
+        least, most = width * np.exp(low), width * np.exp(high)
+    return least * (1.0 - 1e-12), np.minimum(most * (1.0 + 1e-12) + 1e-305, 1.0)
+
+
+def _taylor(
+    p: Expansion, q: Expansion, radius: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return bounds on f within the radius, f in the middle, and the error of that."""
+    value, slope = p.value - q.value, p.slope - q.slope
+    rounding = _ULP * (
+        np.abs(p.value) + np.abs(q.value) + (np.abs(p.slope) + np.abs(q.slope)) * radius
+    )
+    error = p.value_error + q.value_error + rounding
+    slack = error + (p.slope_error + q.slope_error) * radius
+    rise = _largest_rise(slope, p.highest - q.lowest, radius)
+    fall = _largest_rise(slope, q.highest - p.lowest, radius)
+    grow = 1.0 + 8.0 * _ULP
+    return value - fall * grow - slack, value + rise * grow + slack, value, error
+
+
+def _largest_rise(slope: FloatArray, bend: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return the maximum of slope t + bend t^2 / 2 over |t| <= radius."""
+    steep = np.abs(slope)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        inside = -bend * radius > steep
+        top = np.where(inside, 0.5 * steep * (steep / np.where(inside, -bend, 1.0)), 0.0)
+        edge = steep * radius + 0.5 * bend * radius * radius
+    return np.where(inside, top, edge)

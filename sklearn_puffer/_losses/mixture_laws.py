@@ -1,0 +1,394 @@
+"""The law of a released column whose prior is a mixture of Gaussians, Y = X + N.
+
+With any noise its density is a mixture of parts that `_losses.mixture_parts` puts together. The
+parts are
+
+- no noise, or Gaussian noise: Gaussians;
+- Laplace noise: Gaussian * Laplace, in closed form through ``erfcx``;
+- Cauchy kinds: tabulated, see `_losses.cauchy_mixtures`.
+"""
+
+# Laplace noise. With g the Gaussian density, a = sd/theta, t = |y - centre|/sd and M(x) =
+# erfcx(x/sqrt 2): h = e^(-t^2/2) (M(a - t) + M(a + t))/(4 theta), an exponential to each side.
+# D = log M(a - t) - log M(a + t) gives the score tanh(D/2)/theta, as the Gaussian terms of h'
+# cancel. h - theta^2 h'' = g (the kernel is the Green's function of 1 - theta^2 d^2), so that
+# (log h)'' = (sech^2(D/2) - g/h)/theta^2 and P(Y > t) = Phi(-t) - theta^2 h'. Prior and noise are
+# log-concave, hence h; -(score of h) = E[X | y] in units of sd is in [0, t], so that g/h falls with
+# t, as sech^2(D/2) does. Given y, N (in sd) has density ~ e^(tn - a|n|) e^(-n^2/2), and (log h)'' =
+# -1 + Var(N | y); as n^2 rises and e^(-n^2/2) falls with |n|, E[N^2 | y] is at most E[N^2] under
+# e^(tn - a|n|), which is <= 2/(a - t)^2. Likewise 0 <= E[N | y] <= 2t/(a^2 - t^2), as n tanh(tn)
+# rises: the slope for a large a.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log, pi, sqrt
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx, log_ndtr
+
+from sklearn_puffer._losses.cauchy_mixtures import CauchyLaw, tabulated
+from sklearn_puffer._losses.laws import Law
+from sklearn_puffer._losses.mixture_parts import (
+    ARGUMENT,
+    SLACK,
+    SPECIAL,
+    LogConcaveLaw,
+    Ranges,
+    Values,
+    log_sum,
+    rounding,
+)
+from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace, Noise
+from sklearn_puffer.priors import GaussianMixture
+
+FloatArray = NDArray[np.float64]
+
+_FARTHEST = 1e150  # standard deviations: squares stay finite
+
+
+def computable(prior: GaussianMixture, noise: Noise | None) -> bool:
+    """Return whether `law_of` has the law: of one column, at all but absurd scales.
+
+    Cauchy kinds of noise are tabulated from 1e-100 to 1e100 of each component's deviation, up to an
+    exponent k of 1024.
+
+    Parameters
+    ----------
+    prior : GaussianMixture
+    noise : Noise or None
+
+    Examples
+    --------
+    >>> prior = GaussianMixture([1.0], [0.0], [1.0])
+    >>> computable(prior, Cauchy(1.0)), computable(prior, Cauchy(1e-200)), computable(prior, None)
+    (True, False, True)
+    """
+    if prior.n_axes != 1:
+        return False
+    if isinstance(noise, Cauchy | GeneralizedCauchy):
+        return tabulated(_deviations(prior), noise)
+    return noise is None or isinstance(noise, Laplace | Gaussian)
+
+
+def law_of(prior: GaussianMixture, noise: Noise | None) -> Law:
+    r"""Return the law of Y = X + N, for X a mixture of Gaussians in one column.
+
+    Parameters
+    ----------
+    prior : GaussianMixture
+        Of one column.
+    noise : Noise or None
+        None is no noise: the law of X itself.
+
+    Notes
+    -----
+    *Formal guarantees.* Every bound of the law is proven, given the accuracy of the special
+    functions and of `noise` that the module states.
+
+    Raises
+    ------
+    ValueError
+        If `computable` is False.
+
+    Examples
+    --------
+    >>> law = law_of(GaussianMixture([0.5, 0.5], [0.0, 3.0], [1.0, 0.1]), Laplace(1.0))
+    >>> low, high = law.masses(np.array([-np.inf, 1.0]), np.array([1.0, 2.0]))
+    >>> low.round(6).tolist(), bool(np.all(high - low < 1e-13))
+    ([0.404349, 0.133886], True)
+    """
+    if not computable(prior, noise):
+        raise ValueError(
+            f"the law of a mixture with {prior.n_axes} column(s) is not computed under {noise!r}; "
+            "use one column, and Cauchy noise of a scale nearer to the deviations."
+        )
+    means, deviations = prior.means.reshape(-1), _deviations(prior)
+    if isinstance(noise, Laplace):
+        return _LaplaceLaw(prior.weights, means, deviations, _scale_of(noise))
+    if isinstance(noise, Cauchy | GeneralizedCauchy):
+        return CauchyLaw(prior.weights, means, deviations, noise)
+    return GaussianLaw(prior.weights, means, deviations, _scale_of(noise))
+
+
+def _deviations(prior: GaussianMixture) -> FloatArray:
+    if prior.means.ndim == 1:
+        return prior.scales
+    roots: FloatArray = np.sqrt(prior.scales[:, 0, 0])
+    return roots
+
+
+def _scale_of(noise: Noise | None) -> float:
+    return 0.0 if noise is None else float(noise.axis_scales(1)[0])
+
+
+class GaussianLaw(LogConcaveLaw):
+    """A mixture of Gaussians plus Gaussian noise, or none (sigma 0)."""
+
+    def __init__(
+        self, weights: FloatArray, means: FloatArray, deviations: FloatArray, sigma: float
+    ) -> None:
+        super().__init__(weights, means, None)
+        self._own = deviations[:, None]
+        self.deviations = np.hypot(self._own, sigma)
+
+    def anchors(self) -> FloatArray:
+        """Return points around each component, out to where all but the widest are gone."""
+        steps = np.array([0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 38.0])
+        near = self.centres + self.deviations * np.concatenate([-steps, steps])
+        outer = [float(near.min()), float(near.max())]
+        more = [-self._settled(-1, abs(outer[0])), self._settled(1, abs(outer[1]))]
+        return np.unique(np.concatenate([near.ravel(), more]))
+
+    def _settled(self, side: int, least: float) -> float:
+        """Return a distance from 0 beyond which the last component of a tail is all there is."""
+        top = self._last(side)
+        lead = side * (self.centres[top] - self.centres)
+        wide, narrow = self.deviations[top], self.deviations
+        kappa = (self._own[top] - self._own) * (self._own[top] + self._own) / (wide * narrow) ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_lead = np.where(lead > 0.0, 60.0 * wide**2 / lead, 0.0)
+            by_width = np.where(kappa > 0.0, np.sqrt(120.0 / kappa) + 4.0 * np.abs(lead), by_lead)
+        reach = np.abs(self.centres).max() + np.nan_to_num(by_width, posinf=0.0).max()
+        return max(least, min(float(reach), 1e9 * least))
+
+    def _last(self, side: int) -> int:
+        keys = (side * self.centres[:, 0], self._own[:, 0])
+        return int(np.lexsort(keys)[-1])
+
+    def _values(self, z: FloatArray) -> Values:
+        t = np.minimum(z / self.deviations, _FARTHEST)
+        value = -0.5 * np.square(t) - np.log(self.deviations * sqrt(2.0 * pi))
+        score = t / self.deviations
+        return Values(value, self._error(t), score, 4.0 * ARGUMENT * score)
+
+    def _error(self, t: FloatArray) -> FloatArray:
+        size = 1.0 + np.abs(np.log(self.deviations))
+        return 4.0 * ARGUMENT * (size + np.square(t))
+
+    def _ranges(self, near: FloatArray, far: FloatArray) -> Ranges:
+        first, last = self._values(near), self._values(far)
+        bend = np.broadcast_to(-1.0 / np.square(self.deviations), near.shape)
+        return Ranges(
+            last.log - last.log_error,
+            first.log + first.log_error,
+            first.score - first.score_error,
+            last.score + last.score_error,
+            bend * (1.0 + 8.0 * ARGUMENT),
+            bend * (1.0 - 8.0 * ARGUMENT),
+        )
+
+    def _tail(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        t = np.minimum(z / self.deviations, 1e4)
+        tail = 0.5 * np.exp(-0.5 * np.square(t)) * erfcx(t / sqrt(2.0))
+        return tail, SPECIAL + 4.0 * ARGUMENT * np.square(t)
+
+    def beyond(self, other: Self, edge: float, side: int) -> tuple[float, float]:
+        """Return bounds on log h / h_other over a tail; infinite where tails do not agree."""
+        return -_highest(other, self, edge, side), _highest(self, other, edge, side)
+
+    def beyond_power(self, other: Self, edge: float, side: int, alpha: float) -> float:
+        r"""Return an upper bound on log of :math:`\int h^\alpha h_o^{1 - \alpha}` over a tail.
+
+        By Minkowski's inequality for the parts of h, and with one part of the other law alone:
+
+        .. math:: \int h^\alpha h_o^{1-\alpha} \le v_j^{1-\alpha} \Bigl( \sum_k w_k
+                  \bigl( \textstyle\int h_k^\alpha g_j^{1-\alpha} \bigr)^{1/\alpha} \Bigr)^\alpha
+        """
+        best = super().beyond_power(other, edge, side, alpha)
+        for j in range(len(other.weights)):
+            terms = _gaussian_terms(self, other, j, edge, side, alpha)
+            if np.all(terms < np.inf):
+                logs = self._log_weights[:, 0] + terms / alpha
+                total = alpha * float(log_sum(logs[:, None])[0])
+                total += (1.0 - alpha) * float(other._log_weights[j, 0])
+                size = alpha * (1.0 + float(np.abs(logs).max()) + abs(total))
+                best = min(best, total + SLACK * size)
+        return best
+
+
+def _highest(law: GaussianLaw, other: GaussianLaw, edge: float, side: int) -> float:
+    """Return an upper bound on log h / h_other over a tail, from the other's last component."""
+    last = other._last(side)
+    wide, mean = other.deviations[last, 0], other.centres[last, 0]
+    own, deviations = law._own[:, 0], law.deviations[:, 0]
+    ahead = side * (edge - law.centres[:, 0])
+    ahead_last = side * (edge - mean)
+    lead = side * (law.centres[:, 0] - mean) / wide / wide
+    gap = (other._own[last, 0] - own) * (other._own[last, 0] + own)
+    kappa = gap / deviations / wide / deviations / wide
+    if np.any((kappa < 0.0) | ((kappa == 0.0) & (lead > 0.0))):
+        return np.inf
+    # -(d_k/s_k)^2/2 + (d/s)^2/2, d = edge - mean, without the cancellation
+    bent, led = 0.5 * np.square(ahead) * kappa, 0.5 * lead * (ahead + ahead_last)
+    at_edge = np.log(wide / deviations) - bent + led
+    size = 1.0 + np.abs(np.log(wide / deviations)) + np.abs(bent) + np.abs(led)
+    slope = lead - ahead * kappa
+    slope = slope + SLACK * (np.abs(lead) + np.abs(ahead * kappa))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        vertex = np.where((slope > 0.0) & (kappa > 0.0), 0.5 * np.square(slope) / kappa, 0.0)
+    highest = at_edge + vertex * (1.0 + 4.0 * SLACK) + 16.0 * ARGUMENT * size
+    total = float(log_sum((highest + law._log_weights[:, 0])[:, None])[0])
+    total -= float(other._log_weights[last, 0])
+    return total + float(rounding(np.array(total))) if np.isfinite(total) else np.inf
+
+
+def _gaussian_terms(
+    law: GaussianLaw, other: GaussianLaw, j: int, edge: float, side: int, alpha: float
+) -> FloatArray:
+    """Return upper bounds on log of int h_k^alpha g_j^(1 - alpha) over a tail, for each k."""
+    own, given = law.deviations[:, 0], float(other.deviations[j, 0])
+    apart = law.centres[:, 0] - float(other.centres[j, 0])
+    # alpha/own^2 - (alpha - 1)/given^2 = spread/(own given)^2
+    lost = 16.0 * ARGUMENT * alpha * (given**2 + own**2)
+    spread = alpha * given**2 - (alpha - 1.0) * own**2 - lost
+    finite = spread > 0.0
+    spread = np.where(finite, spread, 1.0)
+    whole = 0.5 * alpha * (alpha - 1.0) * np.square(apart) / spread
+    whole += (1.0 - alpha) * np.log(own / given) + np.log(given / np.sqrt(spread))
+    # the product is Gaussian, `moved` from the part's centre, of deviation 1/rate
+    moved, rate = (alpha - 1.0) * own**2 * apart / spread, np.sqrt(spread) / (own * given)
+    centre = law.centres[:, 0] + moved
+    start = side * (edge - centre) * rate
+    off = 4.0 * lost / spread * (np.abs(start) + rate * np.abs(moved))
+    off += 16.0 * ARGUMENT * rate * (abs(edge) + np.abs(centre) + np.abs(moved))
+    tail = np.where(lost < 0.01 * spread, log_ndtr(off - start), 0.0)
+    lost_too = 64.0 * ARGUMENT * (1.0 + alpha) * (1.0 + np.abs(whole) + np.abs(tail))
+    return np.where(finite, whole + tail + lost_too, np.inf)
+
+
+def _halves(arrays: Sequence[FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
+    """Take apart what was computed for two sets of panels in one call."""
+    width = [array.shape[1] // 2 for array in arrays]
+    return [(array[:, :n], array[:, n:]) for array, n in zip(arrays, width, strict=True)]
+
+
+class _LaplaceLaw(LogConcaveLaw):
+    """A mixture of Gaussians plus Laplace noise."""
+
+    def __init__(
+        self, weights: FloatArray, means: FloatArray, deviations: FloatArray, theta: float
+    ) -> None:
+        super().__init__(weights, means, None)
+        self.deviations = deviations[:, None]
+        self.theta = theta
+        self._a = self.deviations / theta
+
+    def anchors(self) -> FloatArray:
+        """Return points around each component, out to where its tail is exponential."""
+        steps = np.array([0.0, 1.0, 2.0, 4.0, 9.0])
+        outer = np.where(self._a < 1e-2, 0.0, self._a) + 9.0
+        far = [9.0 * 4.0**n for n in range(1, 60) if 9.0 * 4.0**n < outer.max()]
+        reach = np.minimum(np.concatenate([steps, far])[None, :], outer)
+        moves = np.concatenate([reach, outer], axis=1) * self.deviations
+        both = np.concatenate([self.centres - moves, self.centres + moves], axis=1)
+        return np.unique(both)
+
+    def _profile(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return log(M(a-t) + M(a+t)), D, the relative error of e^D, and log h."""
+        a, past = self._a, np.maximum(t - self._a, 0.0)
+        inner = np.log(erfcx(np.maximum(a - t, 0.0) / sqrt(2.0)))
+        normal = log_ndtr(past)
+        first = np.where(t <= a, inner, 0.5 * np.square(past) + log(2.0) + normal)
+        diff = np.maximum(first - np.log(erfcx((a + t) / sqrt(2.0))), 0.0)
+        both = np.log1p(np.exp(-diff))
+        error = 4.0 * SPECIAL + 8.0 * ARGUMENT * (1.0 + t) * (1.0 + past)
+        within = -0.5 * np.square(t) + first + both - log(4.0 * self.theta)
+        tail = a * (0.5 * a - t) + normal + both - log(2.0 * self.theta)
+        return first + both, diff, error, np.where(t <= a, within, tail)
+
+    def _values(self, z: FloatArray) -> Values:
+        return self._both(z)[0]
+
+    def _both(self, z: FloatArray) -> tuple[Values, FloatArray, FloatArray, FloatArray]:
+        """Return values, and sech^2(D/2), g/h and the error of both."""
+        t = np.minimum(z / self.deviations, _FARTHEST)
+        lump, diff, error, value = self._profile(t)
+        slope = np.tanh(0.5 * diff) / self.theta
+        sech = 4.0 * np.exp(-diff) / np.square(1.0 + np.exp(-diff))
+        ratio = 4.0 / (self._a * sqrt(2.0 * pi)) * np.exp(-lump)
+        slope_error = (sech * error + 4.0 * ARGUMENT * np.tanh(0.5 * diff)) / self.theta
+        # a large: score = t - E[N | y], between t - 2t/(a^2 - t^2) and t, in units of the deviation
+        flat = (self._a > 2.0**16) & (t < 0.9 * self._a)
+        pull = t / np.where(flat, (self._a - t) * (self._a + t), 1.0)
+        slope = np.where(flat, (t - pull) / self.deviations, slope)
+        own = (pull * (1.0 + SLACK) + 4.0 * ARGUMENT * t) / self.deviations
+        slope_error = np.where(flat, own, slope_error)
+        values = Values(value, self._error(t, value), slope, slope_error)
+        return values, sech, ratio, error * (sech + ratio)
+
+    def _error(self, t: FloatArray, value: FloatArray) -> FloatArray:
+        by_argument = 16.0 * ARGUMENT * t * np.minimum(t, self._a)
+        size = np.abs(value) + abs(log(self.theta))
+        return 4.0 * SPECIAL + by_argument + 2.0 * ARGUMENT * size
+
+    def _ranges(self, near: FloatArray, far: FloatArray) -> Ranges:
+        values, *rest = self._both(np.concatenate([near, far], axis=1))
+        first, last = (Values(*pair) for pair in zip(*_halves(values), strict=True))
+        (first_sech, last_sech), (first_ratio, last_ratio), (first_error, last_error) = _halves(
+            rest
+        )
+        square = self.theta**2
+        steepest = 1.0 / np.square(self.deviations)
+        gap = np.maximum(self._a - far / self.deviations * (1.0 + SLACK), 1e-100)
+        flat = steepest * np.minimum(-1.0 + 2.0 / np.square(gap) + SLACK, 0.0)
+        low = (last_sech - last_error - first_ratio - first_error) / square
+        high = (first_sech + first_error - last_ratio + last_error) / square
+        return Ranges(
+            last.log - last.log_error,
+            first.log + first.log_error,
+            np.maximum(first.score - first.score_error, 0.0),
+            np.minimum(last.score + last.score_error, 1.0 / self.theta * (1.0 + ARGUMENT)),
+            np.maximum(low, -steepest * (1.0 + SLACK)),
+            np.minimum(np.minimum(high, 0.0), flat),
+        )
+
+    def _tail(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        t = np.minimum(z / self.deviations, 1e100)
+        a, past = self._a, np.maximum(t - self._a, 0.0)
+        gauss = 0.5 * np.exp(-0.5 * np.square(t))
+        core = gauss * (erfcx(t / sqrt(2.0)) - 0.5 * erfcx((a + t) / sqrt(2.0)))
+        within = gauss * erfcx(np.maximum(a - t, 0.0) / sqrt(2.0))
+        side = np.where(t <= a, within, np.exp(a * np.minimum(0.5 * a - t, 0.0) + log_ndtr(past)))
+        error = 8.0 * SPECIAL + 32.0 * ARGUMENT * (1.0 + t * np.minimum(t, a))
+        return core + 0.5 * side, error
+
+    def beyond(self, other: Self, edge: float, side: int) -> tuple[float, float]:
+        r"""Return bounds on log h / h_other over a tail.
+
+        There :math:`2\theta e^{\pm y/\theta} h = \sum_k w_k e^{c_k} R_k(y)`, with
+        :math:`c_k = \pm\mu_k/\theta + sd_k^2/(2\theta^2)` and R_k rising to 1.
+        """
+        top = int(np.argmax(self._exponents(0.0, 0.0, side)))
+        origin = float(self.centres[top, 0]), float(self.deviations[top, 0])
+        low, high = self._constants(origin, edge, side)
+        other_low, other_high = other._constants(origin, edge, side)
+        return low - other_high, high - other_low
+
+    def _exponents(self, mean: float, deviation: float, side: int) -> FloatArray:
+        """Return c_k less that of a Gaussian of the given mean and deviation."""
+        squares = (self.deviations - deviation) * (self.deviations + deviation)
+        lead = side * (self.centres - mean)
+        return (lead / self.theta + 0.5 * squares / self.theta / self.theta)[:, 0]
+
+    def _constants(
+        self, origin: tuple[float, float], edge: float, side: int
+    ) -> tuple[float, float]:
+        exponents = self._exponents(*origin, side)
+        logs = exponents + self._log_weights[:, 0]
+        squares = np.abs(self.deviations - origin[1]) * (self.deviations + origin[1])
+        size = np.abs(self.centres - origin[0]) / self.theta + squares / self.theta / self.theta
+        error = SLACK + 8.0 * ARGUMENT * (size + np.abs(self._log_weights))[:, 0]
+        t = side * (edge - self.centres[:, 0]) / self.deviations[:, 0]
+        t = t - 4.0 * ARGUMENT * (np.abs(t) + self._a[:, 0])
+        with np.errstate(under="ignore", divide="ignore"):
+            reached = log_ndtr(np.clip(t - self._a[:, 0], -1e100, None))  # R_k >= Phi(t - a)
+            low, high = logs + reached - error, logs + error
+            low_sum = float(log_sum(low[:, None])[0])
+            high_sum = float(log_sum(high[:, None])[0])
+        return (
+            low_sum - float(rounding(np.array(low_sum))),
+            high_sum + float(rounding(np.array(high_sum))),
+        )

@@ -1,0 +1,243 @@
+"""The loss of one pair of priors, for one noise after another: each kind of pair its own class."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._losses.boxes import box_panels, boxes_computable
+from sklearn_puffer._losses.convolution import Grid
+from sklearn_puffer._losses.discrete_laws import DiscretePair
+from sklearn_puffer._losses.divergences import Panels, divergence_interval
+from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
+from sklearn_puffer._losses.laplace_line import LaplacePair
+from sklearn_puffer._losses.line import LawPair, Source, fine_panels, loss_interval
+from sklearn_puffer._losses.mixture_laws import computable, law_of
+from sklearn_puffer.noise import Cauchy, GeneralizedCauchy, Laplace, Noise
+from sklearn_puffer.notions import Notion
+from sklearn_puffer.priors import Discrete, GaussianMixture
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Ends = tuple[FloatArray, FloatArray]
+
+# One panel of a mixture costs as much as so many kernel values; with Cauchy noise, times so much.
+_LAW_WEIGHT = 2**8
+_CAUCHY_WEIGHT = 2**4
+_LN2 = float(np.log(2.0))
+_UNIT = 2.0**-53
+# Scales beyond these are computed with as if they were these; the interval is widened to be valid.
+_SHORTEST = 2.0**-400
+_LONGEST_SCALE = 1e280
+
+
+class PairLoss(Protocol):
+    """The loss between two priors, both ways."""
+
+    def interval(self, noise: Noise, notion: Notion) -> Ends:
+        """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
+
+    def panels(self, noise: Noise, notion: Notion) -> Panels:
+        """Return panels that cover all released values, from p to q."""
+
+    def without_noise(self, notion: Notion) -> FloatArray:
+        """Return upper bounds on the losses without any noise, shape (2,)."""
+
+
+class DiscreteLine:
+    """Discrete priors that vary along one column.
+
+    Parameters
+    ----------
+    p, q : Discrete
+    atoms : ndarray of shape (n,)
+        All atoms with mass, sorted.
+    grid : Grid
+        Both priors on them, of whose columns ``axis`` is the one.
+    axis : int
+    """
+
+    def __init__(self, p: Discrete, q: Discrete, atoms: FloatArray, grid: Grid, axis: int) -> None:
+        self._same = p == q
+        self._atoms = _centred(atoms)
+        self._grid, self._column, self._n_axes = grid, axis, p.n_axes
+        self._limits: dict[Notion, FloatArray] = {}
+        masses = grid.masses()
+        with np.errstate(divide="ignore", under="ignore"):
+            logs = np.log(masses.mantissa) + masses.exponent * _LN2
+            self._log_masses = np.where(masses.mantissa > 0.0, logs, -np.inf)
+            exponents = np.maximum(masses.exponent, -2000).astype(int)
+            self._masses = np.ldexp(masses.mantissa, exponents)
+
+    def interval(self, noise: Noise, notion: Notion) -> Ends:
+        """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
+        if self._same:
+            return np.zeros(2), np.zeros(2)
+        scale = float(noise.axis_scales(self._n_axes)[self._column])
+        used = self._usable(scale, noise)
+        lower, upper = loss_interval(self._source(noise.with_scale(used)), notion)
+        # less noise loses more, and none at all the most
+        limit = self.without_noise(notion)
+        upper = np.minimum(upper, limit) if used <= scale else limit
+        if used < scale:
+            lower = np.zeros(2)
+        return np.minimum(lower, upper), upper
+
+    def panels(self, noise: Noise, notion: Notion) -> Panels:
+        """Return panels that cover the line, from p to q."""
+        scale = float(noise.axis_scales(self._n_axes)[self._column])
+        return fine_panels(self._source(noise.with_scale(self._usable(scale, noise))), notion)
+
+    def without_noise(self, notion: Notion) -> FloatArray:
+        """Return upper bounds on the losses without any noise, shape (2,)."""
+        if self._same:
+            return np.zeros(2)
+        if notion not in self._limits:
+            self._limits[notion] = _apart(self._masses, self._log_masses, notion)
+        return self._limits[notion]
+
+    def _usable(self, scale: float, noise: Noise) -> float:
+        if isinstance(noise, Laplace):
+            return max(scale, float(self._grid.shortest_scales[self._column]))
+        span = float(self._atoms[-1] - self._atoms[0])
+        return min(max(scale, span * _SHORTEST), _LONGEST_SCALE)
+
+    def _source(self, noise: Noise) -> Source:
+        if not isinstance(noise, Laplace):
+            return DiscretePair(self._atoms, self._masses, self._log_masses, noise)
+        theta = np.ones(self._n_axes)
+        theta[self._column] = scale = float(noise.axis_scales(1)[0])
+        rounding = self._grid.wide_rounding(theta)
+        return LaplacePair(self._atoms, self._grid.masses(), scale, rounding)
+
+
+class MixtureLine:
+    """Gaussian mixtures of one column."""
+
+    def __init__(self, p: GaussianMixture, q: GaussianMixture) -> None:
+        self._p, self._q = p, q
+
+    def interval(self, noise: Noise, notion: Notion) -> Ends:
+        """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
+        if self._p == self._q:
+            return np.zeros(2), np.zeros(2)
+        if not self._is_known(noise):  # what is lost without noise bounds what is lost with it
+            return np.zeros(2), self.without_noise(notion)
+        return loss_interval(self._source(noise), notion)
+
+    def panels(self, noise: Noise, notion: Notion) -> Panels:
+        """Return panels that cover the line, from p to q."""
+        return fine_panels(self._source(noise if self._is_known(noise) else None), notion)
+
+    def without_noise(self, notion: Notion) -> FloatArray:
+        """Return upper bounds on the losses without any noise, shape (2,)."""
+        if self._p == self._q:
+            return np.zeros(2)
+        return loss_interval(self._source(None), notion)[1]
+
+    def _is_known(self, noise: Noise) -> bool:
+        return computable(self._p, noise) and computable(self._q, noise)
+
+    def _source(self, noise: Noise | None) -> Source:
+        if noise is not None:
+            noise = noise.with_scale(float(noise.axis_scales(1)[0]))
+        weight = _LAW_WEIGHT * (
+            _CAUCHY_WEIGHT if isinstance(noise, Cauchy | GeneralizedCauchy) else 1
+        )
+        return LawPair(law_of(self._p, noise), law_of(self._q, noise), weight)
+
+
+class DiscreteBoxes:
+    """Discrete priors of two columns."""
+
+    def __init__(self, p: Discrete, q: Discrete) -> None:
+        self._p, self._q = p, q
+
+    def interval(self, noise: Noise, notion: Notion) -> Ends:
+        """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
+        if self._p == self._q:
+            return np.zeros(2), np.zeros(2)
+        panels = self.panels(noise, notion)
+        ends = [divergence_interval(side, notion) for side in (panels, panels.swapped())]
+        lower, upper = np.array(ends).T
+        return lower, upper
+
+    def panels(self, noise: Noise, notion: Notion) -> Panels:
+        """Return boxes that cover the plane, from p to q."""
+        if not boxes_computable([self._p, self._q], noise, notion):
+            raise ValueError(
+                f"the loss of these joint columns is not computed for {noise!r} and {notion!r}: "
+                "it is for pure epsilon with Laplace noise, and for two columns on few cells; "
+                "use fewer bins, groups of columns, or independence."
+            )
+        return box_panels(self._p, self._q, noise, notion)
+
+    def without_noise(self, notion: Notion) -> FloatArray:
+        """Return upper bounds on the losses without any noise, shape (2,)."""
+        return discrete_without_noise(self._p, self._q, notion)
+
+
+class GaussianRows:
+    """Gaussian priors of rows."""
+
+    def __init__(self, p: GaussianMixture, q: GaussianMixture) -> None:
+        self._p, self._q = p, q
+
+    def interval(self, noise: Noise, notion: Notion) -> Ends:
+        """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
+        return row_interval(self._p, self._q, noise, notion)
+
+    def panels(self, noise: Noise, notion: Notion) -> Panels:
+        """Refuse: a closed form has no panels."""
+        raise ValueError(
+            f"rows of {self._p.n_axes} Gaussian columns have a closed form and no panels; "
+            'a joint group of them cannot be composed with other columns: use dependence="joint".'
+        )
+
+    def without_noise(self, notion: Notion) -> FloatArray:
+        """Return upper bounds on the losses without any noise, shape (2,)."""
+        if rows_computable(self._p, self._q, None, notion):
+            return row_interval(self._p, self._q, None, notion)[1]
+        return np.zeros(2) if self._p == self._q else np.full(2, np.inf)
+
+
+def discrete_without_noise(p: Discrete, q: Discrete, notion: Notion) -> FloatArray:
+    """Return upper bounds on the losses of discrete priors of any number of columns."""
+    rows, places = np.unique(np.concatenate((p.rows, q.rows)), axis=0, return_inverse=True)
+    masses, logs = np.zeros((2, len(rows))), np.full((2, len(rows)), -np.inf)
+    for k, (prior, at) in enumerate(
+        zip((p, q), np.split(places.ravel(), [len(p.rows)]), strict=True)
+    ):
+        masses[k, at] = prior.probabilities
+        logs[k, at] = [_log_share(int(count), prior.total) for count in prior.counts]
+    some = np.isfinite(logs).any(axis=0)
+    return _apart(masses[:, some], logs[:, some], notion)
+
+
+def _log_share(count: int, total: int) -> float:
+    """Return log(count/total) of integers of any size."""
+    if count == 0:
+        return -np.inf
+    shift = total.bit_length() - count.bit_length()
+    return float(np.log((count << shift) / total)) - shift * _LN2
+
+
+def _apart(masses: FloatArray, logs: FloatArray, notion: Notion) -> FloatArray:
+    """Return the upper ends for laws on points: each point is a panel."""
+    low, high = masses * (1.0 - 4.0 * _UNIT), masses * (1.0 + 4.0 * _UNIT) + 5e-324
+    high = np.where(np.isneginf(logs), 0.0, np.minimum(high, 1.0))
+    ratio = logs[0] - logs[1]
+    finite = np.where(np.isfinite(logs), np.abs(logs), 0.0).sum(axis=0)
+    error = _UNIT * (16.0 + 4.0 * finite)
+    panels = Panels(low[0], high[0], low[1], high[1], ratio - error, ratio + error)
+    return np.array([divergence_interval(side, notion)[1] for side in (panels, panels.swapped())])
+
+
+def _centred(atoms: FloatArray) -> FloatArray:
+    """Return the atoms moved to begin at 0, where that is exact: fine scales are resolved there."""
+    moved = atoms - atoms[0]
+    lost = moved - atoms
+    rest = (atoms - (moved - lost)) - (atoms[0] + lost)
+    return moved if not rest.any() else atoms

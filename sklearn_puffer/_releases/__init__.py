@@ -1,0 +1,1 @@
+"""How repeated releases add up, and the file that keeps count of them."""

@@ -1,0 +1,275 @@
+"""What a ledger holds at one moment: its rule, its datasets and all spends, and the JSON of them.
+
+The JSON is one object, a line for each key. Its checksum is that of the object without it, keys
+sorted and without blanks, so blanks do not count. The rule never changes and may be long (a move
+for every distance of two rows), so its text is kept, and not read again where it stands unchanged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from sklearn_puffer._releases.reach import Judge
+from sklearn_puffer._validation import listed
+from sklearn_puffer.spending import Axis, Rule, Spent, rule_from_dict, times_left
+
+SCHEMA = "sklearn_puffer.ledger/1"
+
+
+class LedgerError(ValueError):
+    """Raised where a ledger cannot be read, or belongs to another noiser; nothing is spent."""
+
+    __module__ = "sklearn_puffer.ledger"  # where users find it
+
+
+class OverspentError(ValueError):
+    """Raised where a release would overspend; nothing is spent."""
+
+    __module__ = "sklearn_puffer.ledger"
+
+
+@dataclass(frozen=True)
+class Left:
+    """What may still be released of one dataset.
+
+    Attributes
+    ----------
+    dataset : str
+    releases : int or float
+        How many more releases of all columns at the noiser's own scales; infinite without end.
+    by_axis : dict
+        What is left on each axis, rounded down: a sum of precisions 1/theta (Laplace) or 1/sigma^2
+        (Gaussian), or nats.
+    condition : str
+        Under which condition releases add up like this, where there is one.
+    """
+
+    dataset: str
+    releases: float
+    by_axis: Mapping[Axis, float]
+    condition: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Releases that are on record: how many of one dataset, at which scales, with one note."""
+
+    dataset: str
+    scales: Mapping[Axis, float]
+    releases: int
+    note: str
+
+    @property
+    def kind(self) -> tuple[str, str, Mapping[Axis, float]]:
+        """What equal releases, which are counted together, have in common."""
+        return self.dataset, self.note, self.scales
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a ledger holds at one moment; ``rule_text`` is the rule as it stands in the file."""
+
+    fingerprint: str
+    rule: Rule
+    rule_text: str
+    scales: Mapping[Axis, float]
+    datasets: tuple[str, ...]
+    entries: tuple[Entry, ...]
+
+    @classmethod
+    def start(
+        cls, fingerprint: str, rule: Rule, scales: Mapping[Axis, float], datasets: tuple[str, ...]
+    ) -> Self:
+        """Return the state in which nothing is spent."""
+        return cls(fingerprint, rule, _text(rule.to_dict()), scales, datasets, ())
+
+    @classmethod
+    def from_bytes(cls, data: bytes, path: Path, known: State | None) -> Self:
+        """Return the state in a file; a known one, where there is one, may have the same rule.
+
+        Raises
+        ------
+        LedgerError
+            If the file does not hold one, or not whole.
+        """
+        try:
+            record, same = _record(data, known)
+            if (schema := record["schema"]) == SCHEMA:
+                texts = {key: _text(value) for key, value in record.items() if key != "checksum"}
+                if known is not None and same:
+                    texts["rule"] = known.rule_text
+                if record["checksum"] == _checksum(texts):
+                    rule = known.rule if known and same else rule_from_dict(record["rule"])
+                    return cls._from_record(record, rule, texts["rule"])
+        except (ValueError, TypeError, KeyError, RecursionError) as fault:
+            raise LedgerError(f"{str(path)!r} is not a ledger, or a damaged one.") from fault
+        if schema == SCHEMA:
+            raise LedgerError(
+                f"the ledger {str(path)!r} is damaged: its checksum does not fit; put back the "
+                "last whole copy, and spend what was released since."
+            )
+        raise LedgerError(
+            f"{str(path)!r} was written as {schema!r}, and this version reads {SCHEMA!r}; use the "
+            "version that wrote it."
+        )
+
+    @classmethod
+    def _from_record(cls, record: Mapping[str, Any], rule: Rule, rule_text: str) -> Self:
+        return cls(
+            record["fingerprint"],
+            rule,
+            rule_text,
+            dict(record["scales"]),
+            tuple(record["datasets"]),
+            tuple(Entry(name, dict(scales), *rest) for name, scales, *rest in record["spent"]),
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the state as JSON, with its checksum."""
+        spent = [
+            [entry.dataset, list(map(list, entry.scales.items())), entry.releases, entry.note]
+            for entry in self.entries
+        ]
+        texts = {
+            "schema": _text(SCHEMA),
+            "fingerprint": _text(self.fingerprint),
+            "rule": self.rule_text,
+            "scales": _text(list(map(list, self.scales.items()))),
+            "datasets": _text(list(self.datasets)),
+            "spent": _text(spent),
+        }
+        texts["checksum"] = _text(_checksum(texts))
+        lines = ",\n".join(f'"{key}": {text}' for key, text in texts.items())
+        return f"{{\n{lines}\n}}\n".encode()
+
+    def name(self, dataset: str | None) -> str:
+        """Return the name of a dataset, which may be left out where there is only one."""
+        if dataset is None and len(self.datasets) == 1:
+            return self.datasets[0]
+        if dataset is None or dataset not in self.datasets:
+            raise ValueError(
+                f"dataset must be one of {listed(self.datasets)}, got {dataset!r}; Ledger.add adds "
+                "one that is independent of the others."
+            )
+        return dataset
+
+    def known(self, scales: Any, releases: Any, dataset: Any) -> bool | None:
+        """Return whether the budget suffices, if that follows from earlier answers, or None."""
+        judge = self._judges.get(dataset)
+        if judge is None:
+            return None
+        return judge.known(self.scales if scales is None else scales, releases)
+
+    def allows(
+        self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None
+    ) -> bool:
+        """Return whether the budget suffices for further releases."""
+        return self._judge(dataset).allows(self._chosen(scales), releases)
+
+    def entry(
+        self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None, note: str
+    ) -> Entry:
+        """Return releases as they will be on record.
+
+        Raises
+        ------
+        OverspentError
+            If the budget does not suffice.
+        """
+        if not isinstance(note, str):
+            raise TypeError(f"note must be a string, got {note!r}.")
+        entry = Entry(self.name(dataset), self._chosen(scales), releases, note)
+        if not self.allows(scales, releases, dataset):
+            raise OverspentError(self._overspent(entry))
+        return entry
+
+    def _chosen(self, scales: Mapping[Axis, float] | None) -> Mapping[Axis, float]:
+        if scales is None:
+            return self.scales
+        if not scales or not scales.keys() <= self.scales.keys():
+            names = listed(tuple(self.scales))
+            raise ValueError(f"scales must name some of the columns {names}, got {dict(scales)}.")
+        return scales
+
+    def _overspent(self, entry: Entry) -> str:
+        left, draws = self.left(entry.dataset), getattr(self.rule, "draws", None)
+        most = f" (each column {draws} time(s) at most)" if draws else ""
+        advice = "Ask for larger scales, or fit with more releases before the first one."
+        return (
+            f"{entry.releases} more release(s) of {entry.dataset!r} at {_short(entry.scales)} "
+            f"would overspend the ledger, and nothing was spent; left are {left.releases} "
+            f"release(s) at {_short(self.scales)}, or {_short(left.by_axis)} by column{most}. "
+            f"{getattr(self.rule, 'reason', advice)}"
+        )
+
+    def plus(self, entry: Entry) -> State:
+        """Return the state after further releases."""
+        entries = list(self.entries)
+        for k, old in enumerate(entries):
+            if old.kind == entry.kind:
+                entries[k] = replace(old, releases=old.releases + entry.releases)
+                return replace(self, entries=tuple(entries))
+        return replace(self, entries=(*entries, entry))
+
+    def left(self, dataset: str) -> Left:
+        """Return what may still be released of a dataset."""
+        meter = self._judge(dataset).meter
+        once = {axis: {scale: 1} for axis, scale in self.scales.items()}
+        return Left(dataset, times_left(meter, once), meter.left(), self.rule.condition)
+
+    def spent(self, dataset: str) -> Spent:
+        """Return how often each axis of a dataset was released at each scale."""
+        spent: dict[Axis, dict[float, int]] = {}
+        for entry in self.entries:
+            if entry.dataset == dataset:
+                for axis, scale in entry.scales.items():
+                    counts = spent.setdefault(axis, {})
+                    counts[scale] = counts.get(scale, 0) + entry.releases
+        return spent
+
+    def _judge(self, dataset: str | None) -> Judge:
+        judge = self._judges.get(dataset)
+        if judge is None:
+            meter = self.rule.meter(self.spent(self.name(dataset)))
+            judge = self._judges[dataset] = Judge(meter)
+        return judge
+
+    @cached_property
+    def _judges(self) -> dict[str | None, Judge]:
+        return {}
+
+
+def _record(data: bytes, known: State | None) -> tuple[Any, bool]:
+    """Return what a file holds, and whether its rule is the known one, which is not read again.
+
+    The text of a JSON object ends where the object does: what follows cannot belong to it.
+    """
+    if known is not None:
+        line = f'"rule": {known.rule_text}'.encode()
+        start = max(data.find(b'"rule": '), 0)
+        if data.startswith(line, start):
+            record = json.loads(data[:start] + b'"rule": null' + data[start + len(line) :])
+            if record["rule"] is None:  # it stood where it should
+                return record, True
+    return json.loads(data), False
+
+
+def _text(value: Any) -> str:
+    """Return a value as JSON, the same for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _checksum(texts: Mapping[str, str]) -> str:
+    whole = ",".join(f"{_text(key)}:{texts[key]}" for key in sorted(texts))
+    return hashlib.sha256(f"{{{whole}}}".encode()).hexdigest()
+
+
+def _short(numbers: Mapping[Axis, float]) -> str:
+    """Return numbers by axis, to six digits: a message is no place for sixteen."""
+    return "{" + ", ".join(f"{axis!r}: {number:.6g}" for axis, number in numbers.items()) + "}"

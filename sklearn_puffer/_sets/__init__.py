@@ -1,0 +1,1 @@
+"""Confidence sets of priors, and the extremes of a density over them."""

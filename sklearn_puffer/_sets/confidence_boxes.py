@@ -1,0 +1,294 @@
+r"""Simultaneous confidence sets for the law of the public columns given a secret.
+
+The set bounds the mass of every cell of a declared grid, and of nested groups of cells, by
+two-sided Clopper-Pearson intervals:
+
+.. math:: l = B^{-1}_{e/2}(c, n - c + 1), \qquad u = B^{-1}_{1 - e/2}(c + 1, n - c)
+
+for c of n rows in the cell or group, e being the chance that one interval may miss. Each interval
+holds the true mass with a probability of at least 1 - e, whatever that mass is, so all of them do
+at once with at least 1 minus the sum of their e. Which groups there are, and how the error is
+divided among them, depends on the shape of the grid alone, never on the counts: each depth of the
+tree gets the same part of it, and within a depth each group.
+"""
+
+# Rounding. scipy's quantiles are trusted to 2^-40 (a test compares their tails with 50 digits),
+# and moved outwards by that; then bounds are rounded outwards to multiples of 2^-60. The observed
+# shares c/n lie in all intervals, exactly, so that no set is ever empty.
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainccinv, betaincinv, gammainccinv, gammaincinv
+
+from sklearn_puffer._sets.laminar import ONE, Tree
+from sklearn_puffer._validation import check_count, check_positive
+from sklearn_puffer.priors import Discrete
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[Any]
+
+_OUTWARDS = 2.0**-40
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """All laws on a grid whose masses of cells, and of groups of cells, lie within bounds.
+
+    Made by `box_of` or `box_of_counts`.
+
+    Attributes
+    ----------
+    axes : tuple of ndarray
+        The sorted atoms of each column; the cells are all their combinations.
+    tree : Tree
+        The groups of cells, as nodes of a tree.
+    lower, upper : ndarray of shape (2 n_cells - 1,)
+        Bounds on each node's mass, as tight as all of them together make them, in units of 2^-60.
+
+    Examples
+    --------
+    >>> box = box_of_counts([[0, 1, 2]], [7, 2, 1], share=0.05)
+    >>> box.n_cells, bool(box.contains([0.5, 0.3, 0.2])), bool(box.contains([0.1, 0.1, 0.8]))
+    (3, True, False)
+    """
+
+    axes: tuple[FloatArray, ...]
+    tree: Tree
+    lower: IntArray
+    upper: IntArray
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells of the grid."""
+        return self.tree.n_cells
+
+    @property
+    def cell_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Bounds on the mass of each cell, in the order of the grid, each of shape (n_cells,)."""
+        low, high = np.empty(self.n_cells), np.empty(self.n_cells)
+        low[self.tree.cells] = self.lower[self.tree.n_inner :] / ONE
+        high[self.tree.cells] = self.upper[self.tree.n_inner :] / ONE
+        return low, high
+
+    def contains(self, masses: ArrayLike, tolerance: float = 1e-12) -> bool:
+        """Return whether a law, given by the masses of the cells, lies in the set."""
+        sums = np.append(0.0, np.cumsum(np.asarray(masses, dtype=float).ravel()[self.tree.cells]))
+        held = sums[self.tree.stop] - sums[self.tree.start]
+        above = held >= self.lower / ONE - tolerance
+        return bool(np.all(above & (held <= self.upper / ONE + tolerance)))
+
+
+def n_events(n_cells: int) -> int:
+    """Return how many intervals a set over some cells rests on.
+
+    One for each cell and each inner group, the whole apart; the two halves of the whole are one,
+    since either says what the other says. Two cells: 1; three: 3.
+
+    >>> [n_events(n) for n in (1, 2, 3, 4)]
+    [0, 1, 3, 5]
+    """
+    return max(2 * check_count(n_cells, "n_cells") - 3, 0)
+
+
+def error_share(level: float, cells: Iterable[int]) -> float:
+    """Return what each interval may miss, on average, if all sets together hold with ``level``.
+
+    Parameters
+    ----------
+    level : float
+        Probability in (0, 1).
+    cells : iterable of int
+        The number of cells of each set: one for each secret, sensitive column and column group.
+
+    Notes
+    -----
+    *Formal guarantees.* The union bound: with probability ``level`` at least all sets hold, however
+    the rows of different secrets and columns depend on each other.
+
+    Examples
+    --------
+    >>> round(error_share(0.95, [2, 2]), 6)
+    0.025
+    """
+    events = sum(n_events(n_cells) for n_cells in cells)
+    # the difference is right to a rounding of 1, which the last factor takes back
+    return max(1.0 - level - 2.0**-52, 0.0) / max(events, 1) * (1.0 - 2.0**-50)
+
+
+def box_of(prior: Discrete, share: float, alphabets: Sequence[ArrayLike] | None = None) -> Box:
+    """Return the confidence set around a counted prior.
+
+    Parameters
+    ----------
+    prior : Discrete
+        Its counts are numbers of rows. (A prior given by probabilities has no rows to count.)
+    share : float
+        What each of the `n_events` intervals may miss on average, from `error_share`.
+    alphabets : sequence of array-like, optional
+        The possible atoms of each column; in one column the prior's own, those of mass zero
+        included, unless given.
+
+    Notes
+    -----
+    *Formal guarantees.* If the rows are independent draws of the true law and that law is on the
+    grid, then the set holds it with probability 1 - n_events(n_cells) * share at least.
+
+    Raises
+    ------
+    ValueError
+        If rows come without alphabets, or an atom with rows is not among them.
+
+    Examples
+    --------
+    >>> box = box_of(Discrete.from_counts([0, 1], [376, 204]), share=0.025)
+    >>> box.cell_bounds[0].round(6).tolist(), box.cell_bounds[1].round(6).tolist()
+    ([0.602124, 0.307499], [0.692501, 0.397876])
+    """
+    if alphabets is None:
+        if prior.n_axes > 1:
+            raise ValueError(
+                f"alphabets must be given for rows of {prior.n_axes} columns: the possible atoms "
+                "of each column."
+            )
+        return box_of_counts([prior.atoms], prior.counts, share)
+    axes = [np.unique(np.asarray(alphabet, dtype=float)) for alphabet in alphabets]
+    return box_of_counts(axes, _on_grid(prior, axes), share)
+
+
+def box_of_counts(alphabets: Sequence[ArrayLike], counts: ArrayLike, share: float) -> Box:
+    """Return the confidence set around the counts of all cells of a grid.
+
+    Parameters
+    ----------
+    alphabets : sequence of array-like
+        The sorted atoms of each column.
+    counts : array-like of shape (n_cells,) or the grid's shape
+        Rows in each cell; all zero for a secret without rows, whose set is everything.
+    share : float
+        What each of the `n_events` intervals may miss on average.
+
+    Examples
+    --------
+    >>> box_of_counts([[0, 1, 2]], [0, 0, 0], share=0.01).cell_bounds[1].tolist()
+    [1.0, 1.0, 1.0]
+    """
+    axes = tuple(np.array(alphabet, dtype=float) for alphabet in alphabets)
+    tree = Tree.over(tuple(len(axis) for axis in axes))
+    held = np.asarray(counts).ravel()
+    if held.size != tree.n_cells:
+        raise ValueError(
+            f"counts must hold one number for each of the {tree.n_cells} cells that the alphabets "
+            f"span, got {held.size}."
+        )
+    errors = _errors(tree, check_positive(share, "share"))
+    lower, upper = _intervals(tree.totals(held), errors)
+    return Box(axes, tree, *tree.tightened(lower, upper))
+
+
+def rows_needed(n_cells: int, level: float = 0.95, epsilon: float = 1.0, n_sets: int = 2) -> int:
+    """Return how many rows a cell needs before sampling error stops deciding.
+
+    With so many rows in a cell, its mass is known to within a factor of e^epsilon, simultaneously
+    with all others. With fewer, the loss without noise exceeds epsilon from sampling error alone,
+    whatever the priors are.
+
+    Parameters
+    ----------
+    n_cells : int
+        Cells of the alphabet (or of the joint grid).
+    level : float, default=0.95
+    epsilon : float, default=1.0
+    n_sets : int, default=2
+        Sets that share the error: one for each secret and independent column.
+
+    Notes
+    -----
+    About (2 z / epsilon)^2 with z the normal quantile of the cell's share of the error. The count
+    is taken as Poisson, which is a little wider than binomial.
+
+    Examples
+    --------
+    >>> rows_needed(2), rows_needed(20), rows_needed(20, epsilon=0.1)
+    (23, 58, 5523)
+    """
+    epsilon = check_positive(epsilon, "epsilon")
+    cells = check_count(n_cells, "n_cells", minimum=2)
+    tree = Tree.over((cells,))
+    error = _errors(tree, error_share(level, [cells] * n_sets))[tree.n_inner :].min()
+
+    def spread(count: int) -> float:
+        low, high = gammaincinv(count, error / 2.0), gammainccinv(count + 1, error / 2.0)
+        return float(np.log(high) - np.log(low))
+
+    high = 1
+    while spread(high) > epsilon:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if spread(middle) > epsilon else (low, middle)
+    return high
+
+
+def _errors(tree: Tree, share: float) -> FloatArray:
+    """Return what the interval of each node may miss: n_events * share in all.
+
+    Measured on 10 to 320 cells and 300 to 200,000 rows, equal parts for each depth ask for up to
+    9 % less noise than equal parts for each node, and hardly ever for more.
+    """
+    depths = np.zeros(2 * tree.n_cells - 1)
+    for depth, nodes in enumerate(tree.levels, 1):
+        depths[tree.left[nodes]] = depths[tree.right[nodes]] = depth
+    parts = 2.0**-depths
+    # the whole needs no interval, and its halves share one: their depth's parts add up to 1/2
+    total = float(parts[1:].sum()) - 0.5 if tree.n_inner else 1.0
+    errors: FloatArray = parts * (n_events(tree.n_cells) * share / total) * (1.0 - _OUTWARDS)
+    return np.clip(errors, 1e-300, 1.0)
+
+
+def _intervals(counts: IntArray, errors: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return Clopper-Pearson bounds on each node's mass, rounded outwards; the root comes first."""
+    total = int(counts[0])
+    if total == 0:
+        return np.zeros(len(counts), dtype=np.int64), np.full(len(counts), ONE)
+    hits = counts.astype(float)
+    misses = (total - counts).astype(float)
+    low, high = np.zeros(len(hits)), np.ones(len(hits))
+    some, rest = hits > 0.0, misses > 0.0
+    low[some] = betaincinv(hits[some], misses[some] + 1.0, errors[some] / 2.0)
+    high[rest] = betainccinv(hits[rest] + 1.0, misses[rest], errors[rest] / 2.0)
+    low = np.nan_to_num(low * (1.0 - _OUTWARDS), nan=0.0)
+    high = np.minimum(np.nan_to_num(high * (1.0 + _OUTWARDS), nan=1.0), 1.0)
+    exact = counts.astype(object) * ONE
+    below, above = (exact // total).astype(np.int64), (-(-exact // total)).astype(np.int64)
+    lower = np.minimum(np.floor(low * ONE).astype(np.int64), below)
+    upper = np.maximum(np.ceil(high * ONE).astype(np.int64), above)
+    return lower, upper
+
+
+def _on_grid(prior: Discrete, axes: Sequence[FloatArray]) -> IntArray:
+    """Return the counts of all cells of a grid."""
+    if prior.n_axes != len(axes):
+        raise ValueError(f"alphabets must be {prior.n_axes}, one a column, got {len(axes)}.")
+    rows, counts = prior.rows[prior.counts > 0], prior.counts[prior.counts > 0]
+    places = [
+        np.minimum(np.searchsorted(axis, column), len(axis) - 1)
+        for axis, column in zip(axes, rows.T, strict=True)
+    ]
+    for axis, place, column in zip(axes, places, rows.T, strict=True):
+        strays = column[axis[place] != column]
+        if strays.size:
+            raise ValueError(
+                f"alphabets must hold every atom that has rows, and {float(strays[0])!r} is in "
+                "none; add it to its column's."
+            )
+    shape = tuple(len(axis) for axis in axes)
+    grid = np.zeros(int(np.prod(shape)), dtype=counts.dtype)
+    grid[np.ravel_multi_index(tuple(places), shape)] = counts
+    return grid

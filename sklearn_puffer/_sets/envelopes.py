@@ -1,0 +1,513 @@
+r"""The extremes of a density over confidence sets at any point of one column, for any noise.
+
+Between points the extremes are bounded by curvature. For fixed laws, with z = y - x over all atoms,
+
+.. math:: c_- \le (\log h)'' = E[(\log K)''(z)] + \mathrm{Var}[(\log K)'(z)] \le c_+ + r^2/4,
+
+where c_-, c_+ bound the curvature of log K and r is the range of its slope over the z of a panel.
+A function with g'' >= -C lies below its chord plus C/2 times (y - a)(b - y), one with g'' <= C
+above its chord minus that. Both pass to the extremes over the laws, since chords grow with the
+values at their ends. (A function of slope at most M is below its chord plus M h / 2 as well, h
+being the width: 2 M h t (1 - t) at the share t of the way.)
+"""
+
+# Rounding, u = 2^-53. `log_density` is trusted to 16 u of log K(z) / K(0) and to 4u of log K(0);
+# that is as if the distances in `confidence` were wrong by as much, so log h is wrong by at most
+# u (n + 64 + 32 |log h / K(0)| + 8 |log K(0)|), which is what `logs` moves outwards by. Curvatures
+# and slopes are right to `noise.ROUNDING`; they are raised by 1e-9 of themselves.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._sets.confidence_boxes import Box
+from sklearn_puffer._sets.laminar import ONE, interval_masses
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_UNIT = 2.0**-53
+_RAISED = 1.0 + 1e-9
+_SUPREMUM_TOLERANCE = 5e-7
+_INTEGRAL_TOLERANCE = 1e-4
+_MOST_PANELS = 2**14
+_ROUNDS = 64
+_TINY_SUM = 1e-250
+_NUMBERS_AT_ONCE = 2**22
+_RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # of what counts as near, in units of the scale
+
+
+class Column:
+    """Confidence sets over the atoms of one column.
+
+    Parameters
+    ----------
+    boxes : sequence of Box
+        All over the same atoms.
+    """
+
+    def __init__(self, boxes: Sequence[Box]) -> None:
+        self.atoms = boxes[0].axes[0]
+        lower, upper = (
+            np.stack([getattr(box, side) for box in boxes]) for side in ("lower", "upper")
+        )
+        self.masses = np.concatenate(interval_masses(boxes[0].tree, lower, upper))
+
+    @property
+    def span(self) -> float:
+        """The distance between the outermost atoms."""
+        return float(self.atoms[-1] - self.atoms[0])
+
+    def logs(self, points: FloatArray, noise: Noise) -> FloatArray:
+        """Return bounds on the log extremes, shape (2, n_boxes, n_points): above and below."""
+        step = max(1, _NUMBERS_AT_ONCE // (len(self.masses) * len(self.atoms)))
+        parts = [
+            self._logs(points[first : first + step], noise) for first in range(0, len(points), step)
+        ]
+        return np.concatenate(parts, axis=2)
+
+    def cell_logs(self) -> FloatArray:
+        """Return the log extremes of each atom's mass, shape (2, n_boxes, n_atoms)."""
+        cells = np.arange(len(self.atoms))
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.log(self.masses[:, cells, cells] / ONE)
+        return logs.reshape(2, -1, len(cells))
+
+    def end_masses(self) -> FloatArray:
+        """Return the log of the least mass of the first and the last atom, shape (n_boxes, 2)."""
+        ends: FloatArray = self.cell_logs()[1][:, [0, -1]]
+        return ends
+
+    def _logs(self, points: FloatArray, noise: Noise) -> FloatArray:
+        distances = np.abs(points[:, None] - self.atoms)
+        order = np.argsort(distances, axis=1, kind="stable")
+        first, last = np.minimum.accumulate(order, axis=1), np.maximum.accumulate(order, axis=1)
+        masses = np.diff(self.masses[:, first, last], axis=2, prepend=0) / ONE
+        # one atom an entry, not a row of atoms
+        kernel = noise.log_density(np.take_along_axis(distances, order, axis=1)[..., None])
+        top = kernel[:, :1]
+        sums = np.einsum("bpk,pk->bp", masses, np.exp(kernel - top))
+        with np.errstate(divide="ignore"):
+            logs = np.log(sums) + top[:, 0]
+        for law, point in np.argwhere(sums < _TINY_SUM):
+            logs[law, point] = _log_sum(masses[law, point], kernel[point])
+        return self._outwards(logs, noise).reshape(2, -1, len(points))
+
+    def _outwards(self, logs: FloatArray, noise: Noise) -> FloatArray:
+        height = float(noise.log_density(np.zeros(1)))
+        size = np.where(np.isfinite(logs), np.abs(logs - height), 0.0)
+        error = _UNIT * (len(self.atoms) + 64.0 + 32.0 * size + 8.0 * abs(height))
+        half = len(logs) // 2
+        return np.concatenate([logs[:half] + error[:half], logs[half:] - error[half:]])
+
+
+@dataclass(frozen=True)
+class _Panels:
+    """Panels of released values with the log extremes at their ends."""
+
+    low: FloatArray  # (n,)
+    high: FloatArray
+    at_low: FloatArray  # (2, n_boxes, n)
+    at_high: FloatArray
+
+    @classmethod
+    def between(cls, edges: FloatArray, column: Column, noise: Noise) -> _Panels:
+        logs = column.logs(edges, noise)
+        return cls(edges[:-1], edges[1:], logs[..., :-1], logs[..., 1:])
+
+    def halved(self, column: Column, noise: Noise) -> _Panels:
+        middle = 0.5 * self.low + 0.5 * self.high
+        logs = column.logs(middle, noise)
+        return _Panels(
+            np.append(self.low, middle),
+            np.append(middle, self.high),
+            np.concatenate([self.at_low, logs], axis=2),
+            np.concatenate([logs, self.at_high], axis=2),
+        )
+
+    def taken(self, kept: NDArray[np.bool_]) -> _Panels:
+        return _Panels(
+            self.low[kept], self.high[kept], self.at_low[..., kept], self.at_high[..., kept]
+        )
+
+    def joined(self, other: _Panels) -> _Panels:
+        return _Panels(
+            np.append(self.low, other.low),
+            np.append(self.high, other.high),
+            np.concatenate([self.at_low, other.at_low], axis=2),
+            np.concatenate([self.at_high, other.at_high], axis=2),
+        )
+
+
+def supremum(column: Column, noise: Noise, first: IntArray, second: IntArray) -> FloatArray:
+    r"""Return upper bounds on the largest log ratio of each pair of sets, in one direction.
+
+    .. math:: \sup_y \log \frac{\sup_p h_p(y)}{\inf_q h_q(y)}
+
+    Parameters
+    ----------
+    column : Column
+    noise : Noise
+    first, second : ndarray of shape (n_pairs,)
+        The sets of p and of q.
+
+    Returns
+    -------
+    ndarray of shape (n_pairs,)
+        About 1e-6 of itself above the supremum; infinite where there is none.
+    """
+    if column.span == 0.0:
+        return np.zeros(len(first))
+    edges, tail = _edges_for_supremum(column, noise, first, second)
+    panels = _Panels.between(edges, column, noise)
+    best, settled = np.zeros(len(first)), tail
+    for _ in range(_ROUNDS):
+        upper, reached = _panel_suprema(panels, column, noise, first, second)
+        best = np.maximum(best, reached)
+        enough = np.maximum(best * (1.0 + _SUPREMUM_TOLERANCE) + 1e-13, settled)
+        unsettled = np.any(upper > enough[:, None], axis=0)
+        settled = np.maximum(settled, upper[:, ~unsettled].max(axis=1, initial=0.0))
+        rest = upper[:, unsettled].max(axis=1, initial=0.0)
+        if not unsettled.any() or np.count_nonzero(unsettled) > _MOST_PANELS:
+            break
+        panels = panels.taken(unsettled).halved(column, noise)
+    worst: FloatArray = np.maximum(settled, rest)
+    return worst
+
+
+def integral(
+    column: Column, noise: Noise, first: IntArray, second: IntArray, notion: Notion
+) -> FloatArray:
+    r"""Return upper bounds on the loss of each pair of sets, in one direction.
+
+    .. math:: \int \Bigl(\sup_p h_p - e^\varepsilon \inf_q h_q\Bigr)_+ \quad\text{or}\quad
+              \frac{1}{\alpha - 1} \log \int (\sup_p h_p)^\alpha (\inf_q h_q)^{1 - \alpha}
+
+    Parameters
+    ----------
+    column : Column
+    noise : Noise
+    first, second : ndarray of shape (n_pairs,)
+    notion : Pufferfish or RenyiPufferfish
+
+    Returns
+    -------
+    ndarray of shape (n_pairs,)
+
+    Notes
+    -----
+    *Formal guarantees.* No law in the sets loses more, since the extremes bound each law at each
+    point, both integrands grow with the first and fall with the second. It is not the supremum:
+    the extremes at different points belong to different laws.
+    """
+    if column.span == 0.0:
+        return np.zeros(len(first))
+    edges, log_tail = _edges_for_integral(column, noise, notion)
+    panels = _Panels.between(edges, column, noise)
+    floor = math.log(0.01 * notion.delta) if isinstance(notion, Pufferfish) else 0.0
+    for _ in range(_ROUNDS):
+        terms, likely, gaps = _log_terms(panels, column, noise, first, second, notion)
+        total = np.logaddexp(np.logaddexp.reduce(terms, axis=1), log_tail)
+        # where to cut is judged by the chords: the bounds are far too large at first
+        goal = np.maximum(np.logaddexp.reduce(likely, axis=1), floor)
+        goal += math.log(_INTEGRAL_TOLERANCE / terms.shape[1])
+        wide = np.any((gaps > goal[:, None]) | (terms == np.inf), axis=0)
+        if not wide.any() or len(panels.low) + int(wide.sum()) > _MOST_PANELS:
+            break
+        panels = panels.taken(~wide).joined(panels.taken(wide).halved(column, noise))
+    return _loss_of(total, notion)
+
+
+def _loss_of(log_total: FloatArray, notion: Notion) -> FloatArray:
+    """Return the loss from the log of its integral, rounded upwards."""
+    # each exponent has been moved outwards already; what is left is exp, log and the sums
+    size = np.where(np.isfinite(log_total), np.abs(log_total), 0.0)
+    raised = log_total + 2.0**-40 + 2.0**-48 * size
+    if isinstance(notion, RenyiPufferfish):
+        return np.maximum(raised / (notion.alpha - 1.0) * (1.0 + 4.0 * _UNIT), 0.0)
+    return np.exp(np.minimum(raised, 0.0))
+
+
+def _edges_for_supremum(
+    column: Column, noise: Noise, first: IntArray, second: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return edges of panels, and a bound on the log ratios outside of all of them."""
+    reach = float(noise.axis_scales(1)[0])
+    seen = _ratios(column.logs(column.atoms, noise), first, second)
+    distances: list[float] = []
+    tail = np.full(len(first), np.inf)
+    for _ in range(_ROUNDS):
+        beyond = _tail_ratios(column, noise, reach)[first, second]
+        if distances and np.all(beyond >= tail):  # as good as rounding lets it become
+            break
+        distances, tail = [*distances, reach], beyond
+        edges = np.array([column.atoms[0] - reach, column.atoms[-1] + reach])
+        seen = np.maximum(seen, _ratios(column.logs(edges, noise), first, second))
+        if np.all(tail <= seen * (1.0 + _SUPREMUM_TOLERANCE)):
+            break
+        reach *= 2.0
+    return _edges(column, np.array(distances)), np.maximum(tail, 0.0)
+
+
+def _ratios(logs: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+    """Return the largest log ratio of each pair at some points, at least 0."""
+    largest: FloatArray = (logs[0, first] - logs[1, second]).max(axis=1, initial=0.0)
+    return largest
+
+
+def _tail_ratios(column: Column, noise: Noise, distance: float) -> FloatArray:
+    r"""Bound log sup h_p / inf h_q beyond a distance from the atoms, (n_boxes, n_boxes).
+
+    Between any two atoms log K changes by at most the span times its steepest slope. If log K is
+    concave, K(y - x) / K(y - x_n) falls with y > x_n for every atom x, so that
+    sup h_p(y) / K(y - x_n) does, and inf h_q(y) / K(y - x_n) is at least the least mass of x_n.
+    """
+    flat = column.span * float(noise.steepest(distance, math.inf)) * _RAISED
+    n_boxes = len(column.masses) // 2
+    bound = np.full((n_boxes, n_boxes), flat)
+    if float(noise.curvature(0.0, math.inf)[1]) > 0.0:
+        return bound
+    points = np.array([column.atoms[0] - distance, column.atoms[-1] + distance])
+    nearest = noise.log_density(
+        np.array([column.atoms[0] - points[0], points[1] - column.atoms[-1]])[:, None]
+    )
+    error = 64.0 * _UNIT * (1.0 + np.abs(nearest))
+    above = column.logs(points, noise)[0] - nearest + error
+    concave = (above[:, None] - column.end_masses()[None] * (1.0 + 4.0 * _UNIT)).max(axis=2)
+    smaller: FloatArray = np.minimum(bound, concave + 4.0 * _UNIT)
+    return smaller
+
+
+def _edges_for_integral(column: Column, noise: Noise, notion: Notion) -> tuple[FloatArray, float]:
+    """Return edges of panels, and the log of a bound on the integral outside of all of them."""
+    reach = float(noise.axis_scales(1)[0])
+    distances: list[float] = []
+    log_tail = math.inf
+    goal = math.log(_INTEGRAL_TOLERANCE)
+    goal += math.log(notion.delta) if isinstance(notion, Pufferfish) else 0.0
+    for _ in range(_ROUNDS):
+        distances.append(reach)
+        log_tail = _log_tail(column, noise, notion, reach)
+        if log_tail <= goal:
+            break
+        reach *= 2.0
+    return _edges(column, np.array(distances)), log_tail
+
+
+def _log_tail(column: Column, noise: Noise, notion: Notion, distance: float) -> float:
+    r"""Bound the log of the integral beyond a distance from the atoms, on both sides together.
+
+    There sup h_p <= K(y - x) at the nearest atom x, and inf h_q >= K(y - x') at the farthest. The
+    hockey stick is at most the mass of the first, and zero where log K(y - x) / K(y - x') <=
+    epsilon. For Renyi the ratio's largest value serves, or where it has none Cauchy and Schwarz:
+    :math:`\int_B K^\alpha K'^{1-\alpha} \le K(B)^{1/2} (\int K^{2\alpha-1} K'^{2-2\alpha})^{1/2}`.
+    """
+    mass = 2.0 * float(noise.mass(distance, math.inf)) * _RAISED
+    steepest = column.span * float(noise.steepest(distance, math.inf)) * _RAISED
+    log_mass = math.log(mass) if mass > 0.0 else -math.inf
+    if isinstance(notion, Pufferfish):
+        return -math.inf if steepest <= notion.epsilon else log_mass
+    assert isinstance(notion, RenyiPufferfish)
+    order = notion.alpha - 1.0
+    if math.isfinite(steepest):
+        return log_mass + order * steepest
+    other = float(noise.renyi_divergence(np.array([column.span]), 2.0 * notion.alpha - 1.0))
+    # a half of the mass on each side: 2 sqrt(m/2) = sqrt(2 m)
+    return 0.5 * (log_mass + math.log(2.0)) + order * other * _RAISED
+
+
+def _edges(column: Column, distances: FloatArray) -> FloatArray:
+    """Return the atoms, where log K may have kinks, and points outside of them."""
+    atoms = column.atoms
+    return np.unique(np.concatenate([atoms[0] - distances, atoms, atoms[-1] + distances]))
+
+
+def _bulges(panels: _Panels, column: Column, noise: Noise) -> tuple[FloatArray, FloatArray]:
+    """Return how far log h may rise above its chord, (n,), and fall below it, (n_boxes, n).
+
+    C h^2 / 8 by the curvature, or M h / 2 by the steepest slope M, whichever is less.
+    """
+    least, most = panels.low - column.atoms[-1], panels.high - column.atoms[0]
+    near, far = np.maximum(np.maximum(least, -most), 0.0), np.maximum(-least, most)
+    width = panels.high - panels.low
+    lowest, highest = noise.curvature(near, far)
+    with np.errstate(over="ignore"):
+        flat = 0.5 * noise.steepest(near, far) * width * _RAISED
+        rises = np.maximum(-lowest, 0.0) * width**2 / 8.0 * _RAISED
+        convex = np.maximum(highest + _slope_variance(panels, column, noise, flat), 0.0)
+        falls = convex * width**2 / 8.0 * _RAISED
+    return np.minimum(rises, flat), np.minimum(falls, flat)
+
+
+def _slope_variance(panels: _Panels, column: Column, noise: Noise, flat: FloatArray) -> FloatArray:
+    r"""Bound the variance of the slope of log K over the atoms, given y, shape (n_boxes, n).
+
+    The variance is at most the mean square about any c. With c in the middle of the slopes r of the
+    atoms near the panel: at most (r/2)^2 plus w R^2, where R is the range of all slopes and w the
+    chance of an atom that is not near; that is at most K(distance) / inf h. Several radii of
+    nearness are tried, and the smallest bound taken; the largest is everything, with w = 0.
+    """
+    atoms, scale = column.atoms, float(noise.axis_scales(1)[0])
+    places = np.searchsorted(atoms, panels.low)
+    gaps = [
+        np.where(places > 0, panels.low - atoms[np.maximum(places - 1, 0)], np.inf),
+        np.maximum(atoms[np.minimum(places, len(atoms) - 1)] - panels.high, 0.0),
+    ]
+    gaps[1] = np.where(places < len(atoms), gaps[1], np.inf)
+    nearest = np.minimum(*gaps)
+    spread = _slope_range(noise, panels.low - atoms[-1], panels.high - atoms[0])
+    log_least = np.minimum(panels.at_low[1], panels.at_high[1]) - flat
+    smallest = np.broadcast_to(0.25 * spread**2, log_least.shape)
+    for radius in _RADII:
+        reach = nearest * (1.0 + 1e-9) + radius * scale
+        first = np.searchsorted(atoms, panels.low - reach)
+        last = np.searchsorted(atoms, panels.high + reach, side="right") - 1
+        beyond = np.minimum(
+            np.where(first > 0, panels.low - atoms[np.maximum(first - 1, 0)], np.inf),
+            np.where(last < len(atoms) - 1, atoms[np.minimum(last + 1, len(atoms) - 1)], np.inf)
+            - panels.high,
+        )
+        chosen = np.maximum(last, first)
+        inner = _slope_range(
+            noise,
+            panels.low - atoms[np.minimum(chosen, len(atoms) - 1)],
+            panels.high - atoms[np.minimum(first, len(atoms) - 1)],
+        )
+        log_far = noise.log_density(np.maximum(beyond, 0.0)[:, None]) + 1e-9
+        chance = np.exp(np.minimum(log_far - log_least, 0.0))
+        bound = 0.25 * inner**2 + chance * spread**2
+        smallest = np.where(last >= first, np.minimum(smallest, bound), smallest)
+    return smallest
+
+
+def _slope_range(noise: Noise, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return an upper bound on the range of the slope of log K over low <= z <= high."""
+    near, far = np.maximum(np.maximum(low, -high), 0.0), np.maximum(-low, high)
+    left, right = (noise.steepest(0.0, np.maximum(end, 0.0)) for end in (-low, high))
+    steepest = noise.steepest(near, far)
+    flattest = np.minimum(np.abs(noise.score(near)), np.abs(noise.score(far)))
+    # differences of slopes that are nearly equal lose digits: some 1e-12 of the slopes themselves
+    one_sided = steepest - flattest + 1e-11 * steepest
+    ranges: FloatArray = np.where(near > 0.0, one_sided, left + right)
+    return ranges
+
+
+def _panel_suprema(
+    panels: _Panels, column: Column, noise: Noise, first: IntArray, second: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return bounds on the log ratio in each panel, (n_pairs, n), and the largest at an end."""
+    rises, falls = _bulges(panels, column, noise)
+    height = rises + falls[second]
+    starts = panels.at_low[0, first] - panels.at_low[1, second]
+    ends = panels.at_high[0, first] - panels.at_high[1, second]
+    top = np.maximum(starts, ends)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        # the peak of chord + 4 h t (1 - t): at an end, where the chord is steeper than 4 h
+        slope = np.abs(starts - ends)
+        inner = 0.5 * (starts + ends) + height + slope**2 / (16.0 * height)
+        upper = np.where(slope >= 4.0 * height, top, inner)
+    upper = np.where(np.isfinite(top), upper, np.inf)
+    outside = np.maximum(panels.low - column.atoms[-1], column.atoms[0] - panels.high)
+    flat = column.span * noise.steepest(np.maximum(outside, 0.0), math.inf) * _RAISED
+    margin = 16.0 * _UNIT * (1.0 + np.abs(upper))
+    upper = np.minimum(upper + margin, flat)
+    return upper, np.minimum(top, flat).max(axis=1, initial=0.0)
+
+
+def _log_terms(
+    panels: _Panels,
+    column: Column,
+    noise: Noise,
+    first: IntArray,
+    second: IntArray,
+    notion: Notion,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return logs of bounds on the integral over each panel, of estimates, and of their gaps."""
+    raised, falls = _bulges(panels, column, noise)
+    lowered = falls[second]
+    above = [side[0, first] + raised for side in (panels.at_low, panels.at_high)]
+    below = [side[1, second] - lowered for side in (panels.at_low, panels.at_high)]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log_width = np.log(panels.high - panels.low)
+        if isinstance(notion, RenyiPufferfish):
+            order = notion.alpha - 1.0
+            powers = [a + order * (a - b) for a, b in zip(above, below, strict=True)]
+            terms = log_width + _log_mean_exp(*powers)
+            blur = notion.alpha * raised + order * lowered
+            return terms, terms - blur, terms - blur + _log_expm1(blur)
+        terms = log_width + _log_excess(above, below, notion.epsilon)
+        blur = raised + lowered
+        loose = log_width + _log_mean_exp(*above) - blur + _log_expm1(blur)
+        return terms, terms - blur, np.where(np.isfinite(terms), loose, -np.inf)
+
+
+def _log_excess(above: list[FloatArray], below: list[FloatArray], epsilon: float) -> FloatArray:
+    r"""Return log int_0^1 (e^A - e^(epsilon + B))_+ for A and B that are linear, from above.
+
+    Where A - B - epsilon changes its sign, only the part of [0, 1] where it is positive counts.
+    """
+    over = [a - b - epsilon for a, b in zip(above, below, strict=True)]
+    most = np.maximum(*over)
+    size = np.abs(above[0]) + np.abs(above[1]) + np.abs(below[0]) + np.abs(below[1]) + epsilon
+    slack = 8.0 * _UNIT * np.where(np.isfinite(size), size, 0.0)
+    most = np.where(most > -slack, np.maximum(most, 0.0) + slack, -np.inf)
+    rising = over[1] > over[0]
+    # from the end with the larger excess, down to the root or to the other end
+    share = np.where(
+        np.isfinite(most) & (np.minimum(*over) < 0.0), most / (most - np.minimum(*over)), 1.0
+    )
+    share = np.clip(share * (1.0 + 8.0 * _UNIT), 0.0, 1.0)
+    start = np.where(rising, above[1], above[0])
+    other = np.where(rising, above[0], above[1])
+    stop = start + share * (other - start)
+    held = np.log(share) + _log_mean_exp(start, stop)
+    # int e^A (1 - e^-excess): the excess is linear from `most` to its end, and 1 - e^-x concave,
+    # so by Chebyshev or simply by its largest value
+    largest = held + np.log(-np.expm1(-most))
+    rest = np.maximum(np.where(share < 1.0, 0.0, np.minimum(*over)), 0.0)
+    exact = _log_difference(start, stop, most, rest) + np.log(share)
+    excess = np.fmin(largest, np.where(np.isnan(exact), np.inf, exact))
+    return np.where(most > -np.inf, excess, -np.inf)
+
+
+def _log_difference(
+    start: FloatArray, stop: FloatArray, most: FloatArray, rest: FloatArray
+) -> FloatArray:
+    """Return log of int e^A - int e^(A - excess), rounded upwards."""
+    whole = _log_mean_exp(start, stop)
+    taken = _log_mean_exp(start - most, stop - rest)
+    ratio = np.exp(np.minimum(taken - whole, 0.0))
+    slack = 2.0**-44 + 2.0**-48 * (np.abs(whole) + np.abs(start) + np.abs(stop))
+    kept = np.maximum(1.0 - ratio, 0.0) + np.where(np.isfinite(slack), slack, 0.0)
+    difference: FloatArray = whole + np.log(kept)
+    return difference
+
+
+def _log_mean_exp(start: FloatArray, stop: FloatArray) -> FloatArray:
+    """Return log int_0^1 e^(start + t (stop - start)) dt."""
+    top, gap = np.maximum(start, stop), np.abs(start - stop)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        falls = np.where(gap > 1e-12, np.log(-np.expm1(-gap) / gap), 0.0)
+    mean: FloatArray = np.where(np.isfinite(gap), top + falls, top)
+    return mean
+
+
+def _log_expm1(x: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore", divide="ignore"):
+        logs: FloatArray = np.where(x > 30.0, x, np.log(np.expm1(np.minimum(x, 30.0))))
+    return logs
+
+
+def _log_sum(masses: FloatArray, kernel: FloatArray) -> float:
+    some = masses > 0.0
+    top = float(kernel[some].max(initial=-math.inf))
+    if not math.isfinite(top):
+        return -math.inf
+    return float(np.log((masses[some] * np.exp(kernel[some] - top)).sum())) + top

@@ -1,0 +1,575 @@
+r"""Strategies on Gaussian mixtures: bounds read off a plan between their components.
+
+Let w couple the components (`_strategies.component_plans`). Within a coupled pair X - X' = m + s Z
+with Z standard normal, m the difference of the means and s that of the standard deviations, so all
+of X - X' is a mixture of such Gaussians, with weights w. What bounds the loss is what
+`_strategies.plan_bounds` says of moves: a maximum, a mean, or a probability and the loss of what
+remains. As noise is even and shifts enter by their size, all bounds hold in both directions.
+
+Which notions and noises a strategy takes is checked in `bounds`, but for what depends on the
+priors: a maximum over moves exists only where no component has to stretch.
+"""
+
+# Rounding. Weights, m and s are single roundings of exact numbers: `_SLACK` covers them in sums,
+# and `_strategies.shift_means` in arguments. A weight too small for a float counts as 1e-300.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri_exp
+
+from sklearn_puffer._strategies.bound_types import Bound, Impossible, Tightest, both_ways
+from sklearn_puffer._strategies.component_plans import (
+    ComponentPlan,
+    bottleneck_plan,
+    shortest_plan,
+    stretches,
+)
+from sklearn_puffer._strategies.plan_bounds import has_pure_loss, is_pure, move_losses
+from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
+from sklearn_puffer.noise import Laplace, Noise
+from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.priors import GaussianMixture, PriorPair
+from sklearn_puffer.transport import ground_cost
+
+FloatArray = NDArray[np.float64]
+
+_ULP = 2.0**-52
+_SLACK = 1e-12
+_TINY = 1e-300
+_SHARES = 113  # of delta that are tried for the moves left out
+
+_WAYS_OUT = (
+    "use strategy='exact', delta= with strategy='distribution_aware' or 'approximate', or fits "
+    "with a common covariance"
+)
+_WAYS_OUT_OF_ROWS = (
+    "use fits with a common covariance, Gaussian noise with strategy='exact' and alpha= or delta=, "
+    "or dependence='independent'"
+)
+
+
+# -------------------------------------------------------------------------------------- strategies
+
+
+def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
+    """Refuse: any two values are possible under a Gaussian, however far apart."""
+    return Impossible(
+        "strategy='sensitivity' needs a bounded alphabet, and that of a Gaussian prior has no "
+        "end; use strategy='exact', 'distribution_aware' or 'approximate'.",
+        len(pairs),
+    )
+
+
+def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
+    """Bound each loss by that of the largest translation that a plan of translations needs.
+
+    Notes
+    -----
+    *Formal guarantees.* A component that is moved without being stretched moves by m for certain,
+    so the plan has moves of finitely many sizes, of which the largest counts (003, Remark 1; 004,
+    Prop. F.1). Among such plans the one with the smallest maximum is taken.
+    """
+    return _of_translations("wasserstein", pairs, noise, notion)
+
+
+def relaxed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
+    r"""Bound the pure loss under Laplace noise by the mean of e^(|G|/theta).
+
+    .. math:: \log E[e^{|G|/\theta}], \qquad G \sim N(\mu_i - \mu_j, |\sigma_i^2 - \sigma_j^2|)
+
+    Notes
+    -----
+    *Formal guarantees.* Say sigma_i >= sigma_j. Then X_i has the law of X_j + G with G independent
+    of X_j, a coupling under which |X_i - X_j| = |G| given any value of X_j: the mean of
+    `bounds.Relaxed`, which bounds the loss in both directions. The odds of two mixtures with the
+    same weights are at most the largest odds of their components, so of a plan between components
+    the largest mean counts. Two plans are tried: the shortest one, and the one with the smallest
+    maximum of |m| plus the deviation of G.
+    """
+    if pairs[0].p.n_axes > 1:
+        return _of_translations("relaxed", pairs, noise, notion)
+    theta = float(noise.axis_scales(1)[0])
+    plans: list[list[ComponentPlan]] = [[shortest_plan(p, q) for p, q in pairs]]
+    costs = [np.abs(p.means[:, None] - q.means) + _deviations(p, q) for p, q in pairs]
+    others = [bottleneck_plan(p, q, cost) for (p, q), cost in zip(pairs, costs, strict=True)]
+    plans.append([plan for plan in others if plan is not None])
+    return Tightest([_Relaxed.of(each, pairs, theta, notion.budget) for each in plans])
+
+
+def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
+    r"""Bound each loss by that of a move that is exceeded with small probability.
+
+    .. math:: \sum w \Pr(|m + s Z| > z) \le \delta
+
+    Notes
+    -----
+    *Formal guarantees.* Under Renyi the loss is that of a shift by the smallest such z, given the
+    event that the move is no larger (004, Thm 4.3). Under (epsilon, delta) the loss is the
+    probability itself for the z whose shift has the max-divergence epsilon: for Laplace noise
+    z = epsilon theta, the tail form of 003, Thm 1 and 2. Noise without a max-divergence instead
+    takes the smallest of :math:`\Pr(d > z) + \Pr(d \le z) \delta_\varepsilon(z)` over some z.
+    """
+    families = _plans(pairs, noise)
+    if pairs[0].p.n_axes > 1 and not families:
+        return _stretched("approximate", pairs)
+    return _tightest([_approximate(plans, noise, notion) for plans in families])
+
+
+def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
+    r"""Bound each loss by the average over the plan of what its moves lose.
+
+    .. math::
+        \sum w E[\delta_\varepsilon(m + s Z)], \qquad
+        \frac{1}{\alpha - 1} \log \sum w E[e^{(\alpha - 1) D_\alpha(m + s Z)}]
+
+    Notes
+    -----
+    *Formal guarantees.* Both divergences are convex in the pair of laws (004, Thm 4.5; the soft
+    form of 003, Thm 2). Under the second, infinite where the mean does not exist: for Gaussian
+    noise unless alpha (alpha - 1) s^2 is below its variance. Never above `approximate` under
+    (epsilon, delta), but for roundings: a hockey stick rises with the move, and is at most 1.
+    """
+    if is_pure(notion):
+        return _of_translations("distribution_aware", pairs, noise, notion)
+    families = _plans(pairs, noise)
+    if pairs[0].p.n_axes > 1 and not families:
+        return _stretched("distribution_aware", pairs)
+    return _tightest([_Average(plans, noise, notion) for plans in families])
+
+
+def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
+    r"""Claim what 003 prints: Theorem 1 for Gaussians, Theorem 2 and Corollary 2 for mixtures.
+
+    .. math:: b = \frac1\varepsilon \sum w (|m| + |s| Q^{-1}(\delta/2))
+
+    Notes
+    -----
+    Theorem 1 (one component each) is sound. Theorem 2 and, for pure epsilon, Corollary 2 average
+    over components where the worst one counts: there is no guarantee. The "loss" is the budget
+    times b over the scale, so that the budget is kept from the printed b on.
+    """
+    reason = _not_printed(pairs, noise, notion)
+    if reason is not None:
+        return Impossible(reason, len(pairs))
+    theta = float(noise.axis_scales(1)[0])
+    scales = np.array([_printed_scale(pair, notion) for pair in pairs])
+    return _Claim(scales / theta, notion.budget)
+
+
+# ------------------------------------------------------------------------------------------- plans
+
+
+def _translations(pair: PriorPair, noise: Noise) -> ComponentPlan | None:
+    """Return the plan of the smallest largest move among those that stretch nothing, or None."""
+    p, q = pair
+    moves = np.abs(p.rows[:, None] - q.rows[None])
+    sizes = moves[..., 0] if p.n_axes == 1 else ground_cost(noise, moves)
+    return bottleneck_plan(p, q, np.where(stretches(p, q) > 0.0, np.inf, sizes))
+
+
+def _of_translations(
+    strategy: str, pairs: Sequence[PriorPair], noise: Noise, notion: Notion
+) -> Bound:
+    plans = [plan for pair in pairs if (plan := _translations(pair, noise)) is not None]
+    if len(plans) < len(pairs):
+        return _stretched(strategy, pairs)
+    moved = any(plan.shifts.any() for plan in plans)
+    if moved and is_pure(notion) and not has_pure_loss(noise, pairs[0].p.n_axes):
+        return Impossible(
+            f"strategy={strategy!r} has no pure epsilon with {type(noise).__name__} noise, under "
+            "which every shift loses all; use delta=, alpha=, or noise='laplace'.",
+            len(pairs),
+        )
+    return _Largest(plans, noise, notion)
+
+
+def _plans(pairs: Sequence[PriorPair], noise: Noise) -> list[list[ComponentPlan]]:
+    """Return the plans that are tried, each kind for all pairs: the shortest, and translations.
+
+    For rows only plans of translations count, as the law of other moves has no closed form.
+    """
+    shortest = [shortest_plan(p, q) for p, q in pairs]
+    still = [_translations(pair, noise) for pair in pairs]
+    if pairs[0].p.n_axes > 1:
+        if any(plan is None for plan in still):
+            return []
+        shortest = [
+            plan if other is None or not plan.stretches.any() else other
+            for plan, other in zip(shortest, still, strict=True)
+        ]
+    others = [plan if other is None else other for plan, other in zip(shortest, still, strict=True)]
+    same = all(_same(plan, other) for plan, other in zip(shortest, others, strict=True))
+    return [shortest] if same else [shortest, others]
+
+
+def _same(plan: ComponentPlan, other: ComponentPlan) -> bool:
+    names = "sources", "targets", "weights"
+    return all(np.array_equal(getattr(plan, name), getattr(other, name)) for name in names)
+
+
+def _tightest(bounds: Sequence[Bound]) -> Bound:
+    return bounds[0] if len(bounds) == 1 else Tightest(bounds)
+
+
+def _deviations(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
+    """Return sqrt|sd_m^2 - sd_l^2| for all components, shape (k, l), of one column."""
+    a, b = p.scales[:, None], q.scales[None]
+    deviations: FloatArray = np.sqrt(np.abs(a - b)) * np.sqrt(a + b)
+    return deviations
+
+
+def _stretched(strategy: str, pairs: Sequence[PriorPair]) -> Impossible:
+    rows = pairs[0].p.n_axes > 1
+    widths = "covariances" if rows else "scales"
+    return Impossible(
+        f"strategy={strategy!r} needs moves of bounded size, and no plan couples components of "
+        f"equal {widths} only, so that the tails of two Gaussians are ever further apart; "
+        f"{_WAYS_OUT_OF_ROWS if rows else _WAYS_OUT}.",
+        len(pairs),
+    )
+
+
+# ------------------------------------------------------------------------------------------ bounds
+
+
+def _starts(plans: Sequence[ComponentPlan]) -> NDArray[np.intp]:
+    return np.cumsum([0, *(len(plan.weights) for plan in plans[:-1])])
+
+
+def _joined(plans: Sequence[ComponentPlan], name: str) -> FloatArray:
+    return np.concatenate([getattr(plan, name) for plan in plans])
+
+
+@dataclass(frozen=True, eq=False)
+class _Largest:
+    """The loss of the largest of some translations."""
+
+    plans: Sequence[ComponentPlan]
+    noise: Noise
+    notion: Notion
+
+    @cached_property
+    def guess(self) -> float:
+        return _usual_factor(self.plans, self.noise, self.notion)
+
+    def losses(self, factor: float) -> FloatArray:
+        shifts = _joined(self.plans, "shifts") * (1.0 + 2.0 * _ULP)
+        losses = move_losses(shifts, self.noise, factor, self.notion)
+        return both_ways(np.maximum.reduceat(losses, _starts(self.plans)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Relaxed:
+    """The largest log mean of e^(|G|/theta) over the coupled components."""
+
+    shifts: FloatArray
+    deviations: FloatArray
+    starts: NDArray[np.intp]
+    theta: float
+    guess: float
+
+    @classmethod
+    def of(
+        cls, plans: Sequence[ComponentPlan], pairs: Sequence[PriorPair], theta: float, budget: float
+    ) -> _Relaxed:
+        shifts = np.abs(_joined(plans, "shifts")[:, 0]) * (1.0 + 2.0 * _ULP)
+        spreads = [
+            _deviations(pair.p, pair.q)[plan.sources, plan.targets]
+            for pair, plan in zip(pairs, plans, strict=True)
+        ]
+        deviations = np.concatenate(spreads) * (1.0 + 8.0 * _ULP)
+        reach = float((shifts + deviations).max()) / theta / budget
+        return cls(shifts, deviations, _starts(plans), theta, reach if reach > 0.0 else 1.0)
+
+    def losses(self, factor: float) -> FloatArray:
+        level = min(factor * self.theta, 1e300)
+        if level < _TINY:
+            moved = (self.shifts > 0.0) | (self.deviations > 0.0)
+            return both_ways(np.maximum.reduceat(np.where(moved, np.inf, 0.0), self.starts))
+        with np.errstate(over="ignore"):
+            m, s = self.shifts / level, self.deviations / level
+        losses = m * (1.0 + 8.0 * _ULP)
+        spread = self.deviations > 0.0
+        s = np.maximum(s, np.maximum(1e-30 * m, 1e-200))  # a wider spread is safe
+        losses[spread] = log_exponential_means(1.0, m[spread], s[spread]) + 16.0 * _ULP
+        return both_ways(np.maximum.reduceat(losses, self.starts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Average:
+    """The mean loss of the moves of each plan."""
+
+    plans: Sequence[ComponentPlan]
+    noise: Noise
+    notion: Notion
+
+    @cached_property
+    def guess(self) -> float:
+        return _usual_factor(self.plans, self.noise, self.notion)
+
+    @cached_property
+    def _shift(self) -> GaussianShift:
+        return GaussianShift(self.noise, self.notion)
+
+    def losses(self, factor: float) -> FloatArray:
+        shifts = _joined(self.plans, "shifts")
+        if shifts.shape[1] > 1:
+            means = move_losses(shifts * (1.0 + 2.0 * _ULP), self.noise, factor, self.notion)
+            if isinstance(self.notion, RenyiPufferfish):
+                with np.errstate(over="ignore"):  # infinity is an upper bound
+                    means = (self.notion.alpha - 1.0) * means * (1.0 + 4.0 * _ULP)
+        else:
+            widths = _joined(self.plans, "stretches") * (1.0 + 2.0 * _ULP)
+            means = self._shift.means(factor, shifts[:, 0] * (1.0 + 2.0 * _ULP), widths)
+        weights = np.maximum(_joined(self.plans, "weights"), _TINY)
+        stops = np.append(_starts(self.plans)[1:], len(weights))
+        averages = [
+            self._averaged(means[a:b], weights[a:b])
+            for a, b in zip(_starts(self.plans), stops, strict=True)
+        ]
+        return both_ways(np.array(averages))
+
+    def _averaged(self, means: FloatArray, weights: FloatArray) -> float:
+        if isinstance(self.notion, RenyiPufferfish):
+            return log_average(means, weights) / (self.notion.alpha - 1.0) * (1.0 + 4.0 * _ULP)
+        return min(float((means * weights).sum()) * (1.0 + _SLACK), 1.0)
+
+
+def log_average(logs: FloatArray, weights: FloatArray) -> float:
+    """Return log sum w e^log for logs of at least 0, rounded up.
+
+    >>> round(log_average(np.array([0.0, 1e-20]), np.array([0.5, 0.5])) / 1e-20, 9)
+    0.5
+    """
+    top = float(logs.max())
+    if not np.isfinite(top):
+        return top
+    if top < 1.0:  # keeps the relative error of logs far below 1
+        return float(np.log1p((weights * np.expm1(logs)).sum() * (1.0 + _SLACK))) * (1.0 + _SLACK)
+    below = float(np.log((weights * np.exp(logs - top)).sum()))
+    return (top + below) * (1.0 + 16.0 * _ULP) + _SLACK + 16.0 * _ULP * top
+
+
+def _approximate(plans: Sequence[ComponentPlan], noise: Noise, notion: Notion) -> Bound:
+    if isinstance(notion, RenyiPufferfish):
+        return _Kept([_Moves(plan, noise, notion) for plan in plans], noise, notion)
+    if plans[0].shifts.shape[1] > 1 or not has_pure_loss(noise, 1):
+        return _Shared([_Moves(plan, noise, notion) for plan in plans], noise, notion)
+    return _Tail(plans, noise, notion)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tail:
+    """The probability of a move whose shift has a max-divergence above epsilon."""
+
+    plans: Sequence[ComponentPlan]
+    noise: Noise
+    notion: Notion
+
+    @cached_property
+    def reach(self) -> float:
+        """A shift, the larger the better, whose max-divergence is at most epsilon at factor 1."""
+        epsilon = self.notion.epsilon
+
+        def loss(shift: float) -> float:
+            pure = Pufferfish(epsilon)
+            return float(move_losses(np.array([[shift]]), self.noise, 1.0, pure)[0])
+
+        low, high = 0.0, float(self.noise.axis_scales(1)[0])
+        while loss(high) <= epsilon and high < 1e290:
+            low, high = high, high * 2.0
+        for _ in range(2000):
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                break
+            low, high = (middle, high) if loss(middle) <= epsilon else (low, middle)
+        return low
+
+    @cached_property
+    def guess(self) -> float:
+        allowed = np.array([self.notion.delta])
+        needed = max(float(_quantiles(plan, allowed)[0]) for plan in self.plans)
+        return max(needed / self.reach, _TINY) if 0.0 < needed < np.inf else 1.0
+
+    def losses(self, factor: float) -> FloatArray:
+        # a max-divergence is that of the shift in units of the scale
+        beyond = np.array([min(self.reach * factor, 1e300) * (1.0 - 4.0 * _ULP)])
+        return both_ways(np.array([_tail(plan, beyond)[0] for plan in self.plans]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Moves:
+    """Sets of moves of one plan that are kept, and the probability of the others.
+
+    In one column those of at most some size z, for rows those of at most some ground cost. The
+    first set leaves out as much as delta allows.
+    """
+
+    plan: ComponentPlan
+    noise: Noise
+    notion: Notion
+
+    @cached_property
+    def left_out(self) -> FloatArray:
+        """Bounds on the probabilities of the moves that each set leaves out."""
+        return self._sets[0]
+
+    @cached_property
+    def kept(self) -> list[FloatArray]:
+        """For each set the shifts (n, d) that bound its moves."""
+        return self._sets[1]
+
+    @cached_property
+    def _sets(self) -> tuple[FloatArray, list[FloatArray]]:
+        if self.plan.shifts.shape[1] > 1:
+            return self._of_rows()
+        shares = 1.0 / (1.0 + np.exp(np.linspace(-14.0, 14.0, _SHARES)))
+        sizes = _quantiles(self.plan, np.concatenate([[1.0], shares, [0.0]]) * self.notion.delta)
+        return _tail(self.plan, sizes), [np.array([[size]]) for size in sizes]
+
+    def _of_rows(self) -> tuple[FloatArray, list[FloatArray]]:
+        order = np.argsort(-ground_cost(self.noise, self.plan.shifts), kind="stable")
+        weights = np.maximum(self.plan.weights[order], _TINY)
+        gone = np.append(0.0, np.cumsum(weights[:-1]) * (1.0 + _SLACK))
+        counts = np.flatnonzero(gone <= self.notion.delta)[::-1]
+        return gone[counts], [self.plan.shifts[order[k:]] for k in counts]
+
+    def largest(self, factor: float, places: Sequence[int]) -> FloatArray:
+        """Return the largest loss that remains, for some of the sets."""
+        sizes = [len(self.kept[k]) for k in places]
+        shifts = np.concatenate([self.kept[k] for k in places]) * (1.0 + 2.0 * _ULP)
+        finite = np.isfinite(shifts).all(axis=1)
+        losses = np.full(len(shifts), 1.0 if isinstance(self.notion, Pufferfish) else np.inf)
+        losses[finite] = move_losses(shifts[finite], self.noise, factor, self.notion)
+        worst: FloatArray = np.maximum.reduceat(losses, np.cumsum([0, *sizes[:-1]]))
+        return worst
+
+
+@dataclass(frozen=True, eq=False)
+class _OfMoves:
+    """What the bounds that leave moves out start from."""
+
+    moves: Sequence[_Moves]
+    noise: Noise
+    notion: Notion
+
+    @cached_property
+    def guess(self) -> float:
+        return _usual_factor([each.plan for each in self.moves], self.noise, self.notion)
+
+
+class _Kept(_OfMoves):
+    """The largest loss of a move once moves of probability delta are left out."""
+
+    def losses(self, factor: float) -> FloatArray:
+        return both_ways(np.array([each.largest(factor, [0])[0] for each in self.moves]))
+
+
+class _Shared(_OfMoves):
+    """The least sum of what is left out and what remains, over shares of delta."""
+
+    def losses(self, factor: float) -> FloatArray:
+        return both_ways(np.array([self._least(each, factor) for each in self.moves]))
+
+    def _least(self, moves: _Moves, factor: float) -> float:
+        # Pr(d > z) <= a gives Pr(d > z) + Pr(d <= z) L <= a + (1 - a) L, as L <= 1
+        gone, loss = moves.left_out, moves.largest(factor, range(len(moves.left_out)))
+        sums = gone + (1.0 - gone) * loss
+        return min(float(np.where(loss > 0.0, sums * (1.0 + 8.0 * _ULP), gone).min()), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Claim:
+    """What a printed formula says: the budget is kept from a factor of its own on."""
+
+    factors: FloatArray
+    budget: float
+
+    @property
+    def guess(self) -> float:
+        largest = float(self.factors.max())
+        return largest if largest > 0.0 else 1.0
+
+    def losses(self, factor: float) -> FloatArray:
+        if factor == 0.0:
+            return both_ways(np.where(self.factors > 0.0, np.inf, 0.0))
+        with np.errstate(over="ignore"):
+            return both_ways(self.budget * (self.factors / factor))
+
+
+def _tail(plan: ComponentPlan, beyond: FloatArray) -> FloatArray:
+    """Return the probability that a move of one column exceeds each of some sizes, rounded up."""
+    weights = np.maximum(plan.weights, _TINY)[:, None]
+    chances = weights * tails(beyond[None], plan.shifts, plan.stretches[:, None])
+    above: FloatArray = np.minimum(chances.sum(axis=0) * (1.0 + _SLACK), 1.0)
+    return above
+
+
+def _quantiles(plan: ComponentPlan, chances: FloatArray) -> FloatArray:
+    """Return sizes that moves of one column exceed with at most each chance, and hardly more.
+
+    Infinite where there is none.
+    """
+    largest = float(np.abs(plan.shifts).max()) * (1.0 + 16.0 * _ULP)
+    high = np.full(chances.shape, largest + 40.0 * float(plan.stretches.max()))
+    low = np.zeros_like(high)
+    high = np.where(_tail(plan, low) <= chances, 0.0, high)
+    while np.any(high - low > 1e-13 * high):
+        middle = 0.5 * (low + high)
+        holds = _tail(plan, middle) <= chances
+        low, high = np.where(holds, low, middle), np.where(holds, middle, high)
+    return np.where(_tail(plan, high) <= chances, high, np.inf)
+
+
+def _usual_factor(plans: Sequence[ComponentPlan], noise: Noise, notion: Notion) -> float:
+    """Return the factor at which the largest usual move has as many scales as the budget nats."""
+    scales = noise.axis_scales(plans[0].shifts.shape[1])
+    sizes = [
+        float(((np.abs(plan.shifts) + np.nan_to_num(plan.stretches)[:, None]) / scales).max())
+        for plan in plans
+    ]
+    return max(max(sizes), _TINY) / min(notion.epsilon, 1.0) if max(sizes) > 0.0 else 1.0
+
+
+# --------------------------------------------------------------------------------- what 003 prints
+
+
+def _not_printed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> str | None:
+    """Return why 003 has no formula for a combination, or None."""
+    if pairs[0].p.n_axes > 1:
+        return (
+            "strategy='monge' is printed for one column; use strategy='wasserstein' or 'exact', or "
+            "dependence='independent'."
+        )
+    if not isinstance(noise, Laplace) or isinstance(notion, RenyiPufferfish):
+        return (
+            "strategy='monge' is printed for Laplace noise and (epsilon, delta), got "
+            f"{type(noise).__name__} noise and {notion!r}; use strategy='distribution_aware' or "
+            "'exact'."
+        )
+    if is_pure(notion) and not all(_shares_scales(p, q) for p, q in pairs):
+        return (
+            "strategy='monge' has a pure epsilon only for priors with the same weights and scales "
+            "(003, Remark 1 and Corollary 2); give delta=, or use strategy='exact' or 'relaxed'."
+        )
+    return None
+
+
+def _shares_scales(p: GaussianMixture, q: GaussianMixture) -> bool:
+    return np.array_equal(p.weights, q.weights) and np.array_equal(p.scales, q.scales)
+
+
+def _printed_scale(pair: PriorPair, notion: Notion) -> float:
+    p, q = pair
+    if is_pure(notion):  # Remark 1, Corollary 2: component by component
+        return float((p.weights * np.abs(p.means - q.means)).sum()) / notion.epsilon
+    tau = -float(ndtri_exp(np.log(notion.delta / 2.0)))
+    plan = shortest_plan(p, q)
+    moves = np.abs(plan.shifts[:, 0]) + tau * plan.stretches
+    return float((plan.weights * moves).sum()) / notion.epsilon

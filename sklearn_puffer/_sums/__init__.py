@@ -1,0 +1,1 @@
+"""What stands behind a sum over users: laws of sums, reports, scales and certificates."""

@@ -1,0 +1,480 @@
+"""Who reports what: users or the rows of a table as classes, and their reports in whole steps.
+
+The laws of the users and the reports that are summed go through one rounding, `in_steps`, so that
+what is released is what the promise is about.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._fitting.columns import as_levels, check_whole, distinct
+from sklearn_puffer._fitting.selection import resolve
+from sklearn_puffer._validation import check_positive, listed, plain
+from sklearn_puffer.frame import Name, Table, Values, frame_table, is_frame
+from sklearn_puffer.priors import Discrete, Prior
+from sklearn_puffer.users import User, check_users, common_step
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Array = NDArray[Any]
+
+_FARTHEST = 2.0**53  # up to here floats count steps exactly
+_MOST = 2.0**61  # sums lie within this many steps, with room for the noise in 64 bits
+
+
+def in_steps(values: Any, step: float, what: str) -> IntArray:
+    r"""Return :math:`\lfloor x / \text{step} + 1/2 \rfloor`: halves of the float x/step go up.
+
+    Parameters
+    ----------
+    values : array-like of float
+    step : float
+    what : str
+        What an error calls the values.
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite, or more than 2^53 steps from 0.
+
+    Examples
+    --------
+    >>> in_steps([0.75, 0.625, -0.625], 0.25, "reports").tolist()
+    [3, 3, -2]
+    """
+    numbers = np.asarray(values, dtype=float)
+    with np.errstate(over="ignore", invalid="ignore"):
+        quotient = numbers / step
+    wrong = ~(np.abs(quotient) <= _FARTHEST)
+    if wrong.any():
+        bad = float(numbers[wrong].flat[0])
+        raise ValueError(
+            f"{what} contain {bad!r}, which is not finite or too many steps of {step!r} away from "
+            "0; leave it out, or pass a coarser step=."
+        )
+    floor = np.floor(quotient)
+    return (floor + (quotient - floor >= 0.5)).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The columns of a table that users were learnt from."""
+
+    value: Name
+    by: tuple[Name, ...]
+
+    def values(self, table: Table) -> Values:
+        """Return the column that is summed."""
+        return numeric_values(table, self.value)
+
+    def classes(self, table: Table) -> tuple[list[Any], Array]:
+        """Return the labels of the classes in ascending order, and the code of each row."""
+        if not self.by:
+            return ["row"], np.zeros(table.n_rows, dtype=np.intp)
+        levels, codes = [], []
+        for name in self.by:
+            values = table.values(name)
+            check_whole(values, name)
+            coded = as_levels(values)
+            assert coded.levels is not None
+            levels.append([plain(level) for level in coded.levels])
+            codes.append(np.asarray(coded.data, dtype=np.int64))
+        rows, inverse = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
+        labels = [tuple(of[k] for of, k in zip(levels, row, strict=True)) for row in rows.tolist()]
+        return [x[0] if len(x) == 1 else x for x in labels], inverse.reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Reporters:
+    """The users, class by class, and how their reports are counted.
+
+    Attributes
+    ----------
+    users : tuple of User
+        One for each class, in its own units; ``count`` of them are alike.
+    labels : tuple
+        What the classes are called: positions, names, or values of the columns of ``source``.
+    secrets : str
+        One of `users.SECRETS`.
+    step : float
+        Reports are rounded to its multiples.
+    source : Source or None
+        Where the users were learnt from a table.
+    """
+
+    users: tuple[User, ...]
+    labels: tuple[Any, ...]
+    secrets: str
+    step: float
+    source: Source | None = None
+
+    @property
+    def sensitive(self) -> Name:
+        """What the secrets are about."""
+        if self.source is None or not self.source.by:
+            return "user"
+        by = self.source.by
+        return by[0] if len(by) == 1 else ", ".join(map(str, by))
+
+    def named(self, k: int, together: bool = False) -> str:
+        """Return what a message calls a user of the class at position k, or each user of it."""
+        if self.source is None and self.users[k].count == 1:
+            return f"user {self.labels[k]}"
+        if self.source is None:
+            members = f"the users {self.labels[k]}"
+        else:
+            members = f"{self.sensitive} {self.labels[k]}" if self.source.by else "the rows"
+        return f"{'each' if together else 'one'} of {members}"
+
+    @property
+    def n_reports(self) -> int:
+        """Number of reports that are summed."""
+        return sum(user.count for user in self.users)
+
+    @property
+    def reach(self) -> float:
+        """A bound, in steps, on the sum of any reports that are accepted."""
+        farthest = max(float(np.abs(atoms).max()) for atoms in map(self.accepted, self.users))
+        return self.n_reports * farthest
+
+    def on_steps(self, law: Discrete) -> Discrete:
+        """Return a law of reports in whole steps."""
+        return law.moved(in_steps(law.atoms, self.step, "laws").astype(float))
+
+    def in_steps(self) -> list[User]:
+        """Return the users with everything that they report in whole steps."""
+        return [self._in_steps(user) for user in self.users]
+
+    def _in_steps(self, user: User) -> User:
+        law, *others = map(self.on_steps, self.laws(user))
+        values = None if user.values is None else self._steps_of(user.values).astype(float)
+        return replace(user, law=law, alternative=others[0] if others else None, values=values)
+
+    def _steps_of(self, values: Any) -> IntArray:
+        return np.unique(in_steps(values, self.step, "values"))
+
+    def laws(self, user: User) -> list[Discrete]:
+        """Return the laws that a user's report may follow."""
+        return [law for law in (user.law, user.alternative) if isinstance(law, Discrete)]
+
+    def accepted(self, user: User) -> IntArray:
+        """Return the reports, in steps, that a user may hand in: the laws allow no others."""
+        about_laws = self.secrets == "distribution"
+        laws = self.laws(user) if about_laws else self.laws(user)[:1]
+        possible = [law.atoms[law.counts > 0] for law in laws]
+        if self.secrets.startswith("value"):  # then the reported value is given, and needs no mass
+            possible.append(user.protected)
+        return self._steps_of(np.concatenate(possible))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the sum, in steps."""
+        return math.sqrt(sum(user.count * _variance(user.law) for user in self.in_steps()))
+
+    def parts(self) -> Iterator[bytes]:
+        """Return what tells these reports from others, for a fingerprint."""
+        for label, user in zip(self.labels, self.users, strict=True):
+            yield repr([plain(label), user.count, self.accepted(user).tolist()]).encode()
+
+    def total(self, reports: Any) -> tuple[int | Fraction, int]:
+        """Return the sum of the reports in steps, and how many users are absent.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is not one report for each user, or one is not in the law of its user.
+        """
+        values, classes, absent = self.present(reports)
+        steps = in_steps(values, self.step, "values")
+        strange = ~self._allowed(steps, classes)
+        if strange.any():
+            first = int(strange.argmax())
+            raise ValueError(
+                f"{self.called(classes, first)} reports {float(values[first])!r}, which its law "
+                "does not have; correct the report, or fit on a law that has it."
+            )
+        return int(steps.sum()), absent
+
+    def present(self, reports: Any) -> tuple[FloatArray, Array | None, int]:
+        """Return the reports of those who are present, their classes, and how many are absent."""
+        values, classes = self._read(reports)
+        gone = np.isnan(values)
+        if not gone.any():
+            return values, classes, 0
+        self._check_absent(classes if classes is None else classes[gone])
+        return values[~gone], classes if classes is None else classes[~gone], int(gone.sum())
+
+    def _allowed(self, steps: IntArray, classes: Array | None) -> Array:
+        """Return which reports the laws of their users have, or some law where none is known."""
+        levels, pairs = self._alphabet
+        places = np.minimum(np.searchsorted(levels, steps), len(levels) - 1)
+        known: Array = levels[places] == steps
+        return known if classes is None else known & np.isin(classes * len(levels) + places, pairs)
+
+    @cached_property
+    def _alphabet(self) -> tuple[IntArray, IntArray]:
+        """All accepted reports, and which of them each class may hand in, as one number a pair."""
+        own = [self.accepted(user) for user in self.users]
+        levels = np.unique(np.concatenate(own))
+        pairs = [k * len(levels) + np.searchsorted(levels, steps) for k, steps in enumerate(own)]
+        return levels, np.concatenate(pairs)
+
+    def _check_absent(self, classes: Array | None) -> None:
+        present = np.array([user.presence >= 1.0 for user in self.users])
+        wrong = np.flatnonzero(present if classes is None else present[classes])
+        if wrong.size:
+            raise ValueError(
+                f"a report of {self.called(classes, int(wrong[0]))} is missing, and presence= says "
+                "that none ever is; fill it, or declare a presence below 1 and fit again."
+            )
+
+    def called(self, classes: Array | None, row: int) -> str:
+        """Return what a message calls the user of a report."""
+        return "one of the rows" if classes is None else self.named(int(classes[row]))
+
+    def _read(self, reports: Any) -> tuple[FloatArray, Array | None]:
+        """Return the reports, NaN where one is missing, and their classes where these are known."""
+        if self.source is not None and is_frame(reports):
+            return self._read_table(reports, self.source)
+        values = _column_of(reports)
+        if len(values) != self.n_reports:
+            raise ValueError(
+                f"values has {len(values)} report(s) and {self.n_reports} were learnt in fit; give "
+                "one for each user, in the order of fit, and NaN for a user who is absent."
+            )
+        if self.source is not None and len(self.users) > 1:
+            return values, None  # a column alone does not tell whose class a row is of
+        return values, np.repeat(np.arange(len(self.users)), [user.count for user in self.users])
+
+    def _read_table(self, reports: Any, source: Source) -> tuple[FloatArray, Array]:
+        table = frame_table(reports)
+        absent = [name for name in (source.value, *source.by) if name not in table.names]
+        if absent:
+            raise ValueError(
+                f"values lacks column {absent[0]!r} of fit; its columns are "
+                f"{listed(list(table.names), 10)}."
+            )
+        labels, codes = source.classes(table)
+        tally = np.bincount(codes, minlength=len(labels)).tolist()
+        counts = dict(zip(labels, tally, strict=True))
+        expected = {x: user.count for x, user in zip(self.labels, self.users, strict=True)}
+        for label in {**counts, **expected}:
+            if counts.get(label, 0) != expected.get(label, 0):
+                raise ValueError(
+                    f"values has {counts.get(label, 0)} row(s) of class {label!r} and fit had "
+                    f"{expected.get(label, 0)}; release the rows of fit, with missing values for "
+                    "those who are absent, or fit again."
+                )
+        places = {label: k for k, label in enumerate(self.labels)}
+        return floats(source.values(table)), np.array([places[x] for x in labels])[codes]
+
+
+# ----------------------------------------------------------------------------------------- reading
+
+
+def read_users(X: Any) -> tuple[tuple[User, ...], tuple[Any, ...]]:
+    """Return a sequence of users, and what to call them."""
+    if isinstance(X, str | np.ndarray) or not isinstance(X, Sequence):
+        raise TypeError(
+            "users must be a sequence of users.User objects, or a DataFrame with value= the column "
+            f"to sum, got {type(X).__name__}."
+        )
+    users = check_users(X)
+    return tuple(users), labels_of(users)
+
+
+def labels_of(users: Sequence[User]) -> tuple[Any, ...]:
+    """Return what to call users: their names, or their positions where these are not unique."""
+    names = [user.name for user in users]
+    unique = len(set(names)) == len(names) and None not in names
+    return tuple(names) if unique else tuple(range(len(users)))
+
+
+def read_table(X: Any, value: Any, by: Any) -> tuple[tuple[User, ...], tuple[Any, ...], Source]:
+    """Return the classes of a table's rows as users, what to call them, and the columns read."""
+    table = frame_table(X)
+    if value is None:
+        raise ValueError("value is None; name the numeric column that is summed, value='age'.")
+    if not table.n_rows:
+        raise ValueError("users is a table of 0 rows; give at least one row.")
+    summed = resolve(value, table.names, "value")
+    if len(summed) > 1:
+        raise ValueError(f"value must name one column, got {listed(summed)}; sum one at a time.")
+    source = Source(summed[0], () if by is None else tuple(resolve(by, table.names, "by")))
+    if source.value in source.by:
+        raise ValueError(f"column {source.value!r} is in both value and by; name another in by.")
+    labels, codes = source.classes(table)
+    values = source.values(table)
+    check_whole(values, source.value)
+    users = tuple(
+        User(Discrete.from_counts(*distinct(Values(values.kind, part))), count=len(part))
+        for part in split_by(values.data, codes)
+    )
+    return users, tuple(labels), source
+
+
+def split_by(values: Array, codes: Array) -> list[Array]:
+    """Return the values of each code, in ascending order of the codes; each occurs."""
+    order = np.argsort(codes, kind="stable")
+    return np.split(values[order], np.cumsum(np.bincount(codes))[:-1])
+
+
+def numeric_values(table: Table, name: Name) -> Values:
+    """Return a column of numbers or booleans."""
+    values = table.values(name)
+    if values.kind == "category":
+        raise TypeError(
+            f"column {name!r} is not numeric (its values are {listed(values.levels or ())}); name "
+            "a numeric column in value=, or code its values as numbers."
+        )
+    return values
+
+
+def floats(values: Values) -> FloatArray:
+    """Return a column of numbers as floats, with NaN where it is missing."""
+    data = np.asarray(values.data, dtype=float)
+    return data if values.missing is None else np.where(values.missing, np.nan, data)
+
+
+def _column_of(reports: Any) -> FloatArray:
+    if isinstance(reports, str | Mapping):
+        raise TypeError(f"values must be a list or a column of numbers, got {reports!r}.")
+    if hasattr(reports, "to_frame") and is_frame(reports.to_frame("values")):
+        return floats(numeric_values(frame_table(reports.to_frame("values")), "values"))
+    try:
+        values = np.asarray(reports)
+        kind = values.dtype.kind
+        values = values.astype(float) if kind not in "SUc" else values
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"values must be a list or a column of numbers: {error}.") from error
+    if kind in "SUc":  # which numpy would read as real numbers
+        what = "complex numbers" if kind == "c" else "strings"
+        raise TypeError(f"values must be a list or a column of numbers, got {what}; convert them.")
+    if values.ndim != 1:
+        raise ValueError(
+            f"values must be one number for each user, got shape {values.shape}; pass a list."
+        )
+    return values
+
+
+def class_of(label: Any, labels: Sequence[Any], argument: str) -> int:
+    """Return the position of a class."""
+    for k, known in enumerate(labels):
+        if known == label and isinstance(known, str) == isinstance(label, str):
+            return k
+    raise ValueError(
+        f"{argument} names class {plain(label)!r}, which is not there; the classes are "
+        f"{listed(labels, 10)}."
+    )
+
+
+def read_reporters(X: Any, columns: TableChoice, secrets: str, step: Any) -> Reporters:
+    """Return who reports, from users or from a table.
+
+    Parameters
+    ----------
+    X : sequence of User, or DataFrame
+    columns : TableChoice
+    secrets : str
+        One of `users.SECRETS`.
+    step : float or None
+        None for a step that all laws lie on.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument or column, its value and the way out.
+    """
+    source = None
+    if is_frame(X):
+        users, labels, source = read_table(X, columns.value, columns.by)
+        users = columns.completed(users, labels)
+    else:
+        columns.check_unused()
+        users, labels = read_users(X)
+    found = common_step(users) if step is None else check_positive(step, "step")
+    made = Reporters(users, labels, secrets, found, source)
+    if not made.reach <= _MOST:
+        raise ValueError(
+            f"step={found!r} is too fine: sums of these reports lie up to {made.reach:.3g} steps "
+            f"from 0, and {_MOST:.3g} is the limit; pass a coarser step."
+        )
+    if made.reach == 0.0 and any(law.atoms.any() for user in users for law in made.laws(user)):
+        raise ValueError(
+            f"step={found!r} is too coarse: every report rounds to 0; pass a finer step, or None."
+        )
+    return made
+
+
+@dataclass(frozen=True)
+class TableChoice:
+    """The arguments that say how a table becomes users; users bring these with them."""
+
+    value: Any
+    by: Any
+    alternatives: Any
+    values: Any
+    presence: Any
+
+    def check_unused(self) -> None:
+        """Refuse arguments that are for tables only."""
+        for name, value in vars(self).items():
+            if value is not None:
+                raise ValueError(
+                    f"{name}={value!r} is for tables, and users were given; say it in User(...), "
+                    "or pass a DataFrame."
+                )
+
+    def completed(self, users: tuple[User, ...], labels: tuple[Any, ...]) -> tuple[User, ...]:
+        """Return the users with the alternatives and probabilities that were declared."""
+        presence = dict.fromkeys(labels, self.presence)
+        if isinstance(self.presence, Mapping):
+            presence = _by_label(self.presence, labels, "presence")
+        others = {}
+        if self.alternatives is not None and not is_all(self.alternatives):
+            if not isinstance(self.alternatives, Mapping):
+                raise TypeError(
+                    'alternatives must be "all" or a mapping {class: class or prior object}, got '
+                    f"{self.alternatives!r}."
+                )
+            others = _by_label(self.alternatives, labels, "alternatives")
+        laws = {label: self._law(other, users, labels) for label, other in others.items()}
+        return tuple(
+            replace(
+                user,
+                alternative=laws.get(label),
+                presence=1.0 if presence.get(label) is None else presence[label],
+            )
+            for user, label in zip(users, labels, strict=True)
+        )
+
+    def _law(self, other: Any, users: Sequence[User], labels: Sequence[Any]) -> Discrete:
+        if isinstance(other, Discrete):
+            return other
+        law = users[class_of(other, labels, "alternatives")].law
+        assert isinstance(law, Discrete)
+        return law
+
+
+def _variance(law: Prior) -> float:
+    assert isinstance(law, Discrete)
+    mean = float(law.probabilities @ law.atoms)
+    return float(law.probabilities @ (law.atoms - mean) ** 2)
+
+
+def is_all(alternatives: Any) -> bool:
+    """Return whether every class is an alternative of every other."""
+    return isinstance(alternatives, str) and alternatives == "all"
+
+
+def _by_label(given: Mapping[Any, Any], labels: Sequence[Any], argument: str) -> dict[Any, Any]:
+    return {labels[class_of(label, labels, argument)]: value for label, value in given.items()}

@@ -1,0 +1,242 @@
+"""What a sum over users promises: its certificate, in sentences, and how its answers add up."""
+
+from __future__ import annotations
+
+import hashlib
+
+from sklearn_puffer._sums.reports import Reporters
+from sklearn_puffer._sums.sum_plans import SumOfUsers, SumPlan
+from sklearn_puffer.certificate import Certificate, ColumnNoise, PairLoss
+from sklearn_puffer.spending import Precisions, Refused, Rule
+
+UNCHANGED = (
+    "no noise is needed under these laws (theta is 0), and the answer is released unchanged; that "
+    "trusts the laws most of all."
+)
+
+
+class SumCertificate(Certificate):
+    """The certificate of answers to a sum, mean or count: see `Certificate`."""
+
+    def promise(self) -> str:
+        """Return the promise in one sentence."""
+        if not self.holds:
+            return super().promise()
+        secrets = "secrets about one user"
+        if self.pairs[0].sensitive != "user":
+            secrets = f"secrets about one class of {self.pairs[0].sensitive}"
+            if self.dependence == "independent users":
+                secrets = f"secrets about one user (by {self.pairs[0].sensitive})"
+        told = self.notion.promise().replace("secrets", secrets)
+        seen = f"{self.releases} answers together" if self.releases > 1 else "an answer"
+        return f"Whoever sees {seen}, and knows the law of everybody's report, can {told}."
+
+
+def sum_certificate(system: SumOfUsers, who: Reporters, plan: SumPlan) -> Certificate:
+    """Return the certificate, with both directions of every pair."""
+    settings = plan.settings
+    rows = tuple(row for k in range(len(system.asked)) for row in _both_ways(system, who, plan, k))
+    column = ColumnNoise(
+        settings.query if who.source is None else f"{settings.query} of {who.source.value}",
+        plan.each,
+        who.deviation * plan.unit,
+        False,
+        plan.grid * plan.unit,
+    )
+    return SumCertificate(
+        epsilon=settings.notion.epsilon,
+        delta=settings.notion.delta,
+        loss=plan.loss,
+        pairs=rows,
+        columns=(column,),
+        assumptions=_assumptions(system, who, plan),
+        strategy=settings.strategy,
+        noise="laplace",
+        dependence="classes of independent users" if settings.together else "independent users",
+        n_rows=who.n_reports,
+        releases=settings.releases,
+        rule=_rule(plan, column.name),
+        fingerprint=_fingerprint(who, plan),
+    )
+
+
+def _both_ways(system: SumOfUsers, who: Reporters, plan: SumPlan, k: int) -> list[PairLoss]:
+    asked, losses = system.asked[k], plan.losses
+    return [
+        PairLoss(
+            who.sensitive,
+            secret,
+            against,
+            0,
+            _promised(plan, k, way),
+            float(losses.lower[k, way]),
+            plan.of_samples(float(losses.upper[k, way])),
+            "recomputed" if losses.recomputed[k] else "theorem",
+        )
+        for way, (secret, against) in enumerate(
+            [(asked.secret, asked.against), (asked.against, asked.secret)]
+        )
+    ]
+
+
+def _promised(plan: SumPlan, k: int, way: int) -> float:
+    """Return what the strategy promises; a published condition promises the budget."""
+    ends = {"exact": plan.losses.upper, "worst_case": plan.losses.worst}
+    if plan.settings.strategy in ends:
+        return plan.of_samples(float(ends[plan.settings.strategy][k, way]))
+    return plan.settings.notion.budget
+
+
+def _rule(plan: SumPlan, name: str | int) -> Rule:
+    """Return how answers from the same reports add up."""
+    if plan.loss > plan.settings.notion.budget:
+        return Refused("The certificate does not hold, so that nothing may be released.")
+    scales = {name: plan.certified}
+    return Precisions.of_scales(1, scales, plan.settings.draws if plan.theta > 0.0 else None)
+
+
+def _fingerprint(who: Reporters, plan: SumPlan) -> str:
+    """Return what tells these answers from all others: a SHA-256 digest in hex."""
+    settings = plan.settings
+    about = [
+        "sklearn_puffer.sum/1",
+        settings.notion,
+        settings.secrets,
+        settings.query,
+        settings.together,
+        settings.releases,
+        who.n_reports,
+        None if who.source is None else (str(who.source.value), tuple(map(str, who.source.by))),
+        *(float(x) for x in (who.step, plan.unit, plan.grid, plan.theta, plan.together)),
+    ]
+    digest = hashlib.sha256()
+    for part in (repr(about).encode(), *who.parts()):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
+
+
+# ----------------------------------------------------------------------------------- the sentences
+
+
+def _assumptions(system: SumOfUsers, who: Reporters, plan: SumPlan) -> list[str]:
+    settings = plan.settings
+    said = [
+        _about_laws(system, who),
+        "The reports are independent of each other. Everybody but the user in question is present, "
+        "and their reports are unknown to the adversary.",
+        _about_others(plan),
+        _about_unit(system, plan),
+        _about_rounding(system, who, plan),
+        _about_releases(settings.releases),
+    ]
+    if settings.notion.delta > 0.0:
+        said.append(
+            f"delta = {settings.notion.delta:g} is what the probability of any set of answers may "
+            "exceed e^epsilon times its probability under the other secret by; it should be far "
+            "below one over the number of users."
+        )
+    if any(user.presence < 1.0 for user in who.users):
+        said.append(
+            "The probabilities that users are present change nothing: they multiply the chances of "
+            "an answer under either secret alike, and cancel. Where other users may be absent, the "
+            "loss is that over all other users."
+        )
+    if settings.query == "mean":
+        said.append(
+            f"The number of reports n = {who.n_reports} that the sum is divided by is public, and "
+            "does not change when a user is absent."
+        )
+    if not (system.bounded or plan.losses.recomputed.all()):
+        said.append(
+            "The upper ends marked theorem are losses without some or all of the other users, who "
+            "never raise a loss; those for the given users are no larger, and were not computed."
+        )
+    if plan.theta == 0.0:
+        said.append(f"N{UNCHANGED[1:]}")
+    if settings.seed is not None:
+        said.append(
+            f"random_state={settings.seed} makes the noise reproducible, so whoever knows the seed "
+            "can remove it: NOTHING is promised outside tests."
+        )
+    return said
+
+
+def _about_laws(system: SumOfUsers, who: Reporters) -> str:
+    if not system.whole:
+        return (
+            "The adversary's prior of each user's report is the Gaussian law given for that user. "
+            "It trusts that the laws are Gaussian: the central limit theorem is no proof of it."
+        )
+    if who.source is None:
+        return "The adversary's prior of each user's report is the law given for that user."
+    return (
+        "The adversary's prior of each report is the law of its class, counted from these "
+        f"{who.n_reports} rows; an adversary who knows another law may learn more. theta, this "
+        "table and the laws are functions of the same rows as the answer; nothing is promised "
+        "about what these numbers themselves reveal."
+    )
+
+
+def _about_others(plan: SumPlan) -> str:
+    notion = plan.settings.notion
+    within = "within" if plan.worst <= notion.budget else "ABOVE"
+    remedy = "" if within == "within" else '; strategy="worst_case" keeps it within'
+    loss = "the loss is at most" if notion.delta == 0.0 else "delta is at most"
+    unit = " nats" if notion.delta == 0.0 else ""
+    return (
+        "To whoever knows other users' reports, or is told them by users who collude, "
+        f"{loss} {plan.worst:.6g}{unit}, whatever the other users report: {within} the budget"
+        f"{remedy}."
+    )
+
+
+def _about_unit(system: SumOfUsers, plan: SumPlan) -> str:
+    if not plan.settings.together:
+        return (
+            "A user is one report, drawn once from its law: this is no promise about all the users "
+            "of a class at once, who may lose as many times as much as there are of them."
+        )
+    if not system.bounded:
+        return (
+            "All the users of a class leave or change together; the loss stated is that of all of "
+            "them."
+        )
+    if plan.losses.recomputed.all():
+        kind = "and that is the loss itself"
+    else:
+        kind = "which is a bound where the reports of a class have both signs, or two laws"
+    return (
+        "All the users of a class leave or change together; the loss stated is their number times "
+        f"that of one of them in the worst case, {kind}."
+    )
+
+
+def _about_rounding(system: SumOfUsers, who: Reporters, plan: SumPlan) -> str:
+    if system.whole:
+        return f"Reports are rounded half up to multiples of {who.step:g} before they are summed."
+    if plan.theta == 0.0:
+        return "The sum is released as the float nearest to it."
+    return (
+        "The exact sum of the reports is rounded half up to the grid of the noise; what that may "
+        "tell is part of the loss."
+    )
+
+
+def _about_releases(releases: int) -> str:
+    same = (
+        "That is proven for the same query and the same reports, with the same users absent: "
+        "another query of them, such as a mean beside a sum, or another step, starts no new "
+        "budget, and this sum does not cover it."
+    )
+    if releases > 1:
+        return (
+            f"The promise is for {releases} answers from the same reports, all of them together; "
+            "nothing is promised about a further one. Their precisions 1/theta are summed, and "
+            f"{releases} times 1/theta of this certificate is what the promise allows. {same}"
+        )
+    return (
+        "The promise is for one release. Noisy releases of the same reports add up: their "
+        "precisions 1/theta are summed, and the budget is spent when the sum exceeds 1/theta of "
+        f"this certificate; k releases need k times the noise, and releases=k plans for them. "
+        f"{same}"
+    )
