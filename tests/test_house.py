@@ -84,6 +84,7 @@ RANKS = {
     "_fitting.learning": 4,
     "_releases.repeats": 4,
     "calibration": 4,
+    "_sums.losses": 4.01,
     "sums": 4.05,
     "user_conditions": 4.1,
     "gaussian_sums": 4.2,

@@ -12,6 +12,7 @@ from mpmath import mp, mpf
 
 from sklearn_puffer import sums
 from sklearn_puffer._sums import crowds, log_ratios
+from sklearn_puffer._sums import losses as sum_losses
 from sklearn_puffer._sums.choices import Choices
 from sklearn_puffer._sums.crowds import Crowd
 from sklearn_puffer._sums.others import Lattice, Others, convolved, row_of, tilted_law
@@ -486,7 +487,7 @@ def test_a_scale_too_small_to_certify_does_not_spoil_larger_ones():
 @pytest.fixture
 def only_crowds(monkeypatch):
     """Look at every sum as at a long one, and fall back on nothing else."""
-    monkeypatch.setattr(sums, "_SHORT", 1)
+    monkeypatch.setattr(sum_losses, "_SHORT", 1)
     monkeypatch.setattr(log_ratios, "_NARROW", math.inf)
 
 
@@ -644,7 +645,7 @@ def test_the_scale_at_a_turning_point_is_that_of_the_convolution_in_full(each, m
     found = sum_scale(users, pairs, epsilon)
     losses = SumLosses(users, pairs)
     assert losses.is_long(0)
-    monkeypatch.setattr(sums, "_SHORT", 10**9)
+    monkeypatch.setattr(sum_losses, "_SHORT", 10**9)
     lower, upper = SumLosses(users, pairs[found.worst_pair : found.worst_pair + 1]).intervals(
         found.scale
     )
