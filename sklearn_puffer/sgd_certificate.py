@@ -169,7 +169,9 @@ class Iteration:
         """Return the loss at sigma = 1 without rounding, by where the record may lie.
 
         A single number, the worst record's; or, in a secret order, the loss for each step, which
-        all have the same chance. (A last step of fewer records has less; it loses the most.)
+        all have the same chance. A last step of fewer records has less: what is put on top of its
+        chance must not lose less than what is taken from the others. The last weights lose the
+        most there; of a mean its loss is taken to be the largest of all.
         """
         if np.ndim(dependence.correlation):
             return np.array([self._unit_loss(self._worst(dependence), alpha)])
@@ -177,7 +179,11 @@ class Iteration:
         if self.n_averaged > 1:
             apart = self._means_apart(own, other)[self._secret_steps(dependence)]
             losses: FloatArray = alpha * np.square(apart) / 2.0 * _OUTWARDS
-            return losses if dependence.shuffled else losses.max(keepdims=True)
+            if not dependence.shuffled:
+                return np.array([losses.max()])
+            if self.n_records % self.batch_size:
+                losses[-1] = losses.max()
+            return losses
         hides = dependence.shuffled and (self.at_every_step or self.factor < 1.0)
         if hides and own > other:
             if other > 0.0:
@@ -330,11 +336,13 @@ class Iteration:
     def _of_one_move(self, own: float, alpha: float) -> FloatArray:
         """Return the loss for each step that the only record that moves may come in.
 
-        Hidden after k more steps, it is c^k s long. Shifts a_t that grow with what is left of each
-        at the end, c^(T - t), take all of it, for c^(2k) s^2 over the sum of c^(2j), j = 0..k.
+        After k more steps it is c^k s long, which noise at the end has to hide. With noise at each
+        step, shifts a_t that grow with what is left of each at the end, c^(T - t), take all of it,
+        for c^(2k) s^2 over the sum of c^(2j), j = 0..k.
         """
         squares = np.square(self._powers()[: self.n_steps])
-        shares = squares / np.cumsum(squares) * (1.0 + 4e-16 * self.n_steps)
+        hidden = np.cumsum(squares) if self.at_every_step else np.ones_like(squares)
+        shares = squares / hidden * (1.0 + 4e-16 * self.n_steps)
         move = own / self.batch_size
         losses: FloatArray = alpha * move**2 / 2.0 * shares[::-1] * _OUTWARDS
         return losses

@@ -309,7 +309,8 @@ class Descent:
         scaled[...] = values
         scale_rows(scaled, self.data_norm)
         kept = out[: values.shape[0]]
-        kept[...] = targets[picked]
+        with np.errstate(over="ignore"):  # of longer floats: they are clipped
+            kept[...] = targets[picked]
         bound = self.loss.target_bound
         np.clip(kept, -bound, bound, out=kept)
 

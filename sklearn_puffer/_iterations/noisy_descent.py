@@ -272,7 +272,8 @@ class NoisyDescent(BaseEstimator):
             "chosen by looking at these records.",
             *self._further_sentences(),
             "What is released is coef_ and intercept_ of one fit, and nothing between the steps; "
-            "what several fits on the same records tell together is not covered.",
+            "what several fits on the same records tell together is not covered, "
+            "nor are warnings about bounds that do not fit, which depend on the records.",
         ]
 
     def _sentence_on_dependence(self, dependence: Dependence) -> str:

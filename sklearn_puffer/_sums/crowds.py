@@ -34,9 +34,9 @@ glance is enough to prove that.
 # 6. Far out. Of the tilt s itself all masses add up to 1, and e^(-s |x - y|) = e^(s (x - y)) for
 #    x <= y, and less than that beyond: h(y) = e^(K(s) - s (y - c)) (1 +- Pr_s(X > y)). Chernoff's
 #    bound on that probability is soon nothing at all; and on the left likewise.
-# 7. What the floats of the laws do to R itself, relative to it, is in `units`, as in
-# `_sums.others`:
-#    3, 2 |argument| + 8 and the error of the logarithm of its sum for each law.
+#    Where some law has its weight on masses too small for floats, K(s) is not known, nor h far out.
+# 7. What the floats of the laws do to R itself, relative to it, is in `units`, as in `others`: 3,
+#    2 |argument| + 8 and the error of the logarithm of its sum for each law.
 
 from __future__ import annotations
 
@@ -150,9 +150,7 @@ class Crowd:
         with np.errstate(divide="ignore"):
             logs = np.log(row.mantissa) + row.exponent * LN2
         errors = self._log_errors(s, margin) - logs + 1e-6
-        units = row.units
-        for side in (s, -s):
-            units = max(units, self._reach_out(side, margin, row, errors))
+        units = row.units + max(self._reach_out(side, margin, row, errors) for side in (s, -s))
         self._seen = (s, margin, Row(row.mantissa, row.exponent, units), errors)
         return self._seen[2:]
 
@@ -162,6 +160,8 @@ class Crowd:
         Return the relative error that rounding leaves there, in units of 2^-53.
         """
         members = self._members
+        if not members.tells(tilt):  # K(s) itself is not known
+            return 0.0
         log_norm, _, deviation = members.moments(tilt)
         x = np.arange(-margin, self.size + margin) - members.center
         beyond = np.full(len(x), inf)
@@ -177,7 +177,7 @@ class Crowd:
         errors[places] = beyond[places]
         reach = 0.5 * abs(tilt) * self.size
         of_laws = fsum(
-            n * (2.0 * abs(tilt) * law.span + len(law.atoms) + 16.0)
+            n * (5.0 * abs(tilt) * law.span + len(law.atoms) + 16.0)
             for law, n in zip(members.laws, members.counts, strict=True)
         )
         return of_laws + 4.0 * (abs(log_norm) + reach) + 8.0
@@ -306,7 +306,7 @@ def _convolved(
         masses = np.zeros((len(times), length))
         for row, law in zip(masses, laws[start:], strict=False):
             row[: len(law.part.masses)] = law.part.masses
-        waves = fft.rfft(masses, axis=1)
+        waves = _transform(masses)
         moduli = np.abs(waves) + 1.5 * e0
         product *= _powers(waves, times)
         bound *= _powers(moduli, times)
@@ -314,7 +314,15 @@ def _convolved(
     errors = bound * (shares + 4.0 * UNIT * sum(counts) + _PER_LEVEL * levels)
     # all frequencies but the first and the middle one stand for two
     total = (2.0 * float(errors.sum()) - float(errors[0])) / length
-    return fft.irfft(product, length), 1.01 * total
+    with fft.set_backend("scipy", only=True):
+        return fft.irfft(product, length), 1.01 * total
+
+
+def _transform(rows: FloatArray) -> NDArray[Any]:
+    # the bound is on this algorithm: no other that a program may have registered takes its place
+    with fft.set_backend("scipy", only=True):
+        waves: NDArray[Any] = fft.rfft(rows, axis=1)
+    return waves
 
 
 def _powers(bases: NDArray[Any], counts: IntArray) -> NDArray[Any]:

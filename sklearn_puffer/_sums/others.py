@@ -52,6 +52,7 @@ LN2 = 0.6931471805599453
 NOTHING = -(2**61)  # exponent of zero
 
 UNDERFLOW = 2.0**-1000  # more than all that may underflow in one convolution
+LEAST_WEIGHT = 2.0**-900  # of a tilted law: below it the weight is on masses too small for floats
 _SHALLOW, _DEEP = 2.0**-180, 2.0**-900
 _TRUST = 2.0**60
 _SHORT = 2**13  # lattices up to this length are convolved without cutting anything
@@ -156,18 +157,29 @@ class Members:
 
     def moments(self, tilt: float) -> tuple[float, float, float]:
         """Return log E e^(tilt (X - center)), and mean and deviation of the tilted law."""
-        places, masses, first, lengths, half, counts = self._flat
-        exponents = places * tilt
-        tops = np.maximum.reduceat(exponents, first)
-        exponents -= np.repeat(tops, lengths)
+        places, _, first, lengths, half, counts = self._flat
+        weights, tops = self._weights(tilt)
         with np.errstate(under="ignore"):
-            weights = masses * np.exp(exponents)
             sums = np.maximum(np.add.reduceat(weights, first), 1e-300)
             means = np.add.reduceat(weights * places, first) / sums
             squares = (places - np.repeat(means, lengths)) ** 2
             variances = np.add.reduceat(weights * squares, first) / sums
         logs = np.log(sums) + (tops - half * tilt)
-        return float(counts @ logs), float(counts @ means), sqrt(float(counts @ variances))
+        total = fsum((counts * logs).tolist())
+        return total, float(counts @ means), sqrt(float(counts @ variances))
+
+    def tells(self, tilt: float) -> bool:
+        """Return whether every tilted law has its weight on masses that floats hold well."""
+        weights, _ = self._weights(tilt)
+        return bool((np.add.reduceat(weights, self._flat[2]) >= LEAST_WEIGHT).all())
+
+    def _weights(self, tilt: float) -> tuple[FloatArray, FloatArray]:
+        """Return masses times e^(tilt x), all over e^top, and the top of each law."""
+        places, masses, first, lengths, *_ = self._flat
+        exponents = places * tilt
+        tops = np.maximum.reduceat(exponents, first)
+        with np.errstate(under="ignore"):
+            return masses * np.exp(exponents - np.repeat(tops, lengths)), tops
 
     @cached_property
     def _flat(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]:
@@ -328,7 +340,7 @@ def tilted_law(law: Lattice, tilt: float) -> Tilted:
     with np.errstate(under="ignore"):
         weights = law.masses * np.exp(tilt * (np.arange(len(law.masses)) - top))
     total = float(weights.sum())
-    if total < 2.0**-900:  # the weight is on masses too small for floats: this tilt tells nothing
+    if total < LEAST_WEIGHT:  # this tilt tells nothing
         return Tilted(_Part(0, law.masses, MASS_ERROR, UNDERFLOW), inf, 0.0)
     reach = abs(tilt) * law.span
     lost = max(UNDERFLOW, 2.0**-1050 / total)  # fewer than 2^24 atoms, each wrong by 2^-1074
