@@ -619,7 +619,7 @@ COMBINED = {
     "columns": [{"public": "x"}, {}, {"dependence": "independent"}],
     "further": [{}, {"weights": "optimal"}, {"adversaries": "confidence"}, {"releases": 3}],
 }
-FEW, MANY = 53, 5  # strides through the whole product, coprime to its sides
+FEW, MANY = 53, 11  # strides through the whole product, coprime to its sides
 
 
 class AcceptedError(Exception):
@@ -674,7 +674,7 @@ def test_what_does_not_go_together_is_refused_in_a_sentence_whose_advice_is_righ
     seen, told = 0, {}
     for options in combinations(stride):
         message = refused(options)
-        if message is None:
+        if message is None or "asks for draws" in message:  # found before the strategy is asked
             continue
         seen += 1
         assert re.search("(strategy|releases|adversaries|dependence)=", message)

@@ -682,8 +682,8 @@ def die_at(path, fingerprint, call):
         (("os", "fsync"), 0),
         (("os", "replace"), 0),
         (("ledger", "write"), 0),
-        (("_ledger_file", "_sync_folder"), 1),
-        (("_ledger_file", "_unlock"), 1),
+        (("_releases.ledger_file", "_sync_folder"), 1),
+        (("_releases.ledger_file", "_unlock"), 1),
     ],
 )
 def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_state(ledger, path, call, spent):
