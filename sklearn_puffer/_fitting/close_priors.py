@@ -54,9 +54,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._fitting.drawing import on_steps
+from sklearn_puffer._fitting.drawing import Drawing, on_steps
 from sklearn_puffer._fitting.learning import Adversary, Group, Part, make_groups
-from sklearn_puffer._fitting.planning import drawing_ratio, losses_at
+from sklearn_puffer._fitting.planning import losses_at
 from sklearn_puffer._fitting.problems import Problem, bare_panels, template
 from sklearn_puffer._fitting.selection import Pair
 from sklearn_puffer._losses.divergences import Panels, divergence_interval
@@ -134,7 +134,7 @@ class Release:
         # any continuous priors will do: they only name the columns on which values are rounded
         some = GaussianMixture([1.0], [0.0], [1.0])
         parts = [Part((k,), [PriorPair(some, some)], np.zeros(1, dtype=int)) for k in free]
-        return drawing_ratio(problem, [[part] for part in parts], 1.0, self.grids)
+        return Drawing(problem).loss([[part] for part in parts], 1.0, self.grids)
 
     @property
     def inner(self) -> Notion:

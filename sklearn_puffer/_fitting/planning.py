@@ -148,13 +148,6 @@ def losses_at(
     return _Certifier(problem, _Solution(factor, bounds, notion, 0.0)).interval(factor)
 
 
-def drawing_ratio(
-    problem: Problem, groups: Sequence[Group], factor: float, grids: FloatArray
-) -> float:
-    """Return what drawing on these grids adds to a pure loss, in nats."""
-    return Drawing(problem).loss(groups, factor, grids)
-
-
 class _Solution(NamedTuple):
     """The factor that the priors ask for, and the bounds it was found with.
 
