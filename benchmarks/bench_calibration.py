@@ -2,12 +2,14 @@
 
 import statistics
 import time
+import warnings
 from functools import partial
 
 import numpy as np
 from _measure import alone
 from scipy.optimize import brentq
 
+from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
@@ -24,7 +26,19 @@ def rows(quick=False):
         _relaxed(n, "floats", _drawn, quick),
         _joint("exact, 10 pairs on 320 cells", [5, 4, 4, 4], 5, 0.1, quick),
         _joint("exact, one pair on 45,000 cells", [20, 15, 15, 10], 2, 3.0, quick),
+        _renyi("exact Renyi fit, 50 secrets, 10 atoms, Gaussian", 6 if quick else 50),
     ]
+
+
+def _renyi(name, n_secrets):
+    """Measure a fit of one column under Renyi, with all pairs of many secrets."""
+    rng = np.random.default_rng(0)
+    rows = np.stack([np.arange(1000) % n_secrets, rng.integers(0, 10, 1000)], axis=1)
+    noiser = PufferfishNoiser(epsilon=0.5, alpha=2.0, noise="gaussian", sensitive=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a value of a secret has few rows
+        seconds = _seconds(lambda: noiser.fit(rows))
+    return alone(name, seconds, f"{n_secrets * (n_secrets - 1) // 2} pairs, 1,000 rows", limit=10.0)
 
 
 def growth():

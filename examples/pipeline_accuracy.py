@@ -8,6 +8,8 @@ model is tested on released rows that it has not seen. The sex of the patients i
 reaches the step as ``sensitive_features``, by metadata routing.
 """
 
+import warnings
+
 import pandas as pd
 import sklearn
 from sklearn.datasets import load_diabetes
@@ -16,7 +18,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer import PufferfishNoiser, UtilityWarning
 
 PUBLIC = ["bmi", "bp", "s5"]
 BUDGETS = (0.5, 1.0, 2.0, 4.0)
@@ -29,6 +31,8 @@ def main():
     y = bunch.target > bunch.target.median()
 
     accuracy = {"no noise": _accuracy(make_pipeline(*_model()), X, y)}
+    # a model learns from many rows, where no single one tells anything any more
+    warnings.simplefilter("ignore", UtilityWarning)
     for epsilon in BUDGETS:
         noiser = PufferfishNoiser(epsilon=epsilon, n_bins=4)
         noiser.set_fit_request(sensitive_features=True)

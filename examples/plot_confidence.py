@@ -90,7 +90,8 @@ def certified(level=0.95):
     noiser = PufferfishNoiser(
         EPSILON, sensitive=table.sensitive, adversaries=ConfidenceSet(level)
     ).fit(table.frame())
-    sentence = next(text for text in noiser.certificate_.assumptions if "confidence set" in text)
+    sentence = next(t for t in str(noiser.certificate_).splitlines() if "confidence set" in t)
+    sentence = sentence.strip(" -")
     return f"theta = {noiser.theta_[table.public]:.3f}. {sentence}"
 
 

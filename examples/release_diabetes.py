@@ -27,25 +27,14 @@ def main():
     released = noiser.fit_transform(table)
 
     print(noiser.certificate_)
-    print("\nUtility: scale of the noise, and mean absolute error, in standard deviations.\n")
-    print(utility(table, released, noiser.theta_).to_string(float_format="{:.2f}".format))
+    print("\nUtility: the expected change of a value, and that of the best constant.\n")
+    print(noiser.utility_.to_string(float_format="{:.2f}".format))
 
     folder.mkdir(parents=True, exist_ok=True)
     released.to_csv(folder / "released.csv", index=False)
     (folder / "certificate.json").write_text(noiser.certificate_.to_json(), encoding="utf-8")
     joblib.dump(noiser, folder / "noiser.joblib")
     print(f"\nWritten to {folder.resolve()}: released.csv, certificate.json, noiser.joblib")
-
-
-def utility(table, released, theta):
-    """Compare a release with its table, column by column."""
-    public = table[PUBLIC]
-    return (
-        theta.div(public.std())
-        .to_frame("noise scale")
-        .assign(error=(released - public).abs().mean() / public.std())
-        .rename_axis("column")
-    )
 
 
 if __name__ == "__main__":

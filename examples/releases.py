@@ -11,6 +11,7 @@ release that would be one too many. Run it again in the same folder: the ledger 
 
 import argparse
 import textwrap
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +21,7 @@ import pandas as pd
 from scipy.special import logsumexp
 from sklearn.datasets import load_diabetes
 
-from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer import PufferfishNoiser, UtilityWarning
 from sklearn_puffer.accounting import Ledger, OverspentError, privacy_loss
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Laplace
@@ -45,6 +46,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path(), help="folder for noiser and ledger")
     folder = parser.parse_args().output
+    # several releases at a small budget: what they cost is what is shown here
+    warnings.simplefilter("ignore", UtilityWarning)
 
     table = load_diabetes(as_frame=True, scaled=False).data[["sex", *PUBLIC]]
     sections = {

@@ -1,12 +1,12 @@
 """Pufferfish privacy for tables: release public columns that tell little about sensitive ones."""
 
+from sklearn_puffer._survival import UtilityWarning
+from sklearn_puffer._version import __version__
 from sklearn_puffer.certificate import Certificate, UncertifiedError
 from sklearn_puffer.ledger import Ledger, OverspentError
 from sklearn_puffer.noiser import PufferfishNoiser
 from sklearn_puffer.queries import PufferfishSum
 from sklearn_puffer.sgd import PufferfishSGDClassifier, PufferfishSGDRegressor
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Certificate",
@@ -17,5 +17,6 @@ __all__ = [
     "PufferfishSGDRegressor",
     "PufferfishSum",
     "UncertifiedError",
+    "UtilityWarning",
     "__version__",
 ]

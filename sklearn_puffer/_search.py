@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from scipy.optimize import brentq
+
+from sklearn_puffer._progress import counted, task
 
 SMALLEST, LARGEST = 1e-300, 1e300
 """The factors that are tried at all."""
@@ -44,11 +47,54 @@ def smallest_within(
     >>> round(smallest_within(lambda factor: 3.0 / factor, 1.0, start=0.1, tolerance=1e-12), 9)
     3.0
     """
-    search = _Search(total, budget)
-    search.bracket(min(max(start, SMALLEST), LARGEST), tolerance)
-    if search.high < math.inf:
-        search.close(tolerance)
+    with task("noise scales tried") as done:
+
+        def reported(factor: float) -> float:
+            value = total(factor)
+            done()
+            return value
+
+        search = _Search(reported, budget)
+        search.bracket(min(max(start, SMALLEST), LARGEST), tolerance)
+        if search.high < math.inf:
+            search.close(tolerance)
     return search.high
+
+
+def smallest_for_all(
+    total: Callable[[int, float], float],
+    tasks: Sequence[int],
+    budget: float,
+    start: float,
+    tolerance: float,
+) -> float:
+    """Return the smallest factor at which the totals of all tasks are within ``budget``.
+
+    The largest of what the tasks need each on its own. The next one is asked about at the factor
+    that serves those before it, and only where that does not serve it a search begins: in whatever
+    order they come, about one evaluation each, and a few searches.
+
+    Parameters
+    ----------
+    total : callable
+        Of a task and a factor, as in `smallest_within`.
+    tasks : sequence of int
+        None of them is within the budget at factor 0.
+    budget, start, tolerance : float
+        As in `smallest_within`.
+
+    Examples
+    --------
+    >>> needs = [1.0, 3.0, 2.0]
+    >>> found = smallest_for_all(lambda k, factor: needs[k] / factor, range(3), 1.0, 1.0, 1e-12)
+    >>> round(found, 9)
+    3.0
+    """
+    factor = 0.0
+    for k in counted(tasks, "secret pairs"):
+        if factor == 0.0 or total(k, factor) > budget:
+            factor = smallest_within(partial(total, k), budget, factor or start, tolerance)
+    return factor
 
 
 class _Search:

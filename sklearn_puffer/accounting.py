@@ -35,6 +35,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from sklearn_puffer._losses.boxes import boxes_computable
 from sklearn_puffer._losses.convolution import UNIT, Grid, Wide
@@ -47,14 +49,16 @@ from sklearn_puffer._losses.pair_losses import (
     MixtureLine,
     PairLoss,
 )
+from sklearn_puffer._progress import counted
 from sklearn_puffer.ledger import Ledger as Ledger
 from sklearn_puffer.ledger import OverspentError as OverspentError
 from sklearn_puffer.noise import KINDS, Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
-from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct, numbered
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+Ends = tuple[FloatArray, FloatArray]
 
 MAX_CELLS = 2**17
 """Largest joint grid (two or more columns) on which the exact loss is computed."""
@@ -114,7 +118,9 @@ def privacy_loss(p: Prior, q: Prior, noise: Noise, notion: Notion) -> Loss:
     -------
     Loss
         In nats, or a probability where the notion has an epsilon and a delta. For one discrete
-        column ``upper - lower`` is about 1e-10 of the loss (pure with Laplace noise: 1e-13).
+        column ``upper - lower`` is about 1e-10 of the loss (pure with Laplace noise: 1e-13), for
+        two at most 1e-3 of it, or 1e-5 of the budget, unless 2^18 boxes are too few; a delta is
+        told to 6e-12 at best there.
 
     Notes
     -----
@@ -161,6 +167,16 @@ def grid_cells(priors: Sequence[Discrete]) -> int:
     return _layout(priors).cells
 
 
+def plane_cells(priors: Sequence[Discrete]) -> int:
+    """Return how many cells the grid has of priors that vary in more than one column; else 0.
+
+    >>> plane_cells([Discrete([[0, 7], [1, 7]], [0.5, 0.5])])
+    0
+    """
+    layout = _layout(priors)
+    return 0 if layout.is_line else layout.cells
+
+
 def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Notion = _PURE) -> bool:
     """Return whether the loss is computed for these priors, this noise and this notion.
 
@@ -177,6 +193,16 @@ def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Noti
     if isinstance(noise, Laplace) and _is_pure(notion):
         return layout.is_computable
     return layout.is_line or boxes_computable(discrete, noise, notion)
+
+
+def all_computable(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool:
+    """Return whether `is_computable` is true of the priors of each pair."""
+    priors = distinct(pairs)
+    # what is known on the grid that all of them span is known on the part that two of them span
+    together = all(isinstance(prior, Discrete) for prior in priors)
+    return (together and is_computable(priors, noise, notion)) or all(
+        is_computable(pair, noise, notion) for pair in pairs
+    )
 
 
 def _mixtures_computable(priors: Sequence[Prior], noise: Noise, notion: Notion) -> bool:
@@ -215,13 +241,25 @@ class LossTable:
     """
 
     def __init__(self, pairs: Sequence[PriorPair], notion: Notion = _PURE) -> None:
-        pairs = [PriorPair(p, q) for p, q in pairs]
+        pairs = [p if isinstance(p, PriorPair) else PriorPair(*p) for p in pairs]
         _check_notion(notion)
-        _check_priors(pairs)
+        self._priors, self._numbers = numbered(pairs)
+        _check_priors(pairs, self._priors)
         self._pairs, self._notion = pairs, notion
         self._lines: dict[int, PairLoss] = {}
+        self._last: dict[int, tuple[Noise, Ends]] = {}  # the last interval of each pair
         # too large a grid is refused here, before anything else
         self._groups = self._grouped() if _is_pure(notion) and self._are_discrete else []
+
+    @property
+    def pairs(self) -> Sequence[PriorPair]:
+        """The pairs of priors."""
+        return self._pairs
+
+    @property
+    def notion(self) -> Notion:
+        """The notion in whose unit losses are."""
+        return self._notion
 
     def losses(self, noise: Noise) -> FloatArray:
         """Return the best estimates, shape (n_pairs, 2): of the loss p to q, then of q to p."""
@@ -235,7 +273,11 @@ class LossTable:
         return upper if one_sided else np.where(np.isfinite(upper), middle, upper)
 
     def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
-        """Return proven lower and upper ends of the same losses, each of shape (n_pairs, 2)."""
+        """Return proven lower and upper ends of the same losses, each of shape (n_pairs, 2).
+
+        Those of pairs that `interval` was last asked about with a budget, for this noise, are what
+        it has found: away from the budget they may be 1e-6 of it wide.
+        """
         _check_noise(noise)
         if self._on_grids(noise):
             ends = [group.intervals(noise) for group in self._groups]
@@ -243,9 +285,36 @@ class LossTable:
                 [up for _, up in ends]
             )
         found = np.empty((2, len(self._pairs), 2))
-        for k in range(len(self._pairs)):
-            found[:, k] = self._line(k).interval(noise, self._notion)
+        for k in counted(range(len(self._pairs)), "losses of pairs"):
+            found[:, k] = self.interval(k, noise)
         return found[0], found[1]
+
+    def interval(self, k: int, noise: Noise, budget: float | None = None) -> Ends:
+        """Return proven lower and upper ends of the losses of one pair, each of shape (2,).
+
+        Where a budget is given, and the larger loss is well on one side of it, they may be farther
+        apart: 1e-6 of the budget (or of the loss, if that is larger) in one column, and in two as
+        far as leaves them on that side. The former are remembered for the same noise.
+        """
+        if self._on_grids(noise):
+            lower, upper = self.intervals(noise)
+            return lower[k], upper[k]
+        if k in self._last and self._last[k][0] == noise:
+            return self._last[k][1]
+        line = self._line(k)
+        ends = line.interval(noise, self._notion, budget)
+        if budget is None or not isinstance(line, DiscreteBoxes):
+            self._last[k] = noise, ends
+        return ends
+
+    def one_by_one(self, noise: Noise) -> bool:
+        """Return whether the losses of a pair cost as much alone as among the others."""
+        return not self._on_grids(noise)
+
+    def on_planes(self, noise: Noise) -> bool:
+        """Return whether losses are those of two columns cut into boxes, which are rougher."""
+        known = range(len(self._pairs)) if not self._on_grids(noise) else range(0)
+        return any(isinstance(self._line(k), DiscreteBoxes) for k in known)
 
     def without_noise(self) -> FloatArray:
         """Return the limits for no noise at all, rounded up; infinite where only one has mass."""
@@ -262,12 +331,14 @@ class LossTable:
         return [self._line(k).panels(noise, self._notion) for k in range(len(self._pairs))]
 
     def _grouped(self) -> list[_Group]:
-        pairs = self._pairs
-        return [group for members in _linked(pairs) for group in _groups(pairs, members)]
+        linked = _linked(self._numbers)
+        return [
+            group for members in linked for group in _groups(self._priors, self._numbers, members)
+        ]
 
     @cached_property
     def _are_discrete(self) -> bool:
-        return all(isinstance(prior, Discrete) for pair in self._pairs for prior in pair)
+        return all(isinstance(prior, Discrete) for prior in self._priors)
 
     def _on_grids(self, noise: Noise) -> bool:
         return isinstance(noise, Laplace) and bool(self._groups)
@@ -309,23 +380,22 @@ class _Group:
 
     Parameters
     ----------
-    pairs : sequence of PriorPair
-        All pairs of the table.
-    members : sequence of int
-        The places of this group's pairs in it.
+    priors : sequence of Discrete
+    members : ndarray of int of shape (n,)
+        The places of this group's pairs in the table.
+    numbers : ndarray of int of shape (n, 2)
+        Which two priors each of them holds.
     grid : Grid or None
         None to build it anew for each evaluation: groups are many, and their grids too large to be
         held together, where one common grid would be.
     """
 
     def __init__(
-        self, pairs: Sequence[PriorPair], members: Sequence[int], grid: Grid | None
+        self, priors: Sequence[Discrete], members: IntArray, numbers: IntArray, grid: Grid | None
     ) -> None:
-        self.members = np.array(members)
-        self._priors = _distinct(pairs, members)
-        place = {id(prior): k for k, prior in enumerate(self._priors)}
-        self._p = np.array([place[id(pairs[k].p)] for k in members])
-        self._q = np.array([place[id(pairs[k].q)] for k in members])
+        self.members = members
+        self._priors = priors
+        self._p, self._q = np.ascontiguousarray(numbers.T)
         self._held = grid
 
     def losses(self, noise: Noise) -> FloatArray:
@@ -395,9 +465,12 @@ def _wide_extremes(p: Wide, q: Wide, out: FloatArray) -> None:
     np.negative(ratio.min(axis=1), out=out[:, 1])
 
 
-def _groups(pairs: Sequence[PriorPair], members: Sequence[int], keep: bool = True) -> list[_Group]:
+def _groups(
+    all_priors: Sequence[Discrete], numbers: IntArray, members: IntArray, keep: bool = True
+) -> list[_Group]:
     """Put linked pairs on one common grid, or each on its own where the common one is too large."""
-    priors = _distinct(pairs, members)
+    used, own = np.unique(numbers[members], return_inverse=True)
+    priors, own = [all_priors[k] for k in used.tolist()], own.reshape(-1, 2)
     layout = _layout(priors)
     alone = len(members) == 1
     if alone and not layout.is_computable:
@@ -408,8 +481,9 @@ def _groups(pairs: Sequence[PriorPair], members: Sequence[int], keep: bool = Tru
         )
     if alone or (layout.is_computable and layout.cells * len(priors) <= _MAX_TABLE):
         _check_spans(layout)
-        return [_Group(pairs, members, _grid(priors, layout) if keep else None)]
-    return [group for k in members for group in _groups(pairs, [k], keep=False)]
+        return [_Group(priors, members, own, _grid(priors, layout) if keep else None)]
+    each = np.split(members, len(members))
+    return [group for one in each for group in _groups(all_priors, numbers, one, keep=False)]
 
 
 def _check_spans(layout: _Layout) -> None:
@@ -420,25 +494,15 @@ def _check_spans(layout: _Layout) -> None:
             )
 
 
-def _linked(pairs: Sequence[PriorPair]) -> list[list[int]]:
+def _linked(numbers: IntArray) -> list[IntArray]:
     """Return the places of pairs that are linked by common prior objects, group by group."""
-    root: dict[int, int] = {}
-
-    def find(key: int) -> int:
-        while root.setdefault(key, key) != key:
-            root[key] = key = root[root[key]]
-        return key
-
-    for p, q in pairs:
-        root[find(id(p))] = find(id(q))
-    linked: dict[int, list[int]] = {}
-    for k, pair in enumerate(pairs):
-        linked.setdefault(find(id(pair.p)), []).append(k)
-    return list(linked.values())
-
-
-def _distinct(pairs: Sequence[PriorPair], members: Sequence[int]) -> list[Discrete]:
-    return list({id(prior): prior for k in members for prior in pairs[k]}.values())
+    if len(numbers) < 2:
+        return [np.arange(len(numbers))] if len(numbers) else []
+    shape = (numbers.max() + 1,) * 2
+    links = coo_array((np.ones(len(numbers)), tuple(numbers.T)), shape=shape)
+    group_of = connected_components(links, directed=False)[1][numbers[:, 0]]
+    order = np.argsort(group_of, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(group_of[order])) + 1)
 
 
 class _Layout(NamedTuple):
@@ -527,14 +591,16 @@ def _scaled(counts: NDArray[Any], total: int) -> tuple[FloatArray, IntArray]:
     return np.array(masses), -np.array(shifts)
 
 
-def _check_priors(pairs: Sequence[PriorPair]) -> None:
+def _check_priors(pairs: Sequence[PriorPair], priors: Sequence[Prior]) -> None:
+    for prior in priors:
+        if not isinstance(prior, Discrete | GaussianMixture):
+            raise TypeError(
+                f"an exact loss needs Discrete priors, got {prior!r}; "
+                "discretise the column (n_bins) or use another strategy."
+            )
+    if len({(type(prior), prior.n_axes) for prior in priors}) == 1:
+        return
     for p, q in pairs:
-        for prior in (p, q):
-            if not isinstance(prior, Discrete | GaussianMixture):
-                raise TypeError(
-                    f"an exact loss needs Discrete priors, got {prior!r}; "
-                    "discretise the column (n_bins) or use another strategy."
-                )
         if type(p) is not type(q):
             raise TypeError(
                 f"the priors of a pair must be of one kind, got {p!r} and {q!r}; "

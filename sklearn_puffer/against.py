@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from sklearn_puffer._fitting.columns import Column
 from sklearn_puffer._fitting.counting import CodeArray
 from sklearn_puffer._fitting.learning import Adversary, SecretPair, given_adversary, make_groups
 from sklearn_puffer._fitting.selection import Pair, Secret
-from sklearn_puffer._validation import listed, meant, plain
+from sklearn_puffer._validation import listed, meant, quoted
 from sklearn_puffer.certificate import jsonable, plain_record, short_number
 from sklearn_puffer.frame import Name, records_frame
 from sklearn_puffer.noise import Noise
@@ -96,7 +97,7 @@ class Against:
     def table(self) -> Any:
         """The pairs as a DataFrame, a row for each ordered pair of secrets."""
         names = list(LossUnder.__dataclass_fields__)
-        return records_frame([asdict(pair) for pair in self.pairs], names)
+        return records_frame([*map(attrgetter(*names), self.pairs)], names)
 
     def promise(self) -> str:
         """Return in a sentence what somebody with this prior can learn from a released row."""
@@ -122,7 +123,7 @@ class Against:
             "loss": jsonable(self.loss),
             "lower": jsonable(self.lower),
             "bounds": {name: jsonable(bound) for name, bound in self.bounds.items()},
-            "pairs": [plain_record(asdict(pair)) for pair in self.pairs],
+            "pairs": [plain_record(vars(pair)) for pair in self.pairs],
         }
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -283,7 +284,7 @@ class Adversaries:
             _check_keys(prior, list(self.fitted[0]), "sensitive column")
         by_column = prior if nested else {next(iter(self.fitted[0])): prior}
         for name, own in by_column.items():
-            _check_keys(own, list(self.fitted[0][name]), f"value of column {plain(name)!r}")
+            _check_keys(own, list(self.fitted[0][name]), f"value of column {quoted(name)}")
 
     def _secrets(self) -> list[Secret]:
         nowhere = CodeArray(np.zeros(0, dtype=np.intp))
@@ -308,7 +309,7 @@ class Adversaries:
         if isinstance(law, GaussianMixture) != columns[0].free:
             kind = "GaussianMixture" if columns[0].free else "Discrete"
             raise ValueError(
-                f"prior holds {law!r} for {plain(label)!r}, and the noiser was fitted with "
+                f"prior holds {law!r} for {quoted(label)}, and the noiser was fitted with "
                 f"{kind} priors; give {kind} priors."
             )
         if isinstance(law, GaussianMixture):
@@ -323,7 +324,7 @@ def _check_keys(given: Mapping[Any, Any], known: Sequence[Any], what: str) -> No
     for name in given:
         if name not in known:
             raise ValueError(
-                f"prior names {plain(name)!r}, which is no {what} that was seen in fit"
+                f"prior names {quoted(name)}, which is no {what} that was seen in fit"
                 f"{meant(name, known)}; those are {listed(known, 10)}."
             )
 
@@ -348,9 +349,13 @@ def _check_known(column: Column, values: FloatArray, label: Any) -> None:
         shown = repr(float(strange[0]))
         if column.levels is not None and float(strange[0]).is_integer():
             code = int(strange[0])
-            shown = f"{column.levels[code]!r} (code {code})" if code < len(column.levels) else shown
+            shown = (
+                f"{quoted(column.levels[code])} (code {code})"
+                if code < len(column.levels)
+                else shown
+            )
         raise ValueError(
-            f"prior gives mass to {shown} in column {column.name!r} for {plain(label)!r}, which "
+            f"prior gives mass to {shown} in column {column.name!r} for {quoted(label)}, which "
             "was not seen in fit, so that such rows are refused, or moved; give it mass zero, or "
             "name this prior in adversaries= and fit again."
         )

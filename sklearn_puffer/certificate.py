@@ -5,19 +5,27 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from html import escape
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
+from typing import Any, Literal, Protocol, Self
 
-from sklearn_puffer._validation import plain
+from sklearn_puffer._page import Page, Section
+from sklearn_puffer._survival import ColumnUtility, survival, utility_section
+from sklearn_puffer._validation import plain, quoted, shown
 from sklearn_puffer.frame import Name, records_frame
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.spending import Averages, Rule
 
 Source = Literal["recomputed", "theorem"]
 
-SCHEMA = "sklearn_puffer.certificate/2"
+SCHEMA = "sklearn_puffer.certificate/3"
 _SHOWN_PAIRS = 5
+_PLAIN = (bool, int, float, str, type(None))  # a tuple: a union would be built anew at each look
+_THETAS = {
+    "laplace": "its mean absolute value",
+    "gaussian": "its standard deviation",
+    "cauchy": "half of the noise lies within it",
+}
 
 
 class UncertifiedError(ValueError):
@@ -115,6 +123,17 @@ class SetLoss:
     decided: tuple[Any, ...]
 
 
+class Awaited(Protocol):
+    """A loss over a set that is computed when it is first asked for, and remembered."""
+
+    @property
+    def known(self) -> SetLoss | None:
+        """The loss, if it has been asked for already."""
+
+    def value(self) -> SetLoss:
+        """Return the loss; the first time may take minutes."""
+
+
 @dataclass(frozen=True)
 class Certificate:
     """What a fitted noiser promises, and the evidence.
@@ -140,8 +159,6 @@ class Certificate:
         events left out.
     alpha : float or None
         Renyi order, where the promise is about that divergence.
-    over_set : SetLoss or None
-        The loss over a set of priors around the fitted ones, where it is computable.
     remedy : str or None
         Where the certificate does not hold: the sound strategy and the scale it needs.
     releases : int
@@ -152,6 +169,22 @@ class Certificate:
         Tells this fitted representation (columns, values, bins, grids, scales) from all others.
     adversaries : Adversaries or None
         The fitted laws and the noise, for `against`; not part of ``to_dict``.
+    prior : str
+        Whose knowledge the promise is about, such as "the counted prior".
+    n_columns : int or None
+        Columns of the table that was fitted, the sensitive ones included.
+    version, date : str
+        Version of the library, and the time of the fit (UTC, ISO 8601); the date is no part of the
+        fingerprint, nor of what makes two certificates equal.
+    name : str
+        Of the table, where `named` gave one; no part of that either.
+    utility : tuple of ColumnUtility
+        How much of each column survives.
+    around : SetLoss, Awaited or None
+        What ``over_set`` returns, or computes when it is first asked for.
+    least : float or None
+        Where the exact loss was asked for and a theorem stands in for it: the smallest sufficient
+        scale lies between ``least`` times theta and theta.
 
     Notes
     -----
@@ -181,12 +214,19 @@ class Certificate:
     n_rows: int
     delta: float = 0.0
     alpha: float | None = None
-    over_set: SetLoss | None = None
     remedy: str | None = None
     releases: int = 1
     rule: Rule | None = None
     fingerprint: str = ""
     adversaries: Any = field(default=None, compare=False, repr=False)
+    prior: str = "the fitted prior"
+    n_columns: int | None = None
+    version: str = ""
+    date: str = field(default="", compare=False)
+    name: str = field(default="", compare=False)
+    utility: tuple[ColumnUtility, ...] = ()
+    around: SetLoss | Awaited | None = field(default=None, compare=False, repr=False)
+    least: float | None = None
 
     @property
     def notion(self) -> Notion:
@@ -204,7 +244,25 @@ class Certificate:
     def table(self) -> Any:
         """The pairs as a DataFrame, a row for each ordered pair of secrets."""
         names = list(PairLoss.__dataclass_fields__)
-        return records_frame([asdict(pair) for pair in self.pairs], names)
+        return records_frame([*map(attrgetter(*names), self.pairs)], names)
+
+    @property
+    def over_set(self) -> SetLoss | None:
+        """The loss over a set of priors around the fitted ones, where it is computable.
+
+        It stands in the text and in `to_dict` where it was needed or is cheap. Elsewhere it is
+        computed when it is first asked for, which may take a minute, and remembered.
+        """
+        if self.around is None or isinstance(self.around, SetLoss):
+            return self.around
+        return self.around.value()
+
+    @property
+    def known_over_set(self) -> SetLoss | None:
+        """``over_set`` where it is known without computing it now; None elsewhere."""
+        if self.around is None or isinstance(self.around, SetLoss):
+            return self.around
+        return self.around.known
 
     def against(self, prior: Any) -> Any:
         """Return what is still promised to somebody whose prior is another one.
@@ -235,11 +293,11 @@ class Certificate:
 
     def promise(self) -> str:
         """Return the promise in one sentence."""
-        sensitive = sorted({str(pair.sensitive) for pair in self.pairs})
+        sensitive = sorted({shown(name) for name in {pair.sensitive for pair in self.pairs}})
         if not self.holds:
             return (
                 f"NOTHING IS PROMISED: the proven loss {short_number(self.loss)} is above the "
-                f"budget {self._budget()}."
+                f"budget {self.notion.budget_name()}."
             )
         told = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
         seen = "a released row"
@@ -247,13 +305,15 @@ class Certificate:
             seen = f"{self.releases} releases of the same rows together"
         return f"Whoever sees {seen}, and knows the prior, can {told}."
 
-    def _budget(self) -> str:
-        return self.notion.budget_name()
-
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
+        over_set = self.known_over_set
         return {
             "schema": SCHEMA,
+            "name": self.name,
+            "version": self.version,
+            "date": self.date,
+            "prior": self.prior,
             "promise": self.promise(),
             "holds": self.holds,
             "epsilon": self.epsilon,
@@ -264,13 +324,16 @@ class Certificate:
             "noise": self.noise,
             "dependence": self.dependence,
             "n_rows": self.n_rows,
-            "over_set": None if self.over_set is None else plain_record(asdict(self.over_set)),
+            "n_columns": self.n_columns,
+            "over_set": None if over_set is None else plain_record(asdict(over_set)),
             "remedy": self.remedy,
+            "least": self.least,
             "releases": self.releases,
             "rule": self._rule_record(),
             "fingerprint": self.fingerprint,
             "columns": [plain_record(asdict(column)) for column in self.columns],
-            "pairs": [plain_record(asdict(pair)) for pair in self.pairs],
+            "utility": [plain_record(asdict(column)) for column in self.utility],
+            "pairs": [plain_record(vars(pair)) for pair in self.pairs],
             "assumptions": list(self.assumptions),
         }
 
@@ -285,49 +348,170 @@ class Certificate:
         """Return the certificate as JSON; an infinite loss is the string "infinity"."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
+    def named(self, name: str) -> Self:
+        """Return a copy that carries the name of the table, as text and JSON show it.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        Certificate
+            For ``noiser.certificate_ = noiser.certificate_.named("adult.csv")``; the name is no
+            part of the fingerprint.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a string, got {quoted(name)}.")
+        return replace(self, name=name)
+
     def __str__(self) -> str:
-        verdict = "holds" if self.holds else "DOES NOT HOLD"
-        lines = [
-            f"Certificate ({verdict}): {self._budget()}, proven loss {short_number(self.loss)}",
-            self.promise(),
-            *([self.remedy] if self.remedy else []),
-            f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}, "
-            f"{self.n_rows} rows.",
-            "",
-            "Noise by column (theta, in the column's units, and in its standard deviations):",
-            *(f"  {line}" for line in _aligned(_column_cells(self.columns))),
-            "",
-            f"Worst pairs of secrets (of {len(self.pairs)}; lower and upper end of the loss):",
-            *(f"  {line}" for line in _aligned(_pair_cells(self._worst()))),
-            "",
-            "Assumptions:",
-            *(f"  - {sentence}" for sentence in self.assumptions),
-        ]
-        return "\n".join(lines)
+        return self._page().text()
 
     def _repr_html_(self) -> str:
-        sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.assumptions)
-        verdict = "holds" if self.holds else "does not hold"
-        return (
-            f"<h4>Certificate ({verdict}): {escape(self._budget())}, "
-            f"proven loss {short_number(self.loss)}</h4><p>{escape(self.promise())}</p>"
-            f"{columns_html(self.columns)}{_html_table(_pair_cells(self._worst()))}"
-            f"<ul>{sentences}</ul>"
-        )
+        return self._page().html()
+
+    def _page(self) -> Page:
+        return Page(self._headline(), self._lines(), self._sections())
+
+    def _headline(self) -> str:
+        """Return the one verdict: under which prior the promise holds, and how far beyond it."""
+        of = f" of {shown(self.name)}" if self.name else ""
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        return f"Certificate{of}: {verdict}{self._by()} for {self.prior}{self._beyond()}"
+
+    def _by(self) -> str:
+        """Return by what the promise holds, where that is not the exact loss asked for."""
+        if self.least is None or not self.holds:
+            return ""
+        share = math.floor(100.0 * self.least)
+        return f" by a theorem (between {share}% and 100% of this noise is needed)"
+
+    def _beyond(self) -> str:
+        """Return what the set of priors around the fitted one says, for the end of the verdict."""
+        over = self.known_over_set
+        if not self.holds or self.around is None:
+            return ""
+        if over is None:
+            return "; not computed for priors within sampling error"
+        kept = over.loss <= self.notion.budget
+        whom = f"every prior within sampling error ({over.level:.0%})"
+        if over.estimate:
+            whom = f"{over.level:.0%} of the priors within sampling error, by an estimate"
+        return f"{', and' if kept else ', but NOT'} for {whom}: {short_number(over.loss)}"
+
+    def _lines(self) -> list[str]:
+        """Return the lines below the verdict."""
+        return [
+            f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
+            self.promise(),
+            *([self.remedy] if self.remedy else []),
+            *([survival(self.utility)] if self.utility else []),
+            *self._glossary(),
+            f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}.",
+            made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
+        ]
+
+    def _glossary(self) -> list[str]:
+        """Return what the words above mean."""
+        return [
+            "The prior is what somebody may know before the release: the law of the released "
+            "columns given each secret, that is how probable each of their values is then. Odds "
+            "are those between two secrets, before and after the release."
+        ]
+
+    def _sections(self) -> list[Section]:
+        return [
+            Section("Noise by column", self._about_noise(), _column_cells(self.columns)),
+            *([utility_section(self.utility)] if self.utility else []),
+            Section(
+                f"Worst pairs of secrets (of {len(self.pairs)})",
+                _about_pairs(self.notion),
+                _pair_cells(self._worst()),
+            ),
+            *self._further_sections(),
+            Section("Assumptions", sentences=self.assumptions),
+        ]
+
+    def _about_noise(self) -> str:
+        return about_theta(self.noise)
+
+    def _further_sections(self) -> list[Section]:
+        over = self.known_over_set
+        awaited = self.around is not None and over is None
+        sentence = AWAITED if awaited else over_set_sentence(over, self.notion)
+        return [Section("Other priors", sentences=[sentence])]
 
     def _worst(self) -> list[PairLoss]:
         return sorted(self.pairs, key=lambda pair: -pair.upper)[:_SHOWN_PAIRS]
 
 
-def columns_html(columns: Sequence[ColumnNoise]) -> str:
-    """Return the noise of every column as an HTML table."""
-    return _html_table(_column_cells(columns))
+AWAITED = (
+    "What adversaries learn whose prior differs from it by sampling error may be more: "
+    "certificate_.over_set computes the loss over all priors in the 95% confidence set, which "
+    "takes a while on so many cells, and it then stands here."
+)
+
+
+def about_theta(noise: str) -> str:
+    """Return what theta and the words beside it mean."""
+    meaning = f": {_THETAS[noise]}" if noise in _THETAS else ""
+    return (
+        f"theta is the scale of the noise in the column's unit{meaning}; std is the column's "
+        "standard deviation; grid is the distance between neighbouring released values"
+    )
+
+
+def made_line(version: str, date: str, rows: str, n_columns: int | None) -> str:
+    """Return by which version, when, and on how much data something was fitted."""
+    columns = "" if n_columns is None else f" and {n_columns} columns"
+    by = f" by sklearn_puffer {version}" if version else ""
+    return f"Fitted{by}{f' at {date}' if date else ''} on {rows}{columns}."
+
+
+def over_set_sentence(over: SetLoss | None, notion: Notion) -> str:
+    """Return what is lost under other priors than the fitted one, in a sentence."""
+    if over is None:
+        return (
+            "What adversaries learn whose prior differs from it, for instance by sampling error, "
+            "is not computed here and may be more."
+        )
+    if over.estimate:
+        around = f"{over.level:.0%} of the priors drawn around the fitted ones lose at most about"
+        kind = " (an ESTIMATE, not a bound)"
+    else:
+        around = (
+            "Over all priors on the values seen or declared, in the simultaneous "
+            f"{over.level:.0%} confidence set around the counted ones, the loss is at most"
+        )
+        kind = ""
+    kept = "the budget is kept for them"
+    if over.loss > notion.budget:
+        kept = (
+            "the promise is NOT made to adversaries with such a prior "
+            '(adversaries="confidence" makes it)'
+        )
+    split = ""
+    if over.share < 0.995:  # which would show as all of it
+        split = (
+            f"; the fitted prior alone asks for {over.share:.0%} of theta, and sampling error for "
+            "the rest"
+        )
+    return f"{around} {short_number(over.loss)} at these scales{kind}, so that {kept}{split}."
+
+
+def _about_pairs(notion: Notion) -> str:
+    unit = "nats" if notion.budget == notion.epsilon else "delta"
+    return (
+        f"the exact loss, in {unit}, lies between lower and upper; recomputed: both were found "
+        "without the strategy; theorem: upper is what a theorem promises, and may be far above"
+    )
 
 
 def _column_cells(columns: Sequence[ColumnNoise]) -> list[list[str]]:
     head = ["column", "theta", "std", "theta/std", "grid"]
     return [head] + [
-        [str(c.name), f"{c.theta:.6g}", f"{c.spread:.6g}", f"{c.relative:.3f}", f"{c.grid:.3g}"]
+        [shown(c.name), f"{c.theta:.6g}", f"{c.spread:.6g}", f"{c.relative:.3f}", f"{c.grid:.3g}"]
         for c in columns
     ]
 
@@ -336,30 +520,15 @@ def _pair_cells(pairs: Sequence[PairLoss]) -> list[list[str]]:
     head = ["sensitive", "secret", "against", "lower", "upper", "source"]
     return [head] + [
         [
-            str(pair.sensitive),
-            str(pair.secret),
-            str(pair.against),
+            shown(pair.sensitive),
+            shown(pair.secret),
+            shown(pair.against),
             short_number(pair.lower),
             short_number(pair.upper),
             pair.source,
         ]
         for pair in pairs
     ]
-
-
-def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
-    return [
-        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells
-    ]
-
-
-def _html_table(cells: Sequence[Sequence[str]]) -> str:
-    def row(tag: str, values: Sequence[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(v)}</{tag}>" for v in values) + "</tr>"
-
-    body = "".join(row("td", values) for values in cells[1:])
-    return f"<table><thead>{row('th', cells[0])}</thead><tbody>{body}</tbody></table>"
 
 
 def short_number(value: float) -> str:
@@ -381,4 +550,4 @@ def jsonable(value: Any) -> Any:
         return "NaN" if math.isnan(value) else "infinity"
     if isinstance(value, tuple):
         return [jsonable(each) for each in value]
-    return value if isinstance(value, bool | int | float | str | None) else str(value)
+    return value if isinstance(value, _PLAIN) else str(value)

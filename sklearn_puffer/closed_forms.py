@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_puffer._arrays import as_array, refuse_masked
 from sklearn_puffer._validation import check_choice
 from sklearn_puffer.calibration import Calibration, calibrate
 from sklearn_puffer.gaussian_sums import (
@@ -467,7 +468,7 @@ def _check_covariance(covariance: ArrayLike) -> Exact:
 
 def _rows(which: ArrayLike, width: int, name: str) -> Exact:
     """Return positions of columns, or a matrix, as rows of fractions."""
-    values = np.asarray(_numbers(which, name) if np.ndim(which) == 2 else which)
+    values = _numbers(which, name) if np.ndim(which) == 2 else as_array(which, name)
     if values.ndim == 2 and values.shape[1] == width and len(values):
         if not np.isfinite(values.astype(float)).all():
             raise ValueError(f"{name} must be finite, got NaN or infinity.")
@@ -520,6 +521,7 @@ def _number(value: Any, name: str) -> float:
 
 def _numbers(values: Any, name: str) -> FloatArray:
     """Return an array of floats."""
+    refuse_masked(values, name)
     try:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError, OverflowError):

@@ -25,7 +25,9 @@ largest density the atoms nearest to y first, for the smallest the farthest.
 #
 # Rounding, u = 2^-53. Masses are integers below 2^60, rounded once to floats: u. Distances are sums
 # of d terms of a difference and a quotient each, divided by the factor: the kernel is that of other
-# distances D (1 + e), |e| <= (d + 4) u; it is as if sorted by those, since sorting is monotone. As
+# distances D (1 + e), |e| <= (d + 4) u; it is as if sorted by those, since sorting is monotone. (In
+# rows cells are sorted by integers close to D. Where that is another order, a cell counts as far as
+# the farthest before it; how much that moves any of them, over the factor, moves log h.) As
 # f(t) = log sum m e^(-t D) is convex with f(0) = 0 (masses add up to one), log h moves by at most
 # (d + 5) u |log h|. exp is right to 4u, and sums of n positive terms to n u. Where sums would
 # underflow, the nearest atom with mass comes out: two more roundings of the exponent. Together
@@ -51,9 +53,10 @@ from sklearn_puffer._sets.confidence_boxes import (
     rows_needed,
 )
 from sklearn_puffer._sets.envelopes import Column, integral, supremum
-from sklearn_puffer._sets.laminar import ONE, chain_masses, interval_masses
+from sklearn_puffer._sets.laminar import ONE, interval_masses, nearest_masses
 from sklearn_puffer.noise import ROUNDING, Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.priors import distinct, numbered
 
 __all__ = [
     "Box",
@@ -65,6 +68,7 @@ __all__ = [
     "error_share",
     "n_events",
     "rows_needed",
+    "work",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -77,6 +81,8 @@ MAX_WORK = 2**26
 """Most numbers held: twice the squared number of cells for every set."""
 
 _UNIT = 2.0**-53
+_LIKELY_PANELS = 4096  # for an integral over one column
+_MOST_DISTANCE = 2.0**58  # of two cells, as integers
 _SMALLEST_SUM = 1e-250  # sums below it may have lost terms that are no floats
 
 
@@ -110,6 +116,19 @@ def computable(shape: Sequence[int], n_boxes: int, noise: Noise, notion: Notion)
     return fits and (len(shape) == 1 or _is_exact(noise, notion))
 
 
+def work(shape: Sequence[int], n_boxes: int, noise: Noise, notion: Notion) -> int:
+    """Return about how many numbers the worst case over sets on one grid takes to compute.
+
+    Examples
+    --------
+    >>> work((16, 20), 10, Laplace(), Pufferfish(1.0))
+    2048000
+    """
+    n_cells = math.prod(shape)
+    points = n_cells if _is_exact(noise, notion) else _LIKELY_PANELS
+    return 2 * n_boxes * n_cells * points
+
+
 class Extremes:
     """The largest and the smallest density over some sets on one grid, at its vertices.
 
@@ -123,10 +142,10 @@ class Extremes:
 
     def __init__(self, boxes: Sequence[Box], weights: FloatArray) -> None:
         self.n_axes = len(weights)
-        distances = _distances(boxes[0].axes, weights)
-        order = np.argsort(distances, axis=1, kind="stable")
-        self.distances = np.take_along_axis(distances, order, axis=1)
-        most, least = _masses(boxes, order)
+        order, most, least = _masses(boxes, weights)
+        nearest = np.take_along_axis(_distances(boxes[0].axes, weights), order, axis=1)
+        self.distances = np.maximum.accumulate(nearest, axis=1)
+        self.moved = float((self.distances - nearest).max())
         # (vertices, the largest and then the smallest of each set, cells)
         self.masses = np.concatenate([_steps(most), _steps(least)]).transpose(1, 0, 2).copy()
         leaves = slice(boxes[0].tree.n_inner, None)
@@ -150,10 +169,11 @@ class Extremes:
             logs: FloatArray = np.log(self.cells)
         return logs
 
-    def rounding(self, logs: FloatArray) -> FloatArray:
+    def rounding(self, logs: FloatArray, factor: float) -> FloatArray:
         """Return what each log may be wrong by."""
         size = float(self.masses.shape[2] + 16)
-        return 1.01 * _UNIT * (size + (self.n_axes + 12.0) * np.abs(logs))
+        moved = 1.01 * self.moved / factor if factor > 0.0 else 0.0
+        return moved + 1.01 * _UNIT * (size + (self.n_axes + 12.0) * np.abs(logs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +285,10 @@ class SetLosses:
 
     @cached_property
     def _spans(self) -> FloatArray:
-        return np.array([[axis[-1] - axis[0] for axis in box.axes] for box, _ in self.pairs])
+        boxes, numbers = numbered(self.pairs)
+        spans = np.array([[axis[-1] - axis[0] for axis in box.axes] for box in boxes])
+        of_pairs: FloatArray = spans[numbers[:, 0]]
+        return of_pairs
 
     def _caps(self, factor: float) -> FloatArray:
         """Return the losses of shifts across the grids, as `bounds.sensitivity` does."""
@@ -293,7 +316,7 @@ class _Vertices:
         """Return losses of shape (n_members, 2), moved by their rounding to one side."""
         extremes = self.extremes
         logs = extremes.logs(factor) if factor > 0.0 else extremes.logs_without_noise()
-        error = extremes.rounding(np.where(np.isfinite(logs), logs, 0.0))
+        error = extremes.rounding(np.where(np.isfinite(logs), logs, 0.0), factor)
         most, least = logs[0] + side * error[0], logs[1] - side * error[1]
         p, q = self.sides
         return np.stack([_largest(most[p] - least[q]), _largest(most[q] - least[p])], axis=1)
@@ -362,28 +385,28 @@ def _grouped(
 ) -> list[_Vertices | _Integrals]:
     """Gather the pairs by grid, so that sets which several of them share are treated once."""
     grids: dict[tuple[bytes, ...], list[int]] = {}
+    key_of = {id(box): tuple(axis.tobytes() for axis in box.axes) for box in distinct(pairs)}
     for place, (p, q) in enumerate(pairs):
-        keys = [tuple(axis.tobytes() for axis in box.axes) for box in (p, q)]
-        if keys[0] != keys[1]:
+        key = key_of[id(p)]
+        if key is not key_of[id(q)] and key != key_of[id(q)]:
             raise ValueError(
                 f"pairs[{place}] must hold two sets over the same grid; declare one alphabet."
             )
-        grids.setdefault(keys[0], []).append(place)
+        grids.setdefault(key, []).append(place)
     return [_group(pairs, members, noise, notion) for members in grids.values()]
 
 
 def _group(
     pairs: Sequence[tuple[Box, Box]], members: list[int], noise: Noise, notion: Notion
 ) -> _Vertices | _Integrals:
-    boxes = list({id(box): box for place in members for box in pairs[place]}.values())
+    boxes, numbers = numbered([pairs[place] for place in members])
     shape = [len(axis) for axis in boxes[0].axes]
     if not computable(shape, len(boxes), noise, notion):
         raise ValueError(
             f"pairs must be sets that `computable` allows, got {len(boxes)} on a grid of {shape} "
             f"cells under {noise!r} and {notion!r}; use the loss of a shift across the grid."
         )
-    numbers = {id(box): number for number, box in enumerate(boxes)}
-    p, q = (np.array([numbers[id(pairs[place][side])] for place in members]) for side in (0, 1))
+    p, q = np.ascontiguousarray(numbers.T)
     if _is_exact(noise, notion):
         return _Vertices(np.array(members), (p, q), Extremes(boxes, noise.axis_scales(len(shape))))
     return _Integrals(np.array(members), (p, q), Column(boxes), noise, notion)
@@ -420,19 +443,25 @@ def _distances(axes: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
     return total
 
 
-def _masses(boxes: Sequence[Box], order: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the most and the least mass of the cells that are nearest to each vertex."""
-    tree = boxes[0].tree
+def _masses(boxes: Sequence[Box], weights: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the cells in their order around each vertex, and the most and least of the nearest."""
+    tree, axes = boxes[0].tree, boxes[0].axes
     lower, upper = (np.stack([getattr(box, side) for box in boxes]) for side in ("lower", "upper"))
-    if len(boxes[0].axes) > 1:
-        places = np.empty(tree.n_cells, dtype=np.int64)
-        places[tree.cells] = np.arange(tree.n_cells)
-        return chain_masses(tree, lower, upper, places[order])
+    if len(axes) > 1:
+        return nearest_masses(tree, _whole(axes, weights), lower, upper)
     # In one column the nearest cells are an interval. (Of cells at the same distance on one side
     # the farther may come first: both then count as one step, at their common distance.)
+    order = np.argsort(_distances(axes, weights), axis=1, kind="stable")
     first, last = np.minimum.accumulate(order, axis=1), np.maximum.accumulate(order, axis=1)
     most, least = interval_masses(tree, lower, upper)
-    return most[:, first, last], least[:, first, last]
+    return order, most[:, first, last], least[:, first, last]
+
+
+def _whole(axes: Sequence[FloatArray], weights: FloatArray) -> list[IntArray]:
+    """Return the coordinates as integers, by which cells are ordered."""
+    scaled = [(axis - axis[0]) / weight for axis, weight in zip(axes, weights, strict=True)]
+    unit = _MOST_DISTANCE / (float(sum(axis[-1] for axis in scaled)) or 1.0)
+    return [np.rint(axis * unit).astype(np.int64) for axis in scaled]
 
 
 def _steps(masses: IntArray) -> FloatArray:

@@ -20,7 +20,8 @@ from scipy.special import gammaincinv, ndtri
 from sklearn import mixture
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_puffer._validation import check_choice, check_count, check_positive
+from sklearn_puffer._arrays import real_numbers
+from sklearn_puffer._validation import check_choice, check_count, check_positive, quoted
 from sklearn_puffer.priors import GaussianMixture
 
 FloatArray = NDArray[np.float64]
@@ -475,8 +476,8 @@ def _floored(covariance: FloatArray, spread: FloatArray, floor: float) -> FloatA
 
 def _check(rows: Any, counts: Any, spread: Any) -> tuple[_Sample, FloatArray]:
     """Return the sample, with equal rows merged and in order, and the spreads."""
-    table, numbers = np.asarray(rows, dtype=float), np.asarray(counts, dtype=float)
-    scale = np.asarray(spread, dtype=float)
+    table, numbers = real_numbers(rows, "rows"), real_numbers(counts, "counts")
+    scale = real_numbers(spread, "spread")
     if table.ndim != 2 or table.shape[0] == 0 or numbers.shape != table.shape[:1]:
         raise ValueError(
             f"rows must have shape (n, d) and counts (n,), got {table.shape} and {numbers.shape}."
@@ -538,4 +539,4 @@ def _check_any_varies(samples: Mapping[Any, _Sample]) -> None:
 
 
 def _given(secret: Any) -> str:
-    return "" if secret is None else f" given secret {secret!r}"
+    return "" if secret is None else f" given secret {quoted(secret)}"

@@ -17,6 +17,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from sklearn_puffer._arrays import as_array, inexact, refuse_masked, refuse_tables
+from sklearn_puffer._validation import on_one_line
+
 Array = NDArray[Any]
 Kind = Literal["float", "integer", "boolean", "category"]
 Name = int | str
@@ -98,25 +101,71 @@ class Finished:
     passed: bool = False
 
 
+def known(X: Any, name: str = "X") -> Any:
+    """Return a DataFrame or what is no table at all, so that nothing is read by position.
+
+    Parameters
+    ----------
+    X : object
+        A pyarrow RecordBatch becomes a Table.
+    name : str, default="X"
+        What an error calls it.
+
+    Raises
+    ------
+    TypeError
+        If X is a table that the package does not read, a single column, or a masked array.
+
+    Examples
+    --------
+    >>> known([[1]])
+    [[1]]
+    """
+    X = whole_arrow(X)
+    if not is_frame(X):
+        refuse_masked(X, name)
+        refuse_tables(X, name)
+    return X
+
+
+def known_column(y: Any, name: str) -> Any:
+    """Return a column that is one of a library that is known, or what no table is.
+
+    >>> known_column([1, 2], "y")
+    array([1, 2])
+    """
+    y = whole_arrow(y)
+    if isinstance(y, list | tuple):
+        return as_array(y, name)
+    return y if nw.dependencies.is_into_series(y) else known(y, name)
+
+
 def is_frame(X: Any) -> bool:
     """Return whether X is a DataFrame that the package reads.
 
     >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([[1]])
     (True, False)
     """
-    return (
-        isinstance(X, pd.DataFrame)
-        or nw.dependencies.is_into_dataframe(X)
-        or nw.dependencies.is_polars_lazyframe(X)
-    )
+    return isinstance(X, pd.DataFrame) or nw.dependencies.is_into_dataframe(X)
 
 
-def frame_table(X: Any) -> Table:
+def without_na(values: Any) -> Any:
+    """Return a list, or an array of objects, with NaN in place of pandas.NA; others as they are.
+
+    >>> without_na([1, pd.NA])
+    [1, nan]
+    """
+    if isinstance(values, list | tuple) or (type(values) is np.ndarray and values.dtype == object):
+        return [np.nan if value is pd.NA else value for value in values]
+    return values
+
+
+def frame_table(X: Any, name: str = "X") -> Table:
     """Return the table of a DataFrame, after a check of its column labels."""
     if isinstance(X, pd.DataFrame):
-        return _PandasTable(_with_checked_labels(X))
-    if nw.dependencies.is_polars_lazyframe(X):
-        raise TypeError("X is a LazyFrame, which has no rows yet; pass X.collect().")
+        return _PandasTable(_with_checked_labels(X, name))
+    # the other libraries do not let a name occur twice; narwhals has no words for it
+    _check_unique(pd.Index(getattr(X, "column_names", ())), name)
     return _NarwhalsTable(nw.from_native(X, eager_only=True))
 
 
@@ -134,8 +183,7 @@ def secret_columns(sensitive_features: Any, n_rows: int, X: Any) -> dict[Name, V
         If the lengths differ, or both are pandas objects whose indexes differ.
     """
     _check_same_index(sensitive_features, X)
-    frame = _as_frame(sensitive_features)
-    table = frame_table(frame)
+    table = _secret_table(whole_arrow(sensitive_features))
     if not table.names:
         raise ValueError("sensitive_features has no column; give at least one secret.")
     if table.n_rows != n_rows:
@@ -161,7 +209,10 @@ def _as_pandas_column(column: nw.Series[Any]) -> Any:
         levels = _narwhals_categories(column).levels
         return pd.Categorical(column.to_list(), levels, ordered=column.dtype == nw.Enum)
     if column.is_null().any() or not column.dtype.is_numeric():
-        return pd.Series(column.to_list())
+        whole = column.dtype.is_integer()
+        # pandas itself would make floats of integers with gaps, and large ones equal
+        kept = ("UInt64" if column.dtype == nw.UInt64 else "Int64") if whole else None
+        return pd.Series(column.to_list(), dtype=kept)
     return column.to_numpy()
 
 
@@ -170,9 +221,17 @@ def series(data: Mapping[Name, float], name: str) -> pd.Series[float]:
     return pd.Series(list(data.values()), index=pd.Index(list(data)), name=name, dtype=float)
 
 
-def records_frame(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+def named_frame(
+    records: Mapping[Name, Mapping[str, float]], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Return a DataFrame of floats with a row for each column, by name or position."""
+    rows = [[record[column] for column in columns] for record in records.values()]
+    return pd.DataFrame(rows, index=pd.Index(list(records)), columns=list(columns), dtype=float)
+
+
+def records_frame(records: list[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
     """Return the DataFrame of a certificate's rows."""
-    return pd.DataFrame.from_records(list(records), columns=list(columns))
+    return pd.DataFrame.from_records(records, columns=list(columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,7 +356,8 @@ class _ArrayTable:
     @cached_property
     def _is_complete(self) -> bool:
         """Whether these are floats without NaN: one pass in the array's own memory order."""
-        return self.array.dtype.kind == "f" and not np.isnan(self.array.min(initial=np.inf))
+        plain = self.array.dtype.kind == "f" and self.array.dtype.itemsize <= 8
+        return plain and not np.isnan(self.array.min(initial=np.inf))
 
     def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
         if len(set(dtypes.values())) > 1:
@@ -320,13 +380,11 @@ class _ArrayTable:
         return result
 
     def _column(self, done: Finished) -> Array:
+        holds_objects = self.array.dtype.kind in "OUS"
         if done.levels is None:
-            return _with_nan(done)
+            return _take_object(done) if holds_objects and _is_counted(done) else _with_nan(done)
         labels = _take_levels(done.levels, np.where(_mask(done), -1, done.data))
-        if self.array.dtype.kind in "OUS":
-            return labels
-        gone = any(level is None for level in done.levels) or done.missing is not None
-        return labels.astype(np.result_type(self.array.dtype, np.float32 if gone else np.bool_))
+        return labels if holds_objects else labels.astype(_level_type(self.array.dtype, done))
 
     def _result_type(self, arrays: Sequence[Array]) -> np.dtype[Any]:
         if self.array.dtype.kind in "OUS":
@@ -344,9 +402,24 @@ def _common_block(arrays: Sequence[Array]) -> Array | None:
     return block if own and starts == sorted(starts) else None
 
 
+def _level_type(own: np.dtype[Any], done: Finished) -> np.dtype[Any]:
+    """Return the type of an array that holds every level; never the values drawn decide."""
+    levels = list(done.levels or ())
+    kept: Array = np.array([level for level in levels if level is not None])
+    gone = len(kept) < len(levels) or done.missing is not None
+    least = np.result_type(own, np.float32 if gone else np.bool_)
+    with np.errstate(over="ignore"):
+        exact = np.array_equal(kept.astype(least), kept)
+    return least if exact else np.result_type(least, kept.dtype)
+
+
 def _numpy_column(dtype: np.dtype[Any], done: Finished) -> Any:
-    if done.missing is not None and dtype.kind != "f":
+    if done.missing is not None and dtype.kind == "O":
         return pd.Series(_take_object(done), dtype=dtype).array
+    if done.missing is not None and dtype.kind != "f":
+        array: Any = pd.array(done.data)  # no type of numpy but floats and objects can miss values
+        array[_mask(done)] = pd.NA
+        return array
     filled = _with_nan(done)
     if dtype.kind == "O":
         return filled.astype(object)
@@ -359,7 +432,8 @@ def _holds(dtype: Any, data: Array) -> bool:
         return data.dtype.kind == "b"
     if pd.api.types.is_integer_dtype(dtype):
         return data.dtype.kind in "iu"
-    return bool(pd.api.types.is_float_dtype(dtype))
+    # no float16, where noise would soon be infinite
+    return bool(pd.api.types.is_float_dtype(dtype)) and dtype.itemsize > 2
 
 
 def _narwhals_holds(dtype: Any, data: Array) -> bool:
@@ -388,7 +462,7 @@ def _pandas_holds_levels(dtype: Any, done: Finished) -> bool:
     except (TypeError, ValueError, OverflowError):
         return False
     pairs = zip(levels, held, strict=True)
-    return all(level is None or level == other for level, other in pairs)
+    return all(pd.isna(other) if level is None else level == other for level, other in pairs)
 
 
 def _narwhals_holds_level(dtype: Any, level: Any) -> bool:
@@ -399,6 +473,11 @@ def _narwhals_holds_level(dtype: Any, level: Any) -> bool:
     if dtype == nw.Boolean:
         return level in (0, 1)
     return bool(dtype.is_integer() and level == int(level)) or bool(dtype.is_float())
+
+
+def _is_counted(done: Finished) -> bool:
+    """Return whether the data are whole numbers or booleans that are missing somewhere."""
+    return done.missing is not None and np.asarray(done.data).dtype.kind in "biu"
 
 
 def _take_object(done: Finished) -> Array:
@@ -428,25 +507,29 @@ def _take_levels(levels: Sequence[Any], codes: Array) -> Array:
     return table[codes]
 
 
-def _with_checked_labels(frame: pd.DataFrame) -> pd.DataFrame:
+def _with_checked_labels(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the frame, with a plain RangeIndex of columns read as positions."""
     columns = frame.columns
     if isinstance(columns, pd.MultiIndex):
         raise TypeError(
-            "X has MultiIndex columns; flatten them to strings, "
-            'for example X.columns = ["_".join(map(str, c)) for c in X.columns].'
+            f"{name} has MultiIndex columns; flatten them to strings, "
+            f'for example {name}.columns = ["_".join(map(str, c)) for c in {name}.columns].'
         )
     plain_range = isinstance(columns, pd.RangeIndex) and columns.equals(pd.RangeIndex(len(columns)))
     odd = [label for label in columns if not isinstance(label, str)]
     if odd and not plain_range:
         raise TypeError(
             f"column label {odd[0]!r} is not a string; rename the columns, "
-            "for example X.columns = X.columns.astype(str)."
+            f"for example {name}.columns = {name}.columns.astype(str)."
         )
+    _check_unique(columns, name)
+    return frame
+
+
+def _check_unique(columns: pd.Index[Any], name: str) -> None:
     if not columns.is_unique:
         doubled = columns[columns.duplicated()][0]
-        raise ValueError(f"column {doubled!r} occurs more than once in X; rename or drop one.")
-    return frame
+        raise ValueError(f"column {doubled!r} occurs more than once in {name}; rename or drop one.")
 
 
 def _check_same_index(features: Any, X: Any) -> None:
@@ -458,35 +541,40 @@ def _check_same_index(features: Any, X: Any) -> None:
         )
 
 
-def _as_frame(features: Any) -> Any:
+def whole_arrow(X: Any) -> Any:
+    """Return a batch of rows as a table, and a part of a column as a column; others as they are."""
+    pyarrow = nw.dependencies.get_pyarrow()
+    if pyarrow is not None and isinstance(X, pyarrow.RecordBatch):
+        return pyarrow.Table.from_batches([X])
+    if pyarrow is not None and isinstance(X, pyarrow.Array):
+        return pyarrow.chunked_array([X])
+    return X
+
+
+def _secret_table(features: Any) -> Table:
+    """Return the table of the secrets: of a column, of a frame, or of an array."""
+    named = "sensitive_features"
     if isinstance(features, pd.Series):
         name = features.name if isinstance(features.name, str) else "sensitive_feature"
-        return features.to_frame(name)
-    if isinstance(features, pd.DataFrame) or nw.dependencies.is_into_dataframe(features):
-        return features
+        return frame_table(features.to_frame(name))
     if nw.dependencies.is_into_series(features):
-        named = nw.from_native(features, series_only=True)
-        return named.alias(named.name or "sensitive_feature").to_frame().to_native()
-    return _array_frame(features)
-
-
-def _array_frame(features: Any) -> pd.DataFrame:
+        column = nw.from_native(features, series_only=True)
+        return _NarwhalsTable(column.alias(column.name or "sensitive_feature").to_frame())
+    if is_frame(known(features, named)):
+        return frame_table(features, named)
     try:
-        array = np.asarray(features)
+        array = as_array(features, named)
     except ValueError as error:  # rows of different lengths
         raise ValueError(
-            f"sensitive_features must be a column or a table of columns: {error}"
+            f"{named} must be a column or a table of columns: {on_one_line(error)}"
         ) from error
     if array.ndim == 0 or array.ndim > 2:
         raise ValueError(
-            f"sensitive_features must be a column or a table of columns, got shape {array.shape}."
+            f"{named} must be a column or a table of columns, got shape {array.shape}."
         )
     columns = array[:, None] if array.ndim == 1 else array
-    one = columns.shape[1] == 1
-    names = [
-        "sensitive_feature" if one else f"sensitive_feature_{k}" for k in range(columns.shape[1])
-    ]
-    return pd.DataFrame(dict(zip(names, columns.T, strict=True)))
+    numbered = [f"sensitive_feature_{k}" for k in range(columns.shape[1])]
+    return array_table(columns, ["sensitive_feature"] if len(numbered) == 1 else numbered)
 
 
 def _pandas_values(column: pd.Series[Any], name: Name) -> Values:
@@ -499,7 +587,8 @@ def _pandas_values(column: pd.Series[Any], name: Name) -> Values:
     _refuse_times(dtype, name)
     if isinstance(dtype, pd.SparseDtype):
         raise TypeError(
-            f"column {name!r} is sparse ({dtype}); make it dense, X[{name!r}].sparse.to_dense()."
+            f"column {name!r} is sparse ({on_one_line(dtype)}); make it dense, "
+            f"X[{name!r}].sparse.to_dense()."
         )
     if pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype):
         return _object_values(column, name)
@@ -526,15 +615,17 @@ def _numeric_kind(dtype: Any, name: Name) -> Kind:
         return "integer"
     if pd.api.types.is_float_dtype(dtype):
         return "float"
-    raise TypeError(f"column {name!r} has type {dtype}; convert it to numbers or strings.")
+    raise TypeError(
+        f"column {name!r} has type {on_one_line(dtype)}; convert it to numbers or strings."
+    )
 
 
 def _refuse_times(dtype: Any, name: Name) -> None:
     kind = getattr(dtype, "kind", "")
     if kind in "mM" or isinstance(dtype, pd.PeriodDtype):
         raise TypeError(
-            f"column {name!r} holds dates or durations ({dtype}); convert it to a number, such as "
-            "days or years, or to a category."
+            f"column {name!r} holds dates or durations ({on_one_line(dtype)}); convert it to "
+            "a number, such as days or years, or to a category."
         )
     if kind == "c":
         raise TypeError(
@@ -550,6 +641,8 @@ def _number_values(data: Array, name: Name) -> Values:
         raise TypeError(f"column {name!r} has type {data.dtype}; convert it to numbers or strings.")
     if kind != "float":
         return Values(kind, data)
+    if data.dtype.itemsize > np.dtype(np.float64).itemsize:
+        data = _as_floats(data, name)
     return Values(kind, data, _missing_floats(data))
 
 
@@ -571,12 +664,35 @@ def _object_values(column: pd.Series[Any], name: Name) -> Values:
     missing = column.isna().to_numpy()
     if kind == "category":
         codes, levels = pd.factorize(column, sort=True)
+        again = _take_levels(tuple(levels), codes)
+        if (again != column.to_numpy(dtype=object))[~missing].any():
+            raise ValueError(
+                f"column {name!r} holds strings that are no Unicode (lone surrogates), which "
+                "cannot be told apart from others; decode them in another way."
+            )
         return Values("category", codes, _some(missing), tuple(levels))
     if kind == "boolean":
         return Values("boolean", np.where(missing, False, column).astype(bool), _some(missing))
     if kind == "integer":
         return Values("integer", _whole_numbers(column, missing, name), _some(missing))
-    return Values("float", column.to_numpy(dtype=float, na_value=np.nan), _some(missing))
+    values = np.where(missing, np.nan, column.to_numpy(dtype=object))
+    return Values("float", _as_floats(values, name), _some(missing))
+
+
+def _as_floats(data: Array, name: Name) -> Array:
+    """Return numbers as float64, every one of them as it is: others would come to lie on it."""
+    try:
+        with np.errstate(over="ignore"):
+            converted = data.astype(np.float64)
+        changed = inexact(data, converted)
+    except OverflowError:
+        changed = max(data, key=abs)
+    if changed is not None:
+        raise ValueError(
+            f"column {name!r} holds {changed!r}, which is no float64 number; convert it with "
+            "astype(float) if values may be rounded, or with astype(str) if each is a category."
+        )
+    return converted
 
 
 def _whole_numbers(column: pd.Series[Any], missing: Array, name: Name) -> Array:
@@ -613,8 +729,8 @@ def _narwhals_values(column: nw.Series[Any], name: Name) -> Values:
     wide = dtype in (nw.Int128, nw.UInt128)
     if not (dtype.is_numeric() or dtype == nw.Boolean) or dtype.is_decimal() or wide:
         raise TypeError(
-            f"column {name!r} has type {dtype}; convert dates, durations and other types to "
-            "numbers of at most 64 bits, or to strings."
+            f"column {name!r} has type {on_one_line(dtype)}; convert dates, durations and "
+            "other types to numbers of at most 64 bits, or to strings."
         )
     missing = column.is_null().to_numpy()
     if not missing.any():

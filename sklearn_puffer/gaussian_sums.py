@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
+from sklearn_puffer._arrays import refuse_masked
 from sklearn_puffer._search import smallest_within
 from sklearn_puffer._validation import check_choice
 from sklearn_puffer.accounting import LossTable
@@ -51,7 +52,8 @@ class GaussianUsers:
     corollary_1a : float
         003, Corollary 1(a); infinite under a pure promise, unless no user has a spread.
     equation_11 : float or None
-        The same for identical users by 003, Eq. (11), computed apart; None for others.
+        The same for identical users by 003, Eq. (11), computed apart; None for other users, and
+        where ``others`` are given.
     exact : Calibration
         The smallest scale; ``worst_pair`` is the user (or class) that asks for it.
     """
@@ -62,7 +64,12 @@ class GaussianUsers:
 
 
 def gaussian_users(
-    means: ArrayLike, sds: ArrayLike, notion: Pufferfish, *, counts: ArrayLike | None = None
+    means: ArrayLike,
+    sds: ArrayLike,
+    notion: Pufferfish,
+    *,
+    counts: ArrayLike | None = None,
+    others: ArrayLike | None = None,
 ) -> GaussianUsers:
     r"""Return Laplace scales that hide whether a Gaussian user takes part in a sum.
 
@@ -78,6 +85,9 @@ def gaussian_users(
     notion : Pufferfish
     counts : array-like of shape (k,), optional
         How many users there are of each class; one by default.
+    others : array-like of shape (k,), optional
+        Standard deviation of what all other users add up to, for a user of each class; by default
+        everybody else is present. Who may be absent is not counted on.
 
     Returns
     -------
@@ -120,16 +130,16 @@ def gaussian_users(
     if not isinstance(notion, Pufferfish):
         raise TypeError(f"notion must be a Pufferfish object, got {notion!r}.")
     centres, spreads, sizes = _check_gaussians(means, sds, counts)
-    unit = float(spreads.max()) or 1.0  # so that no square leaves the floats
-    others = unit * np.sqrt(_leave_one_out((spreads / unit) ** 2, sizes))
-    together = np.hypot(others, spreads)
-    gaps = spreads / np.where(together > 0.0, together + others, 1.0) * spreads
+    rest = _others(spreads, sizes) if others is None else _check_others(others, spreads)
+    together = np.hypot(rest, spreads)
+    gaps = spreads / np.where(together > 0.0, together + rest, 1.0) * spreads
     published = _corollary_1a(np.abs(centres), gaps, notion)
     identical = len(set(zip(centres.tolist(), spreads.tolist(), strict=True))) == 1
+    identical = identical and others is None
     eq11 = _equation_11(centres[0], spreads[0], int(sizes.sum()), notion) if identical else None
     pairs = [
         _SumPair(mean, sd, other_sd, spread=spread)
-        for mean, sd, other_sd, spread in np.stack([centres, together, others, spreads]).T.tolist()
+        for mean, sd, other_sd, spread in np.stack([centres, together, rest, spreads]).T.tolist()
     ]
     first = np.argsort(-(np.abs(centres) + gaps), kind="stable").tolist()
     return GaussianUsers(published, eq11, _largest_scale(pairs, first, notion))
@@ -539,6 +549,23 @@ def _is_gaussian(law: GaussianMixture) -> bool:
     )
 
 
+def _others(spreads: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Return the standard deviation of what all but one user of each class add up to."""
+    unit = float(spreads.max()) or 1.0  # so that no square leaves the floats
+    rest: FloatArray = unit * np.sqrt(_leave_one_out((spreads / unit) ** 2, sizes))
+    return rest
+
+
+def _check_others(others: ArrayLike, spreads: FloatArray) -> FloatArray:
+    rest = _floats(others, "others")
+    if rest.shape != spreads.shape or not (np.isfinite(rest).all() and rest.min() >= 0.0):
+        raise ValueError(
+            f"others must be one standard deviation for each of means, got {others!r}; leave it "
+            "out where everybody is present."
+        )
+    return rest
+
+
 def _leave_one_out(values: FloatArray, counts: FloatArray) -> FloatArray:
     """Return for each class the sum over all users but one of its own, without subtracting."""
     totals = values * counts
@@ -566,6 +593,7 @@ def _check_gaussians(
 
 
 def _floats(values: ArrayLike, name: str) -> FloatArray:
+    refuse_masked(values, name)
     try:
         return np.atleast_1d(np.asarray(values, dtype=float))
     except (OverflowError, TypeError, ValueError) as fault:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_puffer._arrays import real_numbers
 from sklearn_puffer._iterations.iteration_losses import (
     SMALLEST,
     SUM_ROUNDING,
@@ -264,7 +265,7 @@ def shuffled_loss(losses: ArrayLike, alpha: float) -> float:
     0.620115
     """
     order = check_above(alpha, 1.0, "alpha")
-    values = np.asarray(losses, dtype=float)
+    values = real_numbers(losses, "losses")
     if values.ndim != 1 or not len(values) or not np.all(values >= 0.0):
         raise ValueError(
             f"losses must be a sequence of at least one loss, none negative, got {losses!r}."

@@ -3,26 +3,30 @@
 What is on record never falls short of what was released, whatever happens to the processes:
 
 - A spend holds an exclusive lock of the operating system on a file of its own (``.lock``) while it
-  reads, checks and writes, so spends happen one after the other. The system lets go of the lock
-  when a process dies. The lock file itself is empty, and stays.
+  reads, checks and writes, so spends happen one after the other. It ends with the spend, however
+  that ends: an interrupt at any instruction gives it back, the system does so when a process dies,
+  and a forked child closes what its parent had open. The lock file itself is empty, and stays.
 - The new state is written to another file of the folder (``.tmp``), brought to the disk, and then
   takes the place of the old one in a single step. Who reads, at any moment, reads one state whole;
   a writer that dies leaves at most a file of which the next writer disposes.
 - `Ledger.spend` returns when the new state is on the disk, so whoever releases after that has paid.
 
-No clock, no process number and no randomness decides anything.
+No clock, no process number and no randomness decides anything, but for how long a spend waits.
 """
 
 from __future__ import annotations
 
 import errno
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral, Number, Real
 from pathlib import Path
 from typing import Any, Self
 
-from sklearn_puffer._releases.ledger_file import Snapshot, exclusive, write
+from sklearn_puffer._certified import CertifiedEstimator
+from sklearn_puffer._releases.ledger_file import Lock, Snapshot, exclusively, located, write
 from sklearn_puffer._releases.ledger_state import (
     SCHEMA,
     Entry,
@@ -32,8 +36,10 @@ from sklearn_puffer._releases.ledger_state import (
     State,
 )
 from sklearn_puffer._releases.rules import is_count
-from sklearn_puffer._validation import check_count, listed, plain
+from sklearn_puffer._validation import check_count, check_positive, listed, plain, quoted
 from sklearn_puffer.spending import Axis, Rule
+
+_MOST = 2**63  # releases to be spent at once
 
 __all__ = ["SCHEMA", "Entry", "Ledger", "LedgerError", "Left", "OverspentError"]
 
@@ -49,6 +55,8 @@ class Ledger:
     path : str or Path
     fingerprint : str
         That of the noiser, from its certificate.
+    timeout : float, default=60.0
+        For how many seconds a spend waits while others spend; `math.inf` for ever.
 
     Notes
     -----
@@ -89,10 +97,12 @@ class Ledger:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | os.PathLike[str], fingerprint: str) -> None:
-        # Behind symbolic links: a file that takes the place of a link would hide the record.
-        self.path = Path(path).resolve()
+    def __init__(
+        self, path: str | os.PathLike[str], fingerprint: str, timeout: float = 60.0
+    ) -> None:
+        self.path = located(path)
         self.fingerprint = fingerprint
+        self.timeout = _check_timeout(timeout)
         self._seen: tuple[Snapshot, State] | None = None
 
     @classmethod
@@ -102,6 +112,7 @@ class Ledger:
         noiser: Any,
         *,
         datasets: Sequence[str] | None = None,
+        timeout: float = 60.0,
     ) -> Self:
         """Start the ledger of a noiser, with nothing spent.
 
@@ -112,36 +123,42 @@ class Ledger:
         noiser : fitted noiser or query, or its certificate
         datasets : list of str, optional
             Names of independent datasets, each with a whole budget; one, "data", by default.
+        timeout : float, default=60.0
+            For how many seconds a spend waits while others spend; `math.inf` for ever.
 
         Raises
         ------
         FileExistsError
             If there is such a file.
-        ValueError
-            If the certificate does not hold, or names no rule by which releases add up.
+        TypeError, ValueError
+            If the certificate does not hold, or names no rule by which releases add up; if the
+            path leads to no file, or another argument is out of its range.
         OSError
             If the file cannot be written.
         """
         certificate = _certificate(noiser)
         names = _check_datasets(["data"] if datasets is None else datasets)
-        ledger = cls(path, certificate.fingerprint)
+        ledger = cls(path, certificate.fingerprint, timeout)
         state = State.start(ledger.fingerprint, certificate.rule, _scales(certificate), names)
         state.left(names[0])  # a rule that does not know the columns is refused here
-        with exclusive(ledger.path) as hold:
+
+        def begin(lock: Lock) -> None:
             if ledger.path.exists():
                 raise FileExistsError(
                     errno.EEXIST, "there is a ledger already; open it with Ledger.open", str(path)
                 )
-            write(ledger.path, state.to_bytes(), hold, None)
+            write(ledger.path, state.to_bytes(), lock, None)
+
+        exclusively(ledger.path, ledger.timeout, begin)
         return ledger
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], noiser: Any) -> Self:
+    def open(cls, path: str | os.PathLike[str], noiser: Any, *, timeout: float = 60.0) -> Self:
         """Open what `create` started.
 
         Parameters
         ----------
-        path, noiser
+        path, noiser, timeout
             As in `create`.
 
         Raises
@@ -152,7 +169,7 @@ class Ledger:
             If the file is damaged, of another version, or the ledger of another noiser.
         """
         certificate = _certificate(noiser)
-        ledger = cls(path, certificate.fingerprint)
+        ledger = cls(path, certificate.fingerprint, timeout)
         ledger._check_noiser(certificate)
         return ledger
 
@@ -206,22 +223,27 @@ class Ledger:
         LedgerError, TypeError, ValueError
             If the ledger is damaged, or an argument out of its range.
         OSError
-            If the ledger cannot be read, locked or written.
+            If the ledger cannot be read, locked or written; a `TimeoutError` if others held it for
+            longer than the ledger's ``timeout``.
 
         Notes
         -----
         Whatever is raised, nothing is spent, but for an interrupt that comes after the new state
-        is in its place, and for a disk that does not confirm it, which the message says: then the
-        spend is on record, and may be more than was released, never less.
+        is in its place, and for a disk that does not confirm it, or a lock that cannot be given
+        back, which the message says: then the spend is on record, and may be more than was
+        released, never less.
         """
-        asked, count = _numbers(scales), check_count(releases, "releases")
-        with exclusive(self.path) as hold:
+        asked, count = _numbers(scales), _check_releases(releases)
+
+        def record(lock: Lock) -> Left:
             state, seen = self._load()
             entry = state.entry(asked, count, dataset, note)
             after = state.plus(entry)
             left = after.left(entry.dataset)  # nothing may fail once the state is written
-            write(self.path, after.to_bytes(), hold, seen)
-        return left
+            write(self.path, after.to_bytes(), lock, seen)
+            return left
+
+        return exclusively(self.path, self.timeout, record)
 
     def allows(
         self,
@@ -237,7 +259,7 @@ class Ledger:
         state = self._current()
         answer = state.known(scales, releases, dataset)
         if answer is None:
-            count = releases if is_count(releases) else check_count(releases, "releases")
+            count = _check_releases(releases)
             answer = state.allows(_numbers(scales), count, dataset)
         return answer
 
@@ -258,10 +280,13 @@ class Ledger:
         ValueError
             If there is a dataset of that name.
         """
-        with exclusive(self.path) as hold:
+
+        def record(lock: Lock) -> None:
             state, seen = self._load()
             names = _check_datasets([*state.datasets, dataset])
-            write(self.path, replace(state, datasets=names).to_bytes(), hold, seen)
+            write(self.path, replace(state, datasets=names).to_bytes(), lock, seen)
+
+        exclusively(self.path, self.timeout, record)
 
     def transform(
         self,
@@ -302,7 +327,7 @@ class Ledger:
         The answer is computed first, and handed out only after it is on record: an X that the
         noiser refuses costs nothing, and a crash in between has spent at most, never released.
         """
-        used = noiser if factor == 1.0 else noiser.noisier(factor)
+        used = noiser if check_positive(factor, "factor") == 1.0 else noiser.noisier(factor)
         scales = None if used is noiser else _scales(used.certificate_)
         return self._handed_out(noiser, lambda: used.transform(X), scales, dataset, note)
 
@@ -383,6 +408,8 @@ class Ledger:
 
 
 def _certificate(noiser: Any) -> Any:
+    if isinstance(noiser, CertifiedEstimator) and hasattr(noiser, "certificate_"):
+        noiser._check_as_certified()
     certificate = getattr(noiser, "certificate_", noiser)
     if not getattr(certificate, "fingerprint", "") or getattr(certificate, "rule", None) is None:
         raise ValueError(
@@ -405,19 +432,53 @@ def _numbers(scales: Any) -> dict[Axis, float] | None:
     if scales is None:
         return None
     try:
-        if any(isinstance(scale, str | bool) for scale in scales.values()):
-            raise TypeError("words and truth values are no scales")
+        if not all(isinstance(scale, Number) for scale in scales.values()):
+            raise TypeError("words and bytes are no scales")
+        if any(isinstance(scale, bool) for scale in scales.values()):
+            raise TypeError("truth values are no scales")
         return {plain(axis): float(scale) for axis, scale in scales.items()}
     except (AttributeError, TypeError, ValueError, OverflowError) as fault:
         raise TypeError(
-            f"scales must be a dict of columns to numbers, or None, got {scales!r}."
+            f"scales must be a dict of columns to numbers, or None, got {quoted(scales)}."
         ) from fault
 
 
+def _check_releases(releases: Any) -> int:
+    """Return a number of releases that a file and a message can hold."""
+    if is_count(releases) and releases < _MOST:
+        return int(releases)
+    if isinstance(releases, Integral) and abs(int(releases)) >= _MOST:
+        raise ValueError(
+            "releases must lie between 1 and 2**63, got an integer of "
+            f"{int(releases).bit_length()} bits; spend what is going to be released."
+        )
+    return check_count(releases, "releases")
+
+
+def _check_timeout(timeout: Any) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, Real):
+        raise TypeError(f"timeout must be a number of seconds, got {quoted(timeout)}.")
+    try:
+        seconds = float(timeout)
+    except OverflowError:
+        seconds = math.nan
+    if not seconds >= 0.0:
+        raise ValueError(
+            f"timeout must be a number of seconds of at least 0, got {quoted(timeout)}; math.inf "
+            "waits for ever."
+        )
+    return seconds
+
+
 def _check_datasets(names: Sequence[str]) -> tuple[str, ...]:
-    every = tuple(names) if not isinstance(names, str) else ()
+    try:
+        every = () if isinstance(names, str) else tuple(names)
+    except TypeError:
+        every = ()
     if not every or not all(isinstance(name, str) and name for name in every):
-        raise TypeError(f"datasets must be a list of names that are not empty, got {names!r}.")
+        raise TypeError(
+            f"datasets must be a list of names that are not empty, got {quoted(names)}."
+        )
     if len(set(every)) < len(every):
         raise ValueError(f"datasets must have different names, got {listed(every)}.")
     return every

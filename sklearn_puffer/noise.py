@@ -37,6 +37,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
 
 from sklearn_puffer._shifts import QUADRATURE_MARGIN as QUADRATURE_MARGIN
 from sklearn_puffer._shifts import (
@@ -91,6 +92,9 @@ class Noise(Protocol):
     def mass(self, low: ArrayLike, high: ArrayLike) -> FloatArray:
         """Return P(low <= N <= high) of one column."""
 
+    def mean_up_to(self, most: ArrayLike) -> FloatArray:
+        """Return the mean of min(N, most) over N > 0, in one column."""
+
     def score(self, z: ArrayLike) -> FloatArray:
         """Return the slope of the log density of one column at ``z``."""
 
@@ -99,6 +103,9 @@ class Noise(Protocol):
 
     def curvature(self, near: ArrayLike, far: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return min and max of the second derivative of log K over near <= |z| <= far."""
+
+    def turning(self, near: ArrayLike) -> FloatArray:
+        """Return a bound on |third derivative of log K| over near <= |z|."""
 
 
 @dataclass(frozen=True)
@@ -205,6 +212,19 @@ class ProductNoise(ABC):
             width = np.where(start < stop, stop - start, 0.0)
             return self._mass(start / theta, stop / theta, width / theta)
 
+    def mean_up_to(self, most: ArrayLike) -> FloatArray:
+        r"""Return what noise above 0 amounts to on average, cut at ``most``, in one column.
+
+        .. math:: E[\min(N, z)_+] = \int_0^z P(N > t) \, dt
+
+        Parameters
+        ----------
+        most : array-like
+            z, not negative, in the units of the column; it may be infinite, and so may the mean.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._one_scale() * self._mean_up_to(self._units_of_column(most))
+
     def score(self, z: ArrayLike) -> FloatArray:
         """Return the slope of the log density of one column at ``z``, in 1 / units.
 
@@ -225,6 +245,13 @@ class ProductNoise(ABC):
         top = self._bend(np.clip(self._most_convex_at, low, high))
         with np.errstate(over="ignore"):
             return ends / theta / theta, top / theta / theta
+
+    def turning(self, near: ArrayLike) -> FloatArray:
+        """Return a bound on the third derivative of log K, one column, over near <= |z|."""
+        theta = self._one_scale()
+        with np.errstate(over="ignore", under="ignore"):
+            bound: FloatArray = self._turn(self._units_of_column(near)) / theta / theta / theta
+        return bound
 
     # Where |score| and (log K)'' are largest in u >= 0; both rise up to there and fall beyond.
     _steepest_at = inf
@@ -253,6 +280,12 @@ class ProductNoise(ABC):
 
     @abstractmethod
     def _bend(self, u: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _turn(self, u: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _mean_up_to(self, u: FloatArray) -> FloatArray: ...
 
     @abstractmethod
     def _max_divergence(self, u: FloatArray) -> FloatArray: ...
@@ -319,6 +352,13 @@ class Laplace(ProductNoise):
     def _bend(self, u: FloatArray) -> FloatArray:
         return np.zeros_like(u)
 
+    def _turn(self, u: FloatArray) -> FloatArray:
+        return np.zeros_like(u)
+
+    def _mean_up_to(self, u: FloatArray) -> FloatArray:
+        mean: FloatArray = -0.5 * np.expm1(-u)
+        return mean
+
     def _max_divergence(self, u: FloatArray) -> FloatArray:
         return u
 
@@ -377,6 +417,14 @@ class Gaussian(ProductNoise):
     def _bend(self, u: FloatArray) -> FloatArray:
         return np.full_like(u, -1.0)
 
+    def _turn(self, u: FloatArray) -> FloatArray:
+        return np.zeros_like(u)
+
+    def _mean_up_to(self, u: FloatArray) -> FloatArray:
+        tail = np.where(np.isfinite(u), u * ndtr(-u), 0.0)
+        mean: FloatArray = tail - np.expm1(-0.5 * np.square(u)) / sqrt(2.0 * pi)
+        return mean
+
     def _max_divergence(self, u: FloatArray) -> FloatArray:
         return np.where(u > 0.0, inf, 0.0)
 
@@ -413,6 +461,22 @@ class _CauchyKind(ProductNoise):
         # k (u^2 - 1) / (1 + u^2)^2, by factors that neither cancel nor overflow.
         inner, size = np.where(np.isfinite(u), u, 1.0), np.hypot(1.0, u)
         return self._exponent * ((inner - 1.0) / size) * ((inner + 1.0) / size) / size / size
+
+    def _turn(self, u: FloatArray) -> FloatArray:
+        # it is 2 k (3 u - u^3) / (1 + u^2)^3, and 3 u - u^3 the imaginary part of (1 + iu)^3
+        size = np.hypot(1.0, u)
+        bound: FloatArray = 2.0 * (1.0 + 1e-12) * self._exponent / size / size / size
+        return bound
+
+    def _mean_up_to(self, u: FloatArray) -> FloatArray:
+        # z P(N > z) + int_0^z t K(t) dt
+        k, far = self._exponent, np.full_like(u, inf)
+        tail = np.where(np.isfinite(u), u * self._mass(u, far, far), 0.0)
+        bend = 1.0 - 0.5 * k
+        logs = log1p_square(np.where(np.isfinite(u), u, 0.0))
+        inner = 0.5 * density_at_zero(k) * (np.expm1(bend * logs) / bend if bend else logs)
+        whole = density_at_zero(k) / (k - 2.0) if k > 2.0 else inf
+        return np.where(np.isfinite(u), tail + inner, whole)
 
     def _max_divergence(self, u: FloatArray) -> FloatArray:
         loss: FloatArray = self._exponent * np.arcsinh(0.5 * u)

@@ -6,29 +6,42 @@ import copy
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sklearn_puffer._arrays import as_array
+from sklearn_puffer._certified import CertifiedEstimator
 from sklearn_puffer._fitting import sentences as say
 from sklearn_puffer._fitting.columns import check_whole
 from sklearn_puffer._fitting.fitting import learn
 from sklearn_puffer._fitting.learnt import Learnt, with_noise
-from sklearn_puffer._fitting.release import noisier, release_table, scale_of
-from sklearn_puffer._fitting.settings import Settings, check_seed
-from sklearn_puffer._validation import check_choice, check_positive
-from sklearn_puffer.certificate import UncertifiedError, columns_html
+from sklearn_puffer._fitting.release import as_certified, noisier, release_table, scale_of
+from sklearn_puffer._fitting.settings import Settings, check_seed, check_unknown
+from sklearn_puffer._progress import shown
+from sklearn_puffer._releases.repeats import fingerprint
+from sklearn_puffer._survival import UtilityWarning, utility_frame
+from sklearn_puffer._validation import (
+    check_choice,
+    check_jobs,
+    check_positive,
+    check_verbose,
+    listed,
+)
+from sklearn_puffer.certificate import UncertifiedError
 from sklearn_puffer.frame import (
     Table,
     array_table,
     as_pandas,
     frame_table,
     is_frame,
+    known,
     secret_columns,
     series,
 )
@@ -38,7 +51,7 @@ from sklearn_puffer.sampling import Entropy, seeded_entropy, system_entropy
 _calls: WeakKeyDictionary[PufferfishNoiser, Iterator[int]] = WeakKeyDictionary()
 
 
-class PufferfishNoiser(TransformerMixin, BaseEstimator):
+class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     r"""Release public columns so that they tell little about sensitive ones.
 
     `fit` counts how the public columns depend on every secret and finds the smallest noise scale
@@ -69,7 +82,9 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
     public : str, int or list of these, default=None
         The columns to release; None for every column that is not sensitive.
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
-        The pairs (s_i, s_j) to protect, always in both directions.
+        The pairs (s_i, s_j) to protect, always in both directions: at most 262,144, as "all"
+        makes of 724 values; and at most 1,275, of 51 values, under other than Laplace noise,
+        a delta, an alpha or Gaussian priors, where the loss of each is computed on its own.
     prior : "empirical", "gaussian", "gmm", fit object or mapping, default="empirical"
         What the adversary knows: the laws counted from the rows, a Gaussian or a Gaussian mixture
         fitted to them (`fits.GaussianFit`, `fits.MixtureFit` have the settings), or
@@ -102,14 +117,19 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         The values of a column in the order of their codes 0..n-1; its noise is in codes.
     n_bins : int or {column: int}, default=None
         Quantile bins for numeric columns. The released value is then the bin's representative,
-        its median (the lower one for integers), plus noise; any later value falls into a bin.
+        its median (the lower one for integers), plus noise; any later value falls into a bin. A
+        column of no more distinct values than bins keeps its values, each a bin of its own; one
+        that falls into fewer bins, because many rows share a value, is named in a warning.
     missing : {"error", "category", "propagate"}, default="error"
         Missing values are refused, a value of their own (in boolean and categorical columns), or
         left missing. Left missing, which values are missing is not protected, and rows are refused
         that lack other values of a joint group of columns than any row of `fit` did.
-    unknown : {"error", "nearest"}, default="error"
-        What `transform` does with numbers not seen in `fit`: refuse them, or move them to the
-        nearest number seen, with a warning.
+    unknown : "error", "nearest" or {column: value}, default="error"
+        What `transform` does with values not seen in `fit`: refuse them, or move numbers to the
+        nearest number seen, with a warning. For a category, name the one that new ones become:
+        ``unknown={"job": "other"}`` makes "other" a category of "job", whether `fit` sees it or
+        not; where ``categories`` lists those of "job", what it does not list becomes "other" in
+        `fit`, too. A column of numbers takes "error" or "nearest" there.
     output : {"native", "noisy"}, default="native"
         Columns in their own type (whole numbers stay whole), or raw value plus noise as float64.
     remainder : {"drop", "passthrough"}, default="drop"
@@ -120,6 +140,9 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         None draws from the operating system's generator. An integer is for tests: it warns.
     n_jobs : int or None, default=None
         Threads for couplings and columns.
+    verbose : int, default=0
+        1 prints to stderr what `fit` is doing, how much of it is done and, where that can be
+        known, the time left: a line every two seconds. Lines hold counts, and nothing protected.
 
     Attributes
     ----------
@@ -127,6 +150,17 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         Noise scale of each public column in its own units; 0 where no noise is needed.
     certificate_ : Certificate
         What is promised and what was checked.
+    utility_ : pandas.DataFrame of shape (n_public, 8)
+        How much of each public column survives one release, computed from the laws of the rows of
+        `fit` (their weights included) and of the noise: ``change``, the expected distance between
+        the released value and the original one as it stood in the table, before binning, in the
+        column's unit (of categories and booleans, their codes'); ``change_sd``, in its standard
+        deviations; ``median_change``, which speaks where the mean is infinite, as under Cauchy
+        noise; ``unchanged``, the probability that the released value is the original one (a value
+        left missing is unchanged, and does not count in the changes). ``constant``,
+        ``constant_sd``, ``constant_median`` and ``constant_unchanged`` are the same for the best
+        constant in its place, the column's median. `fit` warns (`UtilityWarning`) of columns that
+        change more than the constant does.
     priors_ : dict
         ``priors_[sensitive][secret][columns]``: the law of the columns given the secret.
     secret_pairs_ : dict
@@ -162,12 +196,15 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import pandas as pd
-    >>> table = pd.DataFrame({"loan": ["no", "no", "yes"] * 20, "cars": [0, 1, 2, 1, 0, 3] * 10})
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
     >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan", output="noisy")
     >>> released = noiser.fit(table).transform(table.drop(columns="loan"))
     >>> list(released.columns), noiser.certificate_.holds
     (['cars'], True)
     """
+
+    _later = frozenset({"unknown", "on_uncertified", "random_state", "n_jobs", "verbose"})
 
     def __init__(
         self,
@@ -188,12 +225,13 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         categories: Any = None,
         n_bins: Any = None,
         missing: str = "error",
-        unknown: str = "error",
+        unknown: Any = "error",
         output: str = "native",
         remainder: str = "drop",
         on_uncertified: str = "raise",
         random_state: int | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -217,6 +255,7 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         self.on_uncertified = on_uncertified
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self,
@@ -244,7 +283,8 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         """
         before = dict(self.__dict__)
         try:
-            self._fit(X, sensitive_features, sample_weight)
+            with shown(check_verbose(self.verbose)):
+                self._fit(X, sensitive_features, sample_weight)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -257,14 +297,16 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_rows, n_features)
-            The columns of `fit` in their order; a DataFrame may lack the sensitive ones.
+            In a DataFrame the columns are found by name: in any order, beside any others, and only
+            those that are released need be there. An array has those of `fit` in their order.
 
         Returns
         -------
         table of the type of X, of shape (n_rows, n_public)
-            With the index, names and types of X; the sensitive columns are gone.
+            With the index and types of X, and the released (and passed) columns in the order of
+            `fit`; of a pyarrow RecordBatch, a Table.
         """
-        check_is_fitted(self)
+        self._check_as_certified()
         self._check_certified()
         table = self._read_again(X)
         released, moved = release_table(
@@ -272,11 +314,11 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
             self._releases,
             self._passed,
             self._order,
-            unknown=check_choice(self.unknown, "unknown", ["error", "nearest"]),
+            unknown=check_unknown(self.unknown),
             missing=self._missing,
             patterns=self._patterns,
             entropy=self._entropy(),
-            n_jobs=self.n_jobs,
+            n_jobs=check_jobs(self.n_jobs),
         )
         if moved:
             warnings.warn(say.moved_sentence(moved), UserWarning, stacklevel=3)
@@ -286,7 +328,8 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
     def noisier(self, factor: float) -> Self:
         """Return a copy of this fitted noiser that adds ``factor`` times the noise.
 
-        Its releases are of the same values, so that those of both add up in one `Ledger`.
+        Its releases are of the same values, so that those of both add up in one `Ledger`, whose
+        ``transform(noiser, X, factor=...)`` makes them.
 
         Parameters
         ----------
@@ -307,12 +350,13 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         Examples
         --------
         >>> import pandas as pd
-        >>> table = pd.DataFrame({"loan": ["no", "no", "yes"] * 9, "cars": [0, 1, 2] * 9})
+        >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+        >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
         >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
         >>> bool(noiser.noisier(3).theta_["cars"] >= 3 * noiser.theta_["cars"])
         True
         """
-        check_is_fitted(self)
+        self._check_as_certified()
         if not check_positive(factor, "factor") >= 1.0:
             raise ValueError(
                 f"factor must be at least 1, got {factor!r}; for less noise fit with a larger "
@@ -322,7 +366,10 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         other._releases = [noisier(release, float(factor)) for release in self._releases]
         scales = {release.column.name: scale_of(release) for release in other._releases}
         other.theta_ = series(scales, "theta")
-        other.certificate_ = with_noise(self.certificate_, other._releases, float(factor))
+        other.certificate_ = with_noise(
+            self.certificate_, other._releases, float(factor), self._laws
+        )
+        other.utility_ = utility_frame(other.certificate_.utility)
         _calls[other] = _calls.setdefault(self, itertools.count())  # a seed never draws twice alike
         return other
 
@@ -376,10 +423,6 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
             names = asked
         return np.array([names[self._names.index(name)] for name in self._order], dtype=object)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # noisers that were saved before there was this parameter
-        super().__setstate__({"releases": 1, **state})
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
@@ -388,21 +431,6 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] += self._scales_html()
-        return bundle
-
-    @property
-    def _repr_html_(self) -> Any:
-        drawn = super()._repr_html_
-        return lambda: drawn() + self._scales_html()
-
-    def _scales_html(self) -> str:
-        certificate = getattr(self, "certificate_", None)
-        return "" if certificate is None else columns_html(certificate.columns)
 
     def _fit(self, X: Any, sensitive_features: Any, sample_weight: Any) -> None:
         settings = Settings.of(self.get_params(deep=False))
@@ -413,6 +441,7 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
                 f"sensitive={self.sensitive!r} and sensitive_features are both given; "
                 "name the secrets in one of the two ways."
             )
+        X = known(X)
         table = self._read(X)
         given = None
         if sensitive_features is not None:
@@ -431,17 +460,42 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         self.theta_ = series(dict(zip(public, learnt.plan.theta.tolist(), strict=True)), "theta")
         self.secret_pairs_ = learnt.pairs
         self.priors_ = learnt.named_priors()
-        self.certificate_ = learnt.certificate()
+        self._least = [(scale_of(release), release.grid) for release in self._releases]
+        certificate = learnt.certificate()
+        self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
+        self._note_parameters()
+        self._laws = learnt.kept_laws()
+        self.utility_ = utility_frame(self.certificate_.utility)
         _calls[self] = itertools.count()
         for sentence in learnt.warnings():
             warnings.warn(sentence, UserWarning, stacklevel=4)
+        if any(column.worse for column in learnt.utility):
+            warnings.warn(say.worthless_sentence(learnt.utility), UtilityWarning, stacklevel=4)
+
+    def _fingerprint(self, certificate: Any) -> str:
+        drawn = [
+            (release.column.name, scale_of(release), release.whole, release.grid)
+            for release in self._releases
+        ]
+        told = [(each.name, each.theta, each.whole, each.grid) for each in certificate.columns]
+        if drawn != told:
+            return ""
+        pairs = zip(self._releases, self._least, strict=True)
+        return fingerprint(
+            [as_certified(release, *least) for release, least in pairs],
+            certificate.notion,
+            certificate.releases,
+            (certificate.rule, certificate.loss),
+            (self._names, self._sensitive_names, self._passed, self._order),
+            (self._missing, self._patterns),
+        )
 
     def _read(self, X: Any) -> Table:
         least = 1 if self.sensitive is None else 2
         if not is_frame(X):
             array = validate_data(
                 self,
-                X,
+                _unmerged(X),
                 dtype=None,
                 ensure_all_finite=False,
                 ensure_min_samples=2,
@@ -459,19 +513,37 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         return table
 
     def _read_again(self, X: Any) -> Table:
+        X = known(X)
         if is_frame(X):
-            table = frame_table(X)
-            names = set(table.names)
-            expected = [n for n in self._names if n in names or n not in self._sensitive_names]
-            if list(table.names) == expected:
-                if not table.n_rows:
-                    raise ValueError("X has 0 row(s) and a minimum of 1 is required to release.")
-                return table
+            return self._read_by_name(frame_table(X))
+        X = _unmerged(X)
         array = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
         table = array_table(array, self._names)
         if self._missing == "error":  # an array is refused whole, as scikit-learn does
             for name in self._sensitive_names:
                 check_whole(table.values(name), name)
+        return table
+
+    def _read_by_name(self, table: Table) -> Table:
+        """Return a table in which every column that is released can be found by its name."""
+        named, plain = (
+            hasattr(self, "feature_names_in_"),
+            all(isinstance(n, int) for n in table.names),
+        )
+        if not named and not (plain and len(table.names) <= len(self._names)):
+            raise ValueError(
+                f"fit saw {len(self._names)} columns without names, and X has "
+                f"{listed(list(table.names))}, which may stand for others; pass X.to_numpy() with "
+                "the columns of fit in their order, or fit on a DataFrame."
+            )
+        absent = [name for name in self._order if name not in table.names]
+        if absent:
+            raise ValueError(
+                f"X lacks column {listed(absent, len(absent))}, which fit released; columns are "
+                f"found by name, and those of X are {listed(list(table.names), 10)}."
+            )
+        if not table.n_rows:
+            raise ValueError("X has 0 row(s) and a minimum of 1 is required to release.")
         return table
 
     def _check_certified(self) -> None:
@@ -496,3 +568,13 @@ class PufferfishNoiser(TransformerMixin, BaseEstimator):
         warnings.warn(say.seed_sentence(seed), UserWarning, stacklevel=4)
         call = next(_calls.setdefault(self, itertools.count()))
         return lambda column: seeded_entropy(seed, column, call)
+
+
+def _unmerged(X: Any) -> Any:
+    """Return lists as an array in which no two values of theirs are one."""
+    if not isinstance(X, list | tuple):
+        return X
+    try:
+        return as_array(X, "X")
+    except ValueError:  # rows of different lengths, for which scikit-learn has words
+        return X

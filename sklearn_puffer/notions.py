@@ -16,6 +16,8 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[Any]
 
 _ULP = 2.0**-52
+#: The largest Renyi order that estimators take: beyond, the mean is the worst case.
+MOST_ALPHA = 1e6
 
 
 class Notion(Protocol):

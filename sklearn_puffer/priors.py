@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_puffer._validation import check_positive
+from sklearn_puffer._arrays import as_array, floats, real_numbers
+from sklearn_puffer._validation import check_positive, on_one_line
 from sklearn_puffer._wide_integers import WideIntegers
 
 FloatArray = NDArray[np.float64]
+Array = NDArray[Any]
 IntArray = NDArray[Any]
 
 _SUM_TOLERANCE = 1e-9
@@ -262,6 +265,33 @@ class PriorPair(NamedTuple):
     q: Any
 
 
+def distinct(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
+    """Return the prior objects of some pairs, each once, in the order they come in.
+
+    >>> first, second = Discrete([0], [1.0]), Discrete([1], [1.0])
+    >>> distinct([(first, second), (second, first)]) == [first, second]
+    True
+    """
+    each = list(chain.from_iterable(pairs))
+    return list(dict(zip(map(id, each), each, strict=True)).values())
+
+
+def numbered(pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return what `distinct` does, and which two of them each pair holds, shape (n_pairs, 2).
+
+    What depends on one prior alone is then found once, and taken by number for its pairs.
+
+    >>> first, second = Discrete([0], [1.0]), Discrete([1], [1.0])
+    >>> numbered([(first, second), (second, first)])[1].tolist()
+    [[0, 1], [1, 0]]
+    """
+    priors = distinct(pairs)
+    number = {id(prior): k for k, prior in enumerate(priors)}
+    ids = map(id, chain.from_iterable(pairs))
+    numbers = np.fromiter(map(number.__getitem__, ids), np.int64, 2 * len(pairs))
+    return priors, numbers.reshape(-1, 2)
+
+
 @dataclass(frozen=True)
 class ConfidenceSet:
     """Adversaries whose prior lies in a simultaneous confidence set around the counted one.
@@ -345,7 +375,7 @@ def _binary_counts(masses: FloatArray) -> IntArray | WideIntegers:
 
 
 def _check_masses(probabilities: ArrayLike) -> FloatArray:
-    masses = np.asarray(probabilities, dtype=float)
+    masses = real_numbers(probabilities, "probabilities")
     if masses.ndim != 1 or masses.size == 0:
         raise ValueError(
             f"probabilities must be a non-empty list of numbers, got shape {masses.shape}."
@@ -368,7 +398,7 @@ def _first_bad(masses: FloatArray) -> float:
 
 
 def _check_means(means: ArrayLike, size: int) -> FloatArray:
-    values = np.array(means, dtype=float)
+    values = floats(means, "means") + 0.0
     if values.ndim not in (1, 2) or len(values) != size or 0 in values.shape:
         raise ValueError(
             f"means must have shape ({size},) or ({size}, d), as the weights do, "
@@ -380,7 +410,7 @@ def _check_means(means: ArrayLike, size: int) -> FloatArray:
 
 
 def _check_scales(scales: ArrayLike, means: FloatArray) -> FloatArray:
-    values = np.array(scales, dtype=float)
+    values = real_numbers(scales, "scales") + 0.0
     expected = means.shape if means.ndim == 1 else (*means.shape, means.shape[1])
     if values.shape != expected:
         raise ValueError(
@@ -406,20 +436,32 @@ def _check_scales(scales: ArrayLike, means: FloatArray) -> FloatArray:
 
 
 def _check_counts(counts: ArrayLike) -> IntArray:
-    integers = np.asarray(counts)
+    integers = as_array(counts, "counts")
     if integers.ndim != 1 or integers.size == 0:
         raise ValueError(
             f"counts must be a non-empty list of integers, got shape {integers.shape}."
         )
-    if integers.dtype != object:
-        if not np.all(np.isfinite(integers)) or np.any(integers != np.floor(integers)):
-            raise ValueError(
-                "counts must be whole numbers; pass probabilities to Discrete instead."
-            )
-        integers = integers.astype(np.int64) if _fits(integers) else integers.astype(object)
+    integers = _whole_counts(integers)
     if integers.min() < 0 or integers.max() == 0:
         raise ValueError("counts must not be negative, and at least one must be positive.")
     return integers
+
+
+def _whole_counts(counts: Array) -> IntArray:
+    """Return whole numbers as int64, or as Python integers where their sum needs more."""
+    try:
+        with np.errstate(invalid="ignore"):
+            whole = counts % 1 == 0
+        if not np.all(whole):
+            raise ValueError("got fractions, or what is not finite")
+        if counts.dtype != object and _fits(counts):
+            return counts.astype(np.int64)
+        return np.array([int(count) for count in counts.tolist()], dtype=object)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise ValueError(
+            f"counts must be whole numbers ({on_one_line(error)}); pass probabilities to "
+            "Discrete instead."
+        ) from error
 
 
 def _fits(integers: IntArray) -> bool:
@@ -427,7 +469,7 @@ def _fits(integers: IntArray) -> bool:
 
 
 def _check_atoms(atoms: ArrayLike, size: int) -> FloatArray:
-    values = np.asarray(atoms, dtype=float)
+    values = floats(atoms, "atoms")
     if values.ndim not in (1, 2) or len(values) != size or 0 in values.shape:
         raise ValueError(
             f"atoms must have shape ({size},) or ({size}, d), as the masses do, got {values.shape}."

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
-import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
-
+from sklearn_puffer._certified import CertifiedEstimator
+from sklearn_puffer._digest import digest
 from sklearn_puffer._fitting import sentences as say
 from sklearn_puffer._fitting.settings import check_seed
+from sklearn_puffer._progress import shown
 from sklearn_puffer._sums.gaussian_queries import (
     GaussianReporters,
     gaussian_system,
@@ -27,14 +27,13 @@ from sklearn_puffer._sums.reports import Reporters, read_reporters
 from sklearn_puffer._sums.sum_certificate import UNCHANGED, sum_certificate
 from sklearn_puffer._sums.sum_plans import SumOfUsers, SumPlan, SumSettings, make_sum_plan
 from sklearn_puffer._sums.user_losses import system_of
-from sklearn_puffer._validation import check_choice
+from sklearn_puffer._validation import check_choice, check_verbose, on_one_line
 from sklearn_puffer.certificate import Certificate, UncertifiedError
-from sklearn_puffer.frame import series
+from sklearn_puffer.frame import known, series
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.sampling import (
     MAX_STEPS,
     Entropy,
-    release,
     sampler,
     seeded_entropy,
     system_entropy,
@@ -80,7 +79,7 @@ class PrivateAnswer:
         return self.theta * math.log(20.0)
 
 
-class PufferfishSum(BaseEstimator):
+class PufferfishSum(CertifiedEstimator):
     r"""Answer a sum, mean or count over users privately.
 
     Each user reports a random value, independently of the others, and Y = X + N is released, where
@@ -124,8 +123,9 @@ class PufferfishSum(BaseEstimator):
         For tables with ``secrets="value"``: the values to protect against each other; None for the
         smallest and the largest of each class, which need the most noise.
     presence : float or mapping, default=None
-        For tables: the probability that a user is present, or {class: probability}. It changes no
-        scale, but allows missing reports.
+        For tables: the probability that a user is present, or {class: probability}. Below 1 it
+        allows missing reports; the noise then counts on none of these users' reports to hide those
+        of others, whoever is absent in the end. How far below does not matter.
     step : float, default=None
         Reports are rounded half up to its multiples. None for a step that the values have in
         common, such as 1 or 0.01. Gaussian users have none: their sum is rounded to the grid of the
@@ -137,6 +137,8 @@ class PufferfishSum(BaseEstimator):
         What `release` does where the certificate does not hold.
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
+    verbose : int, default=0
+        1 prints to stderr what `fit` is doing, where that takes more than two seconds.
 
     Attributes
     ----------
@@ -161,8 +163,9 @@ class PufferfishSum(BaseEstimator):
     -----
     *Formal guarantees.* All of ``releases`` calls of `release` together, on the same independent
     reports, which follow the laws of ``users_``, are (epsilon, delta)-Pufferfish private for all
-    pairs of the certificate (001, Eq. 1), given that all other users are present and unknown to the
-    adversary, the error of the sampler included. The proof is recomputed without the strategy.
+    pairs of the certificate (001, Eq. 1), for every set of absent users whose presence is below 1,
+    known to the adversary or not, given that all others are present and their reports unknown to
+    the adversary, the error of the sampler included. The proof is recomputed without the strategy.
     Under ``strategy="worst_case"`` and the sound published conditions of 001 it holds whatever the
     other users report or know, because
 
@@ -179,13 +182,16 @@ class PufferfishSum(BaseEstimator):
     Laws learnt from a table are trusted as they are: an adversary who knows other laws may learn
     more.
 
+    Whether there is an answer, its noise and its certificate depend on no report and on nobody's
+    absence, as long as the reports are such as the laws and presences allow. Others are refused,
+    which tells of them.
+
     Raises
     ------
     TypeError, ValueError
         In `fit` and `release`, naming the argument, its value and the way out.
     UncertifiedError
-        In `release`, where the certificate does not hold, or users are absent whose presence it
-        needs.
+        In `release`, where the certificate does not hold.
 
     References
     ----------
@@ -221,6 +227,8 @@ class PufferfishSum(BaseEstimator):
     >>> folder.cleanup()
     """
 
+    _later = frozenset({"on_uncertified", "random_state", "verbose"})
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -239,6 +247,7 @@ class PufferfishSum(BaseEstimator):
         releases: int = 1,
         on_uncertified: str = "raise",
         random_state: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -255,6 +264,7 @@ class PufferfishSum(BaseEstimator):
         self.releases = releases
         self.on_uncertified = on_uncertified
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Calibrate the noise.
@@ -271,7 +281,8 @@ class PufferfishSum(BaseEstimator):
         """
         before = dict(self.__dict__)
         try:
-            self._fit(X)
+            with shown(check_verbose(self.verbose)):
+                self._fit(X)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -291,17 +302,11 @@ class PufferfishSum(BaseEstimator):
         -------
         PrivateAnswer
         """
-        check_is_fitted(self)
+        self._check_as_certified()
         self._check_certified()
-        total, absent = self._reporters.total(values)
-        if absent:
-            self._check_without(absent)
+        total = self._reporters.total(values)
         theta = self.certificate_.columns[0].theta
         return PrivateAnswer(self._noisy(total) * self._unit, theta, self.certificate_, theta)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # queries that were saved before there were these parameters
-        super().__setstate__({"delta": 0.0, "releases": 1, **state})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -311,11 +316,13 @@ class PufferfishSum(BaseEstimator):
 
     def _fit(self, X: Any) -> None:
         settings = SumSettings.of(self.get_params(deep=False))
-        who, system = self._read(X, settings)
+        who, system = self._read(known(X), settings)
         divisor = who.n_reports if settings.query == "mean" else 1
         plan = make_sum_plan(system, settings, who.reach, who.step / divisor)
         self._remember(who, plan)
-        self.certificate_ = sum_certificate(system, who, plan)
+        certificate = sum_certificate(system, who, plan)
+        self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
+        self._note_parameters()
         _calls[self] = itertools.count()
         if plan.theta == 0.0:
             warnings.warn(UNCHANGED, UserWarning, stacklevel=3)
@@ -336,26 +343,29 @@ class PufferfishSum(BaseEstimator):
 
     def _remember(self, who: Reporters, plan: SumPlan) -> None:
         self._reporters, self._unit = who, plan.unit
-        self._scale, self._grid, self._worst = plan.theta, plan.grid, plan.worst
+        self._scale, self._grid, self._together = plan.theta, plan.grid, plan.together
         self.theta_ = plan.theta * who.step
         self.scales_ = series({k: x * who.step for k, x in plan.asked.items()}, "theta")
         self.users_, self.classes_, self.n_reports_ = who.users, who.labels, who.n_reports
         self.step_ = plan.grid if isinstance(who, GaussianReporters) else who.step
+
+    def _fingerprint(self, certificate: Any) -> str:
+        who = self._reporters
+        return digest(
+            "sklearn_puffer.sum/2",
+            (certificate.notion, certificate.releases, certificate.rule),
+            (certificate.loss, certificate.worst, certificate.columns, certificate.dependence),
+            (type(who).__name__, who.secrets, who.step, who.source),
+            [user.presence for user in who.users],
+            (self._unit, self._scale, self._grid, self._together),
+            *who.parts(),
+        )
 
     def _check_certified(self) -> None:
         if not self.certificate_.holds:
             self._uncertified(
                 f"the certificate does not hold: the proven loss {self.certificate_.loss:.6g} "
                 f'exceeds the budget {self._budget}; use strategy="exact".'
-            )
-
-    def _check_without(self, absent: int) -> None:
-        """Refuse a sum without some users, where the promise needs the presence of all others."""
-        if self._worst > self.certificate_.notion.budget:
-            self._uncertified(
-                f"{absent} user(s) are absent, and the promise is given that all others are "
-                f"present: without that the loss is up to {self._worst:.6g}, above "
-                f'the budget {self._budget}; use strategy="worst_case".'
             )
 
     @property
@@ -370,14 +380,15 @@ class PufferfishSum(BaseEstimator):
         warnings.warn(message, UserWarning, stacklevel=4)
 
     def _noisy(self, total: int | Fraction) -> float:
-        """Return the sum in steps, plus noise."""
+        """Return the sum in steps, plus noise; what no float or no 64 bits hold is saturated.
+
+        A refusal of large sums would tell of them: so the sum is exact until the noise is added.
+        """
         if self._scale == 0.0:
-            return float(total)
-        steps = _on_grid(total, self._grid)
-        noise = sampler(Laplace(self._scale), self._grid, self._entropy())
-        answer = np.empty(1)
-        release(np.array([steps], dtype=np.int64), noise, answer)
-        return float(answer[0])
+            return _nearest_float(total)
+        steps = math.floor(Fraction(total) / Fraction(self._grid) + Fraction(1, 2))
+        steps += int(sampler(Laplace(self._scale), self._grid, self._entropy()).draw(1)[0])
+        return float(min(max(steps, -MAX_STEPS), MAX_STEPS)) * self._grid
 
     def _entropy(self) -> Entropy:
         seed = check_seed(self.random_state)
@@ -387,15 +398,12 @@ class PufferfishSum(BaseEstimator):
         return seeded_entropy(seed, 0, next(_calls.setdefault(self, itertools.count())))
 
 
-def _on_grid(total: int | Fraction, grid: float) -> int:
-    """Return the exact sum in steps of the grid, rounded half up."""
-    steps = math.floor(Fraction(total) / Fraction(grid) + Fraction(1, 2))
-    if abs(steps) > MAX_STEPS // 2:
-        raise ValueError(
-            f"values sum up to {float(total):.6g}, for which the grid of the noise has no room; "
-            "correct the reports, or fit on laws that have them."
-        )
-    return steps
+def _nearest_float(total: int | Fraction) -> float:
+    """Return the nearest float there is."""
+    try:
+        return float(total)
+    except OverflowError:
+        return sys.float_info.max if total > 0 else -sys.float_info.max
 
 
 def _check_binary(who: Reporters) -> None:
@@ -403,8 +411,8 @@ def _check_binary(who: Reporters) -> None:
         strange = [x for law in who.laws(user) for x in law.atoms.tolist() if x not in (0.0, 1.0)]
         if strange:
             raise ValueError(
-                f"query='count' adds up reports of 0 and 1, and {who.named(k)} may report "
-                f"{strange[0]!r}; use query='sum', or report whether something is so."
+                f"query='count' adds up reports of 0 and 1, and {on_one_line(who.named(k))} may "
+                f"report {strange[0]!r}; use query='sum', or report whether something is so."
             )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._drawing.entropy import Entropy, NotCopied, Words
 from sklearn_puffer._drawing.grid import (
     GRID_BITS,
     MAX_STEPS,
@@ -30,10 +31,7 @@ from sklearn_puffer._drawing.laplace_sampler import LaplaceSampler
 from sklearn_puffer._drawing.sampler import (
     BLOCK,
     RELATIVE_ERROR,
-    Entropy,
-    NotCopied,
     Sampler,
-    Words,
     blocks,
     single_scale,
 )
@@ -93,7 +91,8 @@ def system_entropy() -> Entropy:
     Notes
     -----
     *Formal guarantees.* The generator reseeds itself after a fork, and no bit is kept here, so no
-    two calls, threads or processes ever share bits. It cannot be pickled or copied.
+    two calls, threads or processes ever share bits. It cannot be pickled or copied. Whatever draws
+    from it first puts its words to the health tests of NIST SP 800-90B.
 
     Examples
     --------
@@ -152,7 +151,8 @@ def sampler(
     step : float
         The step g of the grid, a power of two; at least ``grid_step(noise.scale)``.
     entropy : Entropy, optional
-        Source of bits, by default `system_entropy`.
+        Source of bits, by default `system_entropy`. It is an error (`RuntimeError`) to draw from
+        one that is stuck or lopsided.
     nearest : bool, default=False
         Whether to draw :math:`\lfloor N/g + 1/2 \rfloor`, which is symmetric, in place of
         :math:`\lfloor N/g \rfloor`.

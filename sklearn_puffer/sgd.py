@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import validate_data
 
 from sklearn_puffer._iterations.descent import OUTWARDS, Descent, Logistic, Squares
 from sklearn_puffer._iterations.descent_arguments import check_bound, check_bound_or, check_flag
 from sklearn_puffer._iterations.noisy_descent import NoisyDescent
-from sklearn_puffer._validation import plain
+from sklearn_puffer._validation import quoted
 
 FloatArray = NDArray[np.float64]
 
@@ -86,7 +85,7 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
         The feature that goes with the intercept, a constant. Less of it means less noise, and an
         intercept that is learnt more slowly. None for data_norm / 2.
     verbose : int, default=0
-        Whether to print the number of steps done, ten times.
+        1 prints to stderr the number of steps done, ten times, and what else takes long.
     random_state : int or None, default=None
         None draws cryptographic bits. An integer is for tests, and warns.
 
@@ -182,7 +181,7 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
         return Squares(check_bound_or(self.clip, "clip", bound / 2.0), bound)
 
     def _read(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        rows, targets = validate_data(self, X, y, dtype=_FLOATS, y_numeric=True)
+        rows, targets = self._validated(X, y, y_numeric=True)
         if targets.dtype.kind not in "fiub":
             raise ValueError(f"y must hold numbers, got values of type {targets.dtype}; encode it.")
         return rows, targets
@@ -349,12 +348,12 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         return Logistic(min(check_bound_or(self.clip, "clip", 0.5), 1.0))
 
     def _read(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        rows, labels = validate_data(self, X, y, dtype=_FLOATS)
+        rows, labels = self._validated(X, y)
         check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
         if classes.size < 2:
             raise ValueError(
-                f"y has one class only, {plain(classes[0])!r}; two classes are needed to tell them "
+                f"y has one class only, {quoted(classes[0])}; two classes are needed to tell them "
                 "apart."
             )
         if classes.size > 2:
@@ -384,7 +383,10 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         )
 
     def _further_sentences(self) -> list[str]:
-        return ["The names of the two classes are public, and so is that both occur."]
+        return [
+            "The names of the two classes are public, and so is that both occur and no other: "
+            "labels of one class only, or of a third, are refused, which is not covered."
+        ]
 
     def _store(self, weights: FloatArray, loss: Logistic) -> None:
         self._fitted_loss = loss

@@ -35,9 +35,8 @@ root of the loss is a norm of the shifts, hence subadditive, which gives
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,7 +44,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._fitting.problems import sampler_loss
+from sklearn_puffer._iterations.descent_certificate import SGDCertificate
 from sklearn_puffer._search import smallest_within
+from sklearn_puffer._version import __version__, utc_now
 from sklearn_puffer.iteration import (
     gaussian_shifts,
     iteration_loss,
@@ -55,10 +56,10 @@ from sklearn_puffer.iteration import (
 from sklearn_puffer.notions import RenyiPufferfish
 from sklearn_puffer.sampling import GRID_BITS, coarse_enough, grid_step
 
+__all__ = ["Dependence", "Iteration", "SGDCertificate", "calibrate_descent", "described"]
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-SCHEMA = "sklearn_puffer.sgd_certificate/1"
 
 _OUTWARDS = 1.0 + 1e-12  # more than the rounding of the few operations it stands for
 _TOLERANCE = 1e-10
@@ -373,131 +374,12 @@ class Iteration:
 # ---------------------------------------------------------------------------------- the calibration
 
 
-@dataclass(frozen=True)
-class SGDCertificate:
-    r"""What the released weights of a noisy gradient descent promise, and the evidence.
-
-    Attributes
-    ----------
-    epsilon, alpha : float
-        The budget in nats, and the Renyi order.
-    loss : float
-        Proven bound on the Renyi divergence, in nats, of what is released; with the rounding of
-        numbers and noise.
-    sigma : float
-        Standard deviation of the noise of each weight, in the units of the weights; that of the
-        intercept is ``intercept_scaling`` times as large.
-    noise_at : {"end", "steps"}
-        Where it was added.
-    n_records, n_steps, batch_size : int
-    n_averaged : int
-        Of how many steps, the last ones, the mean is released.
-    learning_rate, contraction : float
-        eta, and the contraction of a step.
-    gradient_bound, sensitivity : float
-        L, the length of a record's gradient at most; C, what the gradient changes at most for each
-        unit that its record moves.
-    correlation : str
-        Between records, as declared.
-    comparisons : dict of str to float
-        The loss at this sigma, in nats: under the declared dependence ("this"), if no two records
-        had to do with each other ("uncorrelated"), and if all records changed at once ("group
-        privacy").
-    sigmas : dict of str to float
-        The sigma that would keep the budget in each of the three cases.
-    assumptions : list of str
-        Under which conditions the promise holds, in sentences.
-
-    Notes
-    -----
-    *Formal guarantees.* Where ``holds`` is True, then under ``assumptions`` the laws of the
-    released weights given two values of a secret record have a Renyi divergence of order alpha of
-    at most ``loss`` in both directions (004, Def. 2.2 and Thm 5.2).
-
-    Examples
-    --------
-    >>> from sklearn_puffer.sgd import PufferfishSGDRegressor
-    >>> model = PufferfishSGDRegressor(epsilon=0.5).fit([[0.1], [0.5], [0.9]], [0.2, 0.4, 0.8])
-    >>> model.certificate_.holds
-    True
-    """
-
-    epsilon: float
-    alpha: float
-    loss: float
-    sigma: float
-    noise_at: str
-    n_records: int
-    n_steps: int
-    batch_size: int
-    n_averaged: int
-    learning_rate: float
-    contraction: float
-    gradient_bound: float
-    sensitivity: float
-    correlation: str
-    comparisons: Mapping[str, float]
-    sigmas: Mapping[str, float]
-    assumptions: Sequence[str]
-
-    @property
-    def notion(self) -> RenyiPufferfish:
-        """The notion of privacy that is promised."""
-        return RenyiPufferfish(self.epsilon, self.alpha)
-
-    @property
-    def holds(self) -> bool:
-        """Whether the proven loss is within the budget."""
-        return self.loss <= self.epsilon
-
-    def promise(self) -> str:
-        """Return the promise in one sentence."""
-        told = self.notion.promise().replace("secrets", "values of a secret record")
-        return f"Whoever sees the released weights, and knows the prior, can {told}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the certificate as plain Python values, for JSON."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        if math.isinf(self.sensitivity):
-            values["sensitivity"] = "infinity"
-        values["comparisons"], values["sigmas"] = dict(self.comparisons), dict(self.sigmas)
-        values["assumptions"] = list(self.assumptions)
-        return {"schema": SCHEMA, "promise": self.promise(), "holds": self.holds, **values}
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """Return the certificate as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
-
-    def __str__(self) -> str:
-        verdict = "holds" if self.holds else "DOES NOT HOLD"
-        where = "the last step alone" if self.noise_at == "end" else "every step"
-        if self.n_averaged > 1:
-            where = f"the mean of the last {self.n_averaged} steps"
-        width = max(map(len, self.comparisons))
-        return "\n".join(
-            [
-                f"Certificate ({verdict}): {self.notion.budget_name()}, "
-                f"proven loss {self.loss:.6g}",
-                self.promise(),
-                f"Gaussian noise of standard deviation {self.sigma:.6g} at {where}; "
-                f"{self.n_records} records in {self.n_steps} steps of {self.batch_size}; "
-                f"learning rate {self.learning_rate:.6g}; correlation {self.correlation}.",
-                "",
-                "Loss at this noise, and the noise that the budget needs, by how records depend:",
-                *(
-                    f"  {name.ljust(width)}  {self.comparisons[name]:<12.6g}  "
-                    f"{self.sigmas[name]:.6g}"
-                    for name in self.comparisons
-                ),
-                "",
-                "Assumptions:",
-                *(f"  - {sentence}" for sentence in self.assumptions),
-            ]
-        )
-
-
 def calibrate_descent(
-    iteration: Iteration, dependence: Dependence, notion: RenyiPufferfish, sentences: Sequence[str]
+    iteration: Iteration,
+    dependence: Dependence,
+    notion: RenyiPufferfish,
+    sentences: Sequence[str],
+    n_columns: int | None = None,
 ) -> SGDCertificate:
     """Return the smallest noise for a budget, with its certificate.
 
@@ -547,6 +429,9 @@ def calibrate_descent(
         comparisons=losses,
         sigmas=sigmas,
         assumptions=list(sentences),
+        n_columns=n_columns,
+        version=__version__,
+        date=utc_now(),
     )
 
 

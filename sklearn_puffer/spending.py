@@ -45,8 +45,9 @@ Noise is even, so a plan serves both directions.
 from __future__ import annotations
 
 import math
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -64,7 +65,7 @@ from sklearn_puffer._releases.rules import (
     count_of,
     times_left,
 )
-from sklearn_puffer._validation import check_choice, check_count, check_positive, plain
+from sklearn_puffer._validation import check_choice, check_count, check_positive, plain, quoted
 
 __all__ = [
     "Averages",
@@ -81,6 +82,7 @@ __all__ = [
 
 _BITS = 128
 _WHOLE = 1 << _BITS
+_FRACTION = re.compile("[0-9]{1,4000}(/[1-9][0-9]{0,3999})?")
 
 
 def scale_for_releases(theta: float, releases: int, power: int = 1) -> float:
@@ -373,13 +375,24 @@ def rule_from_dict(record: Mapping[str, Any]) -> Rule:
     >>> rule_from_dict(rule.to_dict()) == rule
     True
     """
-    kind = check_choice(record.get("rule"), "rule", ["precisions", "averages", "refused"])
-    if kind == "refused":
-        return Refused(record["reason"], dict(record["scales"]))
-    if kind == "precisions":
-        budgets = {axis: _read(budget) for axis, budget in record["budgets"]}
-        return Precisions(record["power"], budgets, record["draws"])
-    return Averages.from_dict(record)
+    kind = record.get("rule") if isinstance(record, Mapping) else None
+    read = _READERS[check_choice(kind, "rule", list(_READERS))]
+    try:
+        return read(record)
+    except (LookupError, ArithmeticError, AttributeError, TypeError, ValueError) as fault:
+        raise ValueError(
+            f"record must be that of a rule as to_dict writes it, and this one is not ({fault}); "
+            "put back a whole copy."
+        ) from fault
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], Rule]] = {
+    "precisions": lambda record: Precisions(
+        record["power"], {a: _read(budget) for a, budget in record["budgets"]}, record["draws"]
+    ),
+    "averages": Averages.from_dict,
+    "refused": lambda record: Refused(record["reason"], dict(record["scales"])),
+}
 
 
 def _total(terms: Sequence[Fraction]) -> Fraction:
@@ -399,7 +412,9 @@ def _rounded_down(value: Fraction) -> float:
 
 def _check_power(power: Any) -> int:
     if check_count(power, "power") > 2:
-        raise ValueError(f"power must be 1 for Laplace or 2 for Gaussian noise, got {power!r}.")
+        raise ValueError(
+            f"power must be 1 for Laplace or 2 for Gaussian noise, got {quoted(power)}."
+        )
     return int(power)
 
 
@@ -416,4 +431,7 @@ def _written(budget: float | Fraction) -> str:
 
 
 def _read(budget: Any) -> float | Fraction:
+    """Return a budget as it was written: with an exponent it might have a billion digits."""
+    if isinstance(budget, str) and budget != "infinity" and not _FRACTION.fullmatch(budget):
+        raise ValueError(f"a budget is no fraction: {budget[:20]!r}")
     return math.inf if budget == "infinity" else Fraction(budget)

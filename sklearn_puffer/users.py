@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_puffer._validation import check_choice, check_count
+from sklearn_puffer._arrays import floats
+from sklearn_puffer._validation import as_float, check_choice, check_count, check_pairs, quoted
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
 
 FloatArray = NDArray[np.float64]
@@ -22,6 +23,7 @@ SECRETS = ("value", "value-absence", "distribution-absence", "distribution")
 
 # Values that need more steps than this are irregular: floats with all their digits, not decimals.
 _MAX_MULTIPLE = 2**40
+_MOST_USERS = 2**53  # of one class: beyond, sums of their reports are no whole floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +56,11 @@ class User:
 
     Notes
     -----
-    Secrets are told apart given that all the other users are present, as in 001: the product of
-    their presence probabilities multiplies both densities alike, and cancels. The user's own
-    presence is part of the secret. So no loss depends on ``presence``. To model others who may or
+    Secrets are told apart given who of the other users is present: the probability of that, as in
+    001, multiplies both densities alike, and cancels. The user's own presence is part of the
+    secret. So no loss depends on how large ``presence`` is; but `PufferfishSum` keeps its promise
+    for every set of others who may be present, and so counts on those only whose presence is 1.
+    (`SumLosses` and `sum_scale` are given that all others are there.) To model others who may or
     may not be there, unknown to the adversary, put the mass of absence on the atom 0 of their law.
 
     References
@@ -81,7 +85,7 @@ class User:
         if self.alternative is not None:
             _check_law(self.alternative, "alternative")
         object.__setattr__(self, "presence", _check_presence(self.presence))
-        object.__setattr__(self, "count", check_count(self.count, "count"))
+        object.__setattr__(self, "count", _check_count(self.count))
         if self.values is not None:
             object.__setattr__(self, "values", _check_values(self.values))
         if self.name is not None and not isinstance(self.name, str):
@@ -168,6 +172,13 @@ def user_pairs(
     """
     check_choice(secrets, "secrets", SECRETS)
     members = check_users(users)
+    if secrets == "value" and not farthest_only:
+        sizes = [len(user.protected) for user in members]
+        check_pairs(
+            sum(size * (size - 1) // 2 for size in sizes),
+            f"the values of the users, up to {max(sizes):,} of one,",
+            "pass values= to User, or farthest_only=True",
+        )
     pairs = [
         pair for k, user in enumerate(members) for pair in _PAIRS[secrets](k, user, farthest_only)
     ]
@@ -351,19 +362,32 @@ def _check_law(law: Any, name: str) -> None:
             f"{name} must be of one column, got {law!r}; a sum is over one column, so take its "
             "marginal."
         )
+    if isinstance(law, GaussianMixture) and law.means.ndim != 1:  # its scales are variances
+        raise ValueError(
+            f"{name} must have standard deviations, of shape (k,), got {law!r} with covariance "
+            "matrices; pass law.marginal([0])."
+        )
 
 
 def _check_presence(presence: Any) -> float:
     if isinstance(presence, bool | np.bool_) or not isinstance(presence, Real):
         raise TypeError(f"presence must be a number in [0, 1], got {presence!r}.")
-    number = float(presence)
+    number = as_float(presence)
     if not 0.0 <= number <= 1.0:
-        raise ValueError(f"presence must lie in [0, 1], got {presence!r}; it is a probability.")
+        raise ValueError(
+            f"presence must lie in [0, 1], got {quoted(presence)}; it is a probability."
+        )
     return number
 
 
+def _check_count(count: Any) -> int:
+    if check_count(count, "count") > _MOST_USERS:
+        raise ValueError(f"count must be at most {_MOST_USERS:,}, got {quoted(count)}.")
+    return int(count)
+
+
 def _check_values(values: Any) -> FloatArray:
-    numbers = np.asarray(values, dtype=float)
+    numbers = floats(values, "values")
     if numbers.ndim != 1 or not numbers.size:
         raise ValueError(
             f"values must be a non-empty list of numbers, got shape {numbers.shape}; "

@@ -16,6 +16,16 @@ settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("search", max_examples=500, deadline=None)
 settings.load_profile("fixed")
 
+
+def pytest_configure(config):
+    """What is released of small tables may be worthless: tests of the warning ask for it.
+
+    Said here and not in ``pyproject.toml``, where pytest would import the installed package before
+    it collects the doctests of the checkout's.
+    """
+    config.addinivalue_line("filterwarnings", "ignore::sklearn_puffer.UtilityWarning")
+
+
 _BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 

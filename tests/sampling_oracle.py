@@ -36,6 +36,12 @@ class Padded(Script):
         return super().words(count)
 
 
+def scripted(source, words):
+    """Let a sampler read these words, and draw as many values as it is asked for, and no more."""
+    source._entropy, source.draw = Script(words), source._batch
+    return source
+
+
 def word(first, second):
     """Return the word of a single draw, which the sampler reads as two halves of 32 bits."""
     return np.array([first, second], dtype=np.uint32).view(np.uint64).tolist()[0]
@@ -274,11 +280,13 @@ class Table:
 
     def scripted(self, words, call):
         """Return what a call makes of the words."""
-        self.source._entropy, kept = Padded(words), self.source._entropy
+        kept = self.source._entropy
+        scripted(self.source, ())._entropy = Padded(words)
         try:
             return call()
         finally:
             self.source._entropy = kept
+            del self.source.draw
 
     def words_for(self, j):
         """Return words that make the sampler draw J = j as its only value, on the finest grid."""

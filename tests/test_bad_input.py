@@ -251,7 +251,7 @@ WEIGHTS = [
         r"sample_weight must be 1D array or scalar, got shape \(60, 1\)",
         np.ones((N_ROWS, 1)),
     ),
-    (TypeError, r"sample_weight must hold whole numbers, got <U1", np.full(N_ROWS, "a")),
+    (TypeError, r"sample_weight must hold real numbers, got strings", np.full(N_ROWS, "a")),
 ]
 
 
@@ -351,7 +351,7 @@ TABLES = [
     ),
     (
         ValueError,
-        r"column 'y' holds -1e\+301, beyond 1e\+300.*another unit",
+        r"column 'y' holds -1e\+301, beyond 1e\+120.*another unit",
         FRAME.assign(y=[1.0, -1e301] * 30),
     ),
     (
@@ -551,9 +551,7 @@ TRANSFORMS = [
     ),
     (TypeError, r"'x' holds dates", FRAME.assign(x=pd.Timestamp(0))),
     (TypeError, r"'s' holds mixed", FRAME.assign(s=["a", 1] * 30)),
-    (ValueError, r"(?s)now missing:.*x", FRAME.drop(columns="x")),
-    (ValueError, r"(?s)unseen at fit time:.*z", FRAME.assign(z=1)),
-    (ValueError, r"must be in the same order", FRAME[["secret", "y", "x", "s"]]),
+    (ValueError, r"X lacks column 'x', 's', which fit released", FRAME[["y"]]),
     (ValueError, r"X has 0 row\(s\) and a minimum of 1", FRAME.iloc[:0]),
     (TypeError, r"MultiIndex", pd.concat({"top": FRAME}, axis=1)),
     (ValueError, r"4 features", FRAME.to_numpy()[:, :3]),
@@ -593,7 +591,7 @@ def test_a_parameter_set_after_fit_is_checked_again_at_transform():
 
 def test_missing_values_cannot_be_let_through_after_fit():
     own = noiser(dependence="independent").fit(FRAME).set_params(missing="propagate")
-    with pytest.raises(ValueError, match="'y' has 60 missing"):
+    with pytest.raises(ValueError, match="missing='propagate' was set after fit"):
         own.transform(FRAME.assign(y=np.nan))
 
 

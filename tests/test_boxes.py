@@ -248,6 +248,52 @@ def test_what_is_computable_is_said_beforehand():
     assert not boxes_computable([large], Gaussian(1.0), approximate)
 
 
+SMALL_BUDGETS = [
+    (Gaussian(1600.0), Pufferfish(1e-3, 1e-5)),
+    (Gaussian(6.6e7), Pufferfish(1e-8, 1e-9)),
+    (Gaussian(2236.0), RenyiPufferfish(1e-7, 2.0)),
+    (Gaussian((46_000.0, 15.0)), Pufferfish(0.1, 1e-5)),
+    (Cauchy(1000.0), Pufferfish(1e-3)),
+    (Cauchy(4.8e7), Pufferfish(1e-8, 1e-9)),
+    (GeneralizedCauchy(2000.0, 5.0), RenyiPufferfish(1e-6, 8.0)),
+]
+
+
+@pytest.mark.parametrize(("noise", "notion"), SMALL_BUDGETS, ids=str)
+def test_small_budgets_are_told_as_closely_as_large_ones(noise, notion):
+    # far out, where little noise would matter, there is nothing to lose under much noise
+    p = Discrete.from_counts([[0, 0], [1, 0], [0, 1]], [2, 1, 1])
+    q = Discrete.from_counts([[1, 0], [0, 1], [1, 1]], [1, 1, 2])
+    for low, high in interval(p, q, noise, notion):
+        assert low > 0.0
+        # masses are known to 1e-12
+        assert high - low <= 1e-3 * max(high, 1e-2 * notion.budget) + 6e-12 * (notion.delta > 0.0)
+    if isinstance(notion, Pufferfish) and notion.delta == 0.0:
+        seen = float(supremum_on_the_diagonal(p, q, noise))
+        assert low <= seen * (1 + 1e-4)
+        assert seen <= high
+    elif isinstance(noise, Gaussian) and notion.delta > 0.0:
+        about = dense(q, p, noise, notion)
+        assert low - 3e-3 * about <= about <= high + 3e-3 * about
+
+
+def supremum_on_the_diagonal(p, q, noise):
+    """Return the largest log ratio seen at points (y, y), in 30 digits."""
+    s = mpmath.mpf(float(noise.axis_scales(2)[0]))
+
+    def density(prior, y):
+        return mpmath.fsum(
+            int(count)
+            / mpmath.mpf(int(prior.total))
+            / mpmath.fprod(1 + ((y - float(x)) / s) ** 2 for x in row)
+            for row, count in zip(prior.rows, prior.counts, strict=True)
+        )
+
+    with mpmath.workdps(30):
+        places = [s * (1 + mpmath.mpf(k) / 50) * sign for k in range(-10, 11) for sign in (-1, 1)]
+        return max(mpmath.log(density(p, y) / density(q, y)) for y in places)
+
+
 def test_a_column_that_never_varies_has_no_tail_to_lose_in():
     one, two = (Discrete.from_counts([[15, 5], [15, 10]], counts) for counts in ([0, 19], [9, 4]))
     notion = RenyiPufferfish(4.0, 10.0)

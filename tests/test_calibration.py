@@ -196,7 +196,7 @@ def test_the_worst_pair_and_its_bound_are_reported():
 def test_exact_beyond_its_limit_warns_and_takes_the_tightest_bound(monkeypatch):
     rng = np.random.default_rng(1)
     pair = tuple(Discrete.from_counts(rng.normal(size=(9, 3)), rng.integers(1, 9, 9)) for _ in "pq")
-    monkeypatch.setattr(calibration, "is_computable", lambda *_: False)
+    monkeypatch.setattr(calibration, "all_computable", lambda *_: False)
     monkeypatch.setattr(calibration, "MAX_CELLS", 1000)
     with pytest.warns(UserWarning, match=r"grid of 5,832 cells and its limit is 1,000"):
         found = calibrate([pair], Pufferfish(1.0))

@@ -11,7 +11,7 @@ from scipy.optimize import brentq, linprog
 from scipy.special import logsumexp
 
 from sklearn_puffer._sets.confidence_boxes import _errors
-from sklearn_puffer._sets.laminar import ONE, Tree, chain_masses, interval_masses
+from sklearn_puffer._sets.laminar import ONE, Tree, interval_masses, nearest_masses
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.confidence import (
@@ -61,6 +61,33 @@ def _program(tree, lower, upper, costs):
     ).fun
 
 
+def _most(tree, lower, upper, held):
+    """Return the most mass of the places ``held``, node by node: the proof in `_sets.laminar`."""
+
+    def corner(node):
+        if node >= tree.n_inner:
+            inside = bool(held[node - tree.n_inner])
+            return (upper[node], 0) if inside else (0, lower[node])
+        halves = [corner(child) for child in (tree.left[node], tree.right[node])]
+        s, r = (sum(int(part) for part in parts) for parts in zip(*halves, strict=True))
+        return min(s, int(upper[node]) - r), max(r, int(lower[node]) - s)
+
+    return corner(0)[0]
+
+
+def chain_masses(tree, lower, upper, chains):
+    """Return the most and the least mass of growing sets of places, one set at a time."""
+    held = np.zeros((*chains.shape, tree.n_cells), dtype=bool)
+    for row, chain in enumerate(chains):
+        for k, place in enumerate(chain):
+            held[row, k:, place] = True
+    sides = [
+        [[[_most(tree, *box, own) for own in of_chain] for of_chain in held] for box in bounds]
+        for bounds in (zip(lower, upper, strict=True), zip(-upper, -lower, strict=True))
+    ]
+    return np.array(sides[0]), -np.array(sides[1])
+
+
 def _boxes(seed, n_atoms=6, rows=400, level=0.95, n_boxes=2):
     rng = np.random.default_rng(seed)
     atoms = np.cumsum(rng.uniform(0.2, 2.0, n_atoms))
@@ -107,6 +134,35 @@ def test_intervals_and_chains_agree_to_the_last_unit(n):
         some, few = chain_masses(tree, *tight, chain)
         np.testing.assert_array_equal(most[:, first, first:], some[:, 0, : n - first])
         np.testing.assert_array_equal(least[:, first, first:], few[:, 0, : n - first])
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (1, 4, 2), (2, 2, 2, 1)])
+def test_the_nearest_cells_of_a_grid_are_masses_of_a_chain_to_the_last_unit(shape):
+    tree, rng = Tree.over(shape), np.random.default_rng(len(shape))
+    axes = [np.cumsum(rng.integers(1, 4, n)) for n in shape]
+    lower, upper = (np.stack(side) for side in zip(*[_random_bounds(rng, tree)] * 2, strict=True))
+    tight = tree.tightened(lower, upper)
+    order, most, least = nearest_masses(tree, axes, *tight)
+    points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+    distances = np.abs(points[:, None] - points).sum(axis=2)
+    sorted_by = np.take_along_axis(distances, order, axis=1)
+    np.testing.assert_array_equal(sorted_by, np.sort(distances, axis=1))
+    some, few = chain_masses(tree, *tight, np.argsort(tree.cells)[order])
+    np.testing.assert_array_equal(most, some)
+    np.testing.assert_array_equal(least, few)
+
+
+def test_cells_sorted_a_little_wrong_cost_what_moved_them():
+    # 1/3 and 0.1 are no floats, so that sums which should be equal differ by a rounding
+    axes = [np.arange(4) / 3.0, np.arange(5) * 0.1, np.arange(3) * 1.1]
+    share = error_share(0.95, [60, 60])
+    rng = np.random.default_rng(0)
+    boxes = [box_of_counts(axes, rng.multinomial(900, np.full(60, 1 / 60)), share) for _ in "pq"]
+    exact = SetLosses([tuple(boxes)], Laplace((1.0, 0.3, 3.3)), PURE)
+    for factor in (1e-3, 0.1, 5.0):
+        above, below = exact.losses(factor), exact.lower(factor)
+        assert (below <= above).all()
+        np.testing.assert_allclose(above, below, rtol=1e-10)
 
 
 def test_tightened_bounds_are_attained():

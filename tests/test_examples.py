@@ -57,8 +57,9 @@ def test_the_diabetes_release_keeps_the_table_and_costs_64_hundredths(run, tmp_p
     assert noiser.certificate_.loss <= 1.0
     in_deviations = noiser.theta_ / table.std()
     assert in_deviations.between(0.62, 0.66).all()
-    for name, scale in in_deviations.items():
-        assert re.search(rf"^{name} +{scale:.2f} ", printed, re.MULTILINE)
+    for name, told in noiser.utility_.iterrows():
+        shown = rf"^{name} +{told['change']:.2f} +{told['change_sd']:.2f} "
+        assert re.search(shown, printed, re.MULTILINE)
 
 
 def test_the_diabetes_release_goes_where_it_is_told(run, tmp_path):

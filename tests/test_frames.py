@@ -335,7 +335,7 @@ def test_a_warning_turned_into_an_error_leaves_the_noiser_unfitted():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="too fine"):
-            fitted.fit(pandas_frame(np.arange(N_ROWS)))
+            fitted.fit(pandas_frame(np.arange(N_ROWS) / 7))
     assert not hasattr(fitted, "theta_")
 
 
@@ -362,7 +362,7 @@ def test_the_order_of_rows_never_matters(dependence, kind):
     one, two = fits
     pd.testing.assert_series_equal(one.theta_, two.theta_, check_exact=True)
     assert one.priors_ == two.priors_
-    assert one.certificate_.to_json() == two.certificate_.to_json()
+    assert one.certificate_ == two.certificate_
 
 
 def test_the_order_of_rows_does_not_matter_to_a_polars_categorical():
@@ -386,7 +386,7 @@ def test_weights_count_as_repeated_rows():
     repeated = noiser(n_bins={"f": 3}).fit(frame.loc[frame.index.repeat(weights)])
     pd.testing.assert_series_equal(weighted.theta_, repeated.theta_, check_exact=True)
     assert weighted.priors_ == repeated.priors_
-    assert weighted.certificate_.to_json() == repeated.certificate_.to_json()
+    assert weighted.certificate_ == repeated.certificate_
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
@@ -398,7 +398,7 @@ def test_rows_of_weight_zero_are_as_good_as_removed(kind):
     for table, given in ((frame, weights), (frame[weights > 0], None)):
         X = table if kind == "pandas" else pl.from_pandas(table.reset_index(drop=True))
         fits.append(noiser().fit(X, sample_weight=given))
-    assert fits[0].certificate_.to_json() == fits[1].certificate_.to_json()
+    assert fits[0].certificate_ == fits[1].certificate_
     assert fits[0].priors_ == fits[1].priors_
 
 
@@ -427,8 +427,9 @@ def test_the_representative_of_an_integer_bin_is_an_integer():
 def test_ties_and_few_values_give_fewer_bins():
     _, atoms = bins_of(np.where(VALUES > 3, 5.0, 1.0), 10)
     assert atoms.tolist() == [1.0, 5.0]
-    _, atoms = bins_of(np.r_[np.zeros(N_ROWS - 20), np.arange(20.0)], 4)
-    assert len(atoms) < 4
+    with pytest.warns(UserWarning, match=r"'x' falls into 2 bins instead of n_bins=4: "):
+        _, atoms = bins_of(np.r_[np.zeros(N_ROWS - 60), np.arange(60.0)], 4)
+    assert atoms.tolist() == [0.0, 30.0]
 
 
 def test_bins_agree_with_pandas_qcut():

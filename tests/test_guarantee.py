@@ -29,7 +29,8 @@ FALSE_ALARM = 1e-6
 SECRETS = ["u", "v", "w"]
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*released unchanged:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*need no noise under this prior:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*instead of n_bins=:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*distinct values in .* rows:UserWarning"),
     pytest.mark.filterwarnings("ignore:columns .* span .* cells jointly:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*moved values that were not seen:UserWarning"),
@@ -141,7 +142,7 @@ class Case:
 COLUMNS = {
     "number": lambda z: z * 0.1,
     "thirds": lambda z: -z / 3.0 + 7.0,
-    "tiny": lambda z: z * 1e-200,
+    "tiny": lambda z: z * 1e-110,
     "wide": lambda z: z**3 * 1e9 * np.pi,
     "single": lambda z: (z * 0.7).astype(np.float32),
     "whole": lambda z: (3 * z - 4).astype(np.int8),
@@ -201,6 +202,7 @@ CASES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:The joint grid is too large")
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case.columns))
 def test_the_release_loses_no_more_than_is_certified(case, seed, monkeypatch):
@@ -388,11 +390,9 @@ def test_parameters_set_after_fit_change_nothing_that_was_promised(changed):
     frame = table(("number", "whole"))
     noiser = PufferfishNoiser(0.1, sensitive="s").fit(frame)
     before = (noiser._releases, noiser._passed, noiser._order, noiser._missing)
-    released = noiser.set_params(**changed).transform(frame)
-    assert released.dtypes.to_dict() == frame.drop(columns="s").dtypes.to_dict()
+    with pytest.raises(ValueError, match=r"was set after fit.*call fit again"):
+        noiser.set_params(**changed).transform(frame)
     assert (noiser._releases, noiser._passed, noiser._order, noiser._missing) == before
-    # nowhere near the values, as epsilon was 0.1 in fit
-    assert np.abs(released["number"] - frame["number"]).mean() > 0.5
 
 
 def test_the_certificate_says_that_a_seed_is_not_covered():

@@ -1,5 +1,6 @@
 """The ledger: what it counts, what it refuses, and what killed processes leave behind."""
 
+import contextlib
 import hashlib
 import importlib
 import json
@@ -9,6 +10,7 @@ import os
 import pickle
 import random
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -19,6 +21,7 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._releases import ledger_file
 from sklearn_puffer.ledger import SCHEMA, Entry, Ledger, LedgerError, OverspentError
 from sklearn_puffer.noise import Cauchy
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -152,13 +155,24 @@ def test_a_dataset_that_is_not_named_opens_no_new_budget(path, wrong):
         ({"scales": {"age": "7"}}, TypeError, "dict of columns to numbers"),
         ({"scales": {"age": True}}, TypeError, "dict of columns to numbers"),
         ({"scales": {"age": 10**400}}, TypeError, "dict of columns to numbers"),
+        ({"scales": {"age": 10**5000}}, TypeError, "too long to be written"),
+        ({"scales": {"age": b"7"}}, TypeError, "dict of columns to numbers"),
+        ({"scales": {"age": bytearray(b"7")}}, TypeError, "dict of columns to numbers"),
+        ({"scales": {"age": np.True_}}, TypeError, "dict of columns to numbers"),
+        ({"scales": {"age": 1 + 1j}}, TypeError, "dict of columns to numbers"),
         ({"scales": {"age": -1.0}}, ValueError, "scale of 'age' must be positive"),
         ({"scales": {"age": 0.0}}, ValueError, "scale of 'age' must be positive"),
         ({"scales": {"age": math.nan}}, ValueError, "scale of 'age' must be positive"),
         ({"scales": {"age": math.inf}}, ValueError, "scale of 'age' must be positive"),
         ({"releases": 0}, ValueError, "releases must be at least 1"),
         ({"releases": 1.5}, TypeError, "releases must be an integer"),
+        ({"releases": 10**5000}, ValueError, "releases must lie between 1 and 2.*16610 bits"),
+        ({"releases": -(10**5000)}, ValueError, "releases must lie between 1 and 2"),
         ({"dataset": "other"}, ValueError, "dataset must be one of 'data'"),
+        ({"dataset": []}, ValueError, "dataset must be one of 'data'"),
+        ({"dataset": {}}, ValueError, "dataset must be one of 'data'"),
+        ({"dataset": 10**5000}, ValueError, "dataset must be one of 'data'"),
+        ({"dataset": np.array(["data", "data"])}, ValueError, "dataset must be one of 'data'"),
         ({"note": 3}, TypeError, "note must be a string"),
     ],
 )
@@ -298,7 +312,7 @@ def test_what_promises_nothing_gets_no_ledger(path, owner, message):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("wrong", ["data", [], [1], [""], ["a", "a"]])
+@pytest.mark.parametrize("wrong", ["data", [], [1], [""], ["a", "a"], 7, [10**5000]])
 def test_datasets_are_a_list_of_different_names(path, wrong):
     with pytest.raises((TypeError, ValueError), match="datasets must"):
         Ledger.create(path, certificate(), datasets=wrong)
@@ -420,6 +434,30 @@ def test_a_rule_that_stands_elsewhere_in_the_file_is_not_the_rule(ledger, path):
     assert [ledger.allows({"age": scale}) for scale in (2.0, 4.0)] == [False, True]
 
 
+FORGED = {
+    "a budget of a billion digits": lambda r: r["rule"].update(budgets=[["age", "1e999999999"]]),
+    "a budget of as many places": lambda r: r["rule"].update(budgets=[["age", "1e-999999999"]]),
+    "a budget over nought": lambda r: r["rule"].update(budgets=[["age", "1/0"]]),
+    "a rule that is a list": lambda r: r.update(rule=[1]),
+    "a scale that is a word": lambda r: r.update(scales=[["age", "wide"]]),
+    "a dataset without a name": lambda r: r.update(datasets=[1]),
+    "a spend of no number": lambda r: r.update(spent=[["data", [["age", 1.0]], "x", ""]]),
+    "a spend that gives back": lambda r: r.update(spent=[["data", [["age", 1.0]], -5, ""]]),
+    "a spend of another dataset": lambda r: r.update(spent=[["other", [["age", 1.0]], 1, ""]]),
+    "a spend of another column": lambda r: r.update(spent=[["data", [["wage", 1.0]], 1, ""]]),
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
+def test_a_file_whose_checksum_fits_nonsense_is_refused_at_once(ledger, path, change):
+    record = json.loads(path.read_bytes())
+    change(record)
+    path.write_text(json.dumps(checksummed(record)))
+    for use in (Ledger(path, "f00d").left, Ledger(path, "f00d").spend):
+        with pytest.raises(LedgerError, match="is not a ledger, or a damaged one"):
+            use()
+
+
 def test_a_later_version_is_named_whatever_it_holds(ledger, path):
     ledger.allows()
     path.write_text('{"schema": "sklearn_puffer.ledger/2"}')
@@ -442,20 +480,70 @@ def test_a_ledger_that_was_removed_is_not_started_anew(ledger, path):
     assert not path.exists()
 
 
+def loop(path):
+    path.symlink_to(path.with_name("there"))
+    path.with_name("there").symlink_to(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (loop, "path must lead to a file, .*loop"),
+        (lambda path: os.mkfifo(path), "path must be that of a file, .*pipe"),
+        (lambda path: path.mkdir(), "path must be that of a file, .*folder"),
+    ],
+)
+def test_what_can_be_no_file_is_refused_as_a_path_before_any_work(path, make, message):
+    make(path)
+    before = names(path)
+    for start in (Ledger.create, Ledger.open):
+        with pytest.raises(ValueError, match=message):
+            start(path, certificate())
+    assert names(path) == before
+
+
+def test_a_file_that_became_a_pipe_is_not_waited_for(ledger, path):
+    path.unlink()
+    os.mkfifo(path)
+    for use in (ledger.spend, ledger.allows):
+        with pytest.raises(OSError, match="it is no regular file"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"), [(3, TypeError), (b"x", TypeError), ("\0", ValueError)]
+)
+def test_what_is_no_path_is_named(wrong, error):
+    with pytest.raises(error, match="path must"):
+        Ledger.open(wrong, certificate())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [("9", TypeError), (True, TypeError), (-1, ValueError), (math.nan, ValueError)],
+)
+def test_a_timeout_is_a_number_of_seconds(path, wrong, error):
+    with pytest.raises(error, match="timeout must be a number of seconds"):
+        Ledger.create(path, certificate(), timeout=wrong)
+    assert not path.exists()
+
+
 def test_a_folder_that_is_missing_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="cannot be locked, and nothing was spent"):
         Ledger.create(tmp_path / "nowhere" / "ledger", certificate())
 
 
-@pytest.mark.parametrize("call", ["open", "replace", "fsync"])
-def test_a_read_only_or_full_disk_spends_nothing(ledger, path, monkeypatch, call):
+@pytest.mark.parametrize(
+    ("place", "call"), [(ledger_file, "FileIO"), (os, "replace"), (os, "fsync")]
+)
+def test_a_read_only_or_full_disk_spends_nothing(ledger, path, monkeypatch, place, call):
     before = path.read_bytes()
 
     def fail(*args, **kwargs):
-        raise OSError(30 if call == "open" else 28, "No space, or read only")
+        raise OSError(30 if call == "FileIO" else 28, "No space, or read only")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, call, fail)
+        patch.setattr(place, call, fail)
         with pytest.raises(OSError, match="nothing was spent"):
             ledger.spend()
     assert path.read_bytes() == before
@@ -519,6 +607,156 @@ def test_the_file_stays_small_however_much_is_released(path):
     assert path.stat().st_size < size + 20
 
 
+@pytest.mark.parametrize("timeout", [0, 0.01])
+def test_who_waits_for_a_lock_too_long_is_told_and_spends_nothing(ledger, path, timeout):
+    waiting = Ledger.open(path, certificate(), timeout=timeout)
+
+    def meanwhile(lock):
+        with pytest.raises(TimeoutError, match=r"nothing was spent .*after .* s; .*longer timeout"):
+            waiting.spend()
+
+    ledger_file.exclusively(path, 0.0, meanwhile)
+    assert waiting.left().releases == 3
+    assert waiting.spend().releases == 2
+
+
+def test_who_waits_for_a_lock_gets_it_when_it_is_given_back(ledger, path):
+    held, spent = threading.Event(), []
+    thread = threading.Thread(target=lambda: (held.wait(), spent.append(ledger.spend().releases)))
+
+    def hold(lock):
+        thread.start()
+        held.set()
+        time.sleep(0.02)
+        assert not spent
+
+    ledger_file.exclusively(path, 0.0, hold)
+    thread.join(30)
+    assert spent == [2]
+
+
+def test_a_lock_that_is_not_given_back_is_told_with_what_is_on_record(ledger, path, monkeypatch):
+    def fail(handle):
+        raise OSError(37, "No locks available")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger_file, "_unlock", fail)
+        with pytest.raises(OSError, match="the spend is on record, but the lock"):
+            ledger.spend()
+        with pytest.raises(OSError, match="nothing was spent, but the lock"):
+            ledger.spend(releases=9)
+    assert Ledger(path, "f00d", timeout=0.0).spend().releases == 1  # the file was closed, at least
+
+
+def interrupted_at(number, call):
+    """Interrupt a call at an instruction of the ledger's own modules, or of `contextlib`.
+
+    Return what was raised, if anything was, and how many instructions were begun.
+    """
+    begun, raised, before = 0, None, sys.gettrace()
+
+    def instruction(frame, event, argument):
+        nonlocal begun
+        begun += event == "opcode"
+        if event == "opcode" and begun == number:
+            raise KeyboardInterrupt
+        return instruction
+
+    def entered(frame, event, argument):
+        own = frame.f_code.co_filename in TRACED
+        frame.f_trace_opcodes = own
+        return instruction if own else None
+
+    sys.settrace(entered)
+    try:
+        call()
+    except KeyboardInterrupt as interrupt:
+        raised = interrupt
+    finally:
+        sys.settrace(before)
+    return raised, begun
+
+
+TRACED = {
+    ledger_file.__file__,
+    importlib.import_module(Ledger.__module__).__file__,
+    contextlib.__file__,
+}
+
+
+def interrupt_everywhere(path, monkeypatch, every):
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    ledger = Ledger.create(
+        path, certificate(Precisions.of_scales(1, {"age": 1.0}), age=1e9), timeout=0.0
+    )
+    ledger.spend()
+    number, spent, interrupts, on_record = 1, 1, 0, 0
+    while True:
+        raised, _ = interrupted_at(number, ledger.spend)
+        found = Ledger(path, "f00d").history()[0].releases
+        assert found - spent in ((0, 1) if raised else (1,))
+        if raised is None:
+            return interrupts, on_record
+        interrupts, on_record = interrupts + 1, on_record + found - spent
+        Ledger(path, "f00d", timeout=0.0).spend()  # while the traceback is kept, in `raised`
+        spent, number = found + 1, number + every
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # a file is closed by its own end
+def test_an_interrupt_at_any_instruction_leaves_a_whole_state_and_a_free_lock(path, monkeypatch):
+    interrupts, on_record = interrupt_everywhere(path, monkeypatch, every=11)
+    assert 0 < on_record < interrupts
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_an_interrupt_at_each_instruction_leaves_a_whole_state_and_a_free_lock(path, monkeypatch):
+    interrupts, on_record = interrupt_everywhere(path, monkeypatch, every=1)
+    assert 0 < on_record < interrupts
+
+
+def hold_fork_and_die(path, until):
+    """Take the lock in a thread, fork a child that outlives this process, and be killed."""
+    held = threading.Event()
+
+    def hold(lock):
+        held.set()
+        time.sleep(60)
+
+    threading.Thread(target=ledger_file.exclusively, args=(path, 10.0, hold), daemon=True).start()
+    held.wait(10)
+    if os.fork() == 0:
+        os.read(until, 1)
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_child_forked_while_another_thread_holds_the_lock_does_not_keep_it(ledger, path):
+    until, end = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(end)
+        hold_fork_and_die(path, until)
+    os.close(until)
+    try:
+        os.waitpid(process, 0)
+        ledger.timeout = 0.0
+        assert ledger.spend().releases == 2
+    finally:
+        os.close(end)  # which ends the child
+
+
+def test_a_spend_in_the_middle_of_which_its_process_forks_is_not_the_childs(ledger, path):
+    lock = ledger_file.Lock(path)
+    lock.take(0.0)
+    lock.close()  # what the child does
+    with pytest.raises(OSError, match="the process forked"):
+        lock.check(None)
+    lock.give_back()
+
+
 def test_threads_that_spend_at_once_never_overspend(path):
     ledger = Ledger.create(path, certificate(Precisions.of_scales(1, {"age": 1.0}), age=30.0))
     spent, refused = [], []
@@ -540,16 +778,14 @@ def test_threads_that_spend_at_once_never_overspend(path):
 
 
 def test_a_lock_file_that_was_removed_while_waiting_locks_nothing(ledger, path, monkeypatch):
-    import sklearn_puffer._releases.ledger_file as module
-
-    lock, wait, removed = path.with_name("survey.ledger.lock"), module._wait_for_lock, []
+    lock, locked, removed = path.with_name("survey.ledger.lock"), ledger_file._try_to_lock, []
 
     def remove_first(handle):
-        wait(handle)
         if not removed:
             removed.append(lock.unlink())
+        return locked(handle)
 
-    monkeypatch.setattr(module, "_wait_for_lock", remove_first)
+    monkeypatch.setattr(ledger_file, "_try_to_lock", remove_first)
     assert ledger.spend().releases == 2
     assert lock.exists()
 
@@ -558,16 +794,14 @@ def test_a_lock_file_that_was_removed_while_waiting_locks_nothing(ledger, path, 
 def test_a_spend_whose_lock_or_ledger_goes_in_the_middle_fails_and_is_not_forgotten(
     ledger, path, monkeypatch, what
 ):
-    import sklearn_puffer._releases.ledger_file as module
-
-    write_through, before = module._write_through, path.read_bytes()
+    write_through, before = ledger_file._write_through, path.read_bytes()
 
     def remove_meanwhile(*args):
         write_through(*args)
         path.with_name(what).unlink()
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_write_through", remove_meanwhile)
+        patch.setattr(ledger_file, "_write_through", remove_meanwhile)
         with pytest.raises(OSError, match="nothing was spent"):
             ledger.spend()
     assert not path.exists() or path.read_bytes() == before

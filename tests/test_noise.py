@@ -529,6 +529,17 @@ def test_no_score_and_no_curvature_lies_outside_the_stated_range(noise, near, wi
 
 
 @pytest.mark.parametrize("noise", UNITS, ids=repr)
+def test_no_third_derivative_is_above_the_stated_bound(noise):
+    noise = noise.scaled(2.0)
+    z = np.concatenate([np.linspace(1e-3, 8.0, 60), [30.0, 1e3]])
+    with mp.workdps(40):
+        turns = [abs(mpmath.diff(lambda y: log_density(noise, y / 2), mpf(y), 3)) for y in z]
+    found = noise.turning(z)
+    assert np.all(np.array(turns, dtype=float) <= found * (1.0 + 1e-12) + 1e-15)
+    assert np.all(np.diff(found) <= 0.0)
+
+
+@pytest.mark.parametrize("noise", UNITS, ids=repr)
 def test_the_stated_ranges_of_score_and_curvature_are_attained(noise):
     for near, far in [(0.0, 0.5), (0.0, 5.0), (1.2, 1.5), (1.5, 9.0), (3.0, 4.0)]:
         z = np.linspace(near, far, 20_001)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._fitting import fitting, problems
+from sklearn_puffer import PufferfishNoiser, accounting
+from sklearn_puffer._fitting import fitting, problems, wide
 from sklearn_puffer._fitting.learning import Part
 from sklearn_puffer._fitting.planning import make_plan
 from sklearn_puffer._fitting.problems import Problem, sampler_loss
@@ -124,14 +125,56 @@ def test_the_theorem_of_a_wide_grid_bounds_the_loss_at_every_row_seen():
     assert noiser.certificate_.table["lower"].max() <= 1.0
 
 
-def test_the_number_of_bins_the_warning_names_is_exact():
-    X = wide_table()
-    noiser = PufferfishNoiser(sensitive="secret", n_bins=5).fit(X)
-    assert set(noiser.certificate_.table["source"]) == {"recomputed"}
+def labelled(X, **n_labels):
+    return X.assign(**{k: [f"v{i % n}" for i in range(len(X))] for k, n in n_labels.items()})
+
+
+def few_valued():
+    X = wide_table(n_columns=8)
+    return X.assign(**{f"c{k}": [0, 1, 2] * 100 for k in range(6)})
+
+
+WIDE = {  # against a limit of 500 cells
+    "numbers": (wide_table(), {}),
+    "in bins": (wide_table(n_columns=8), {"n_bins": {f"c{k}": 4 for k in range(4)}}),
+    "few values": (few_valued(), {}),
+    "labels": (labelled(wide_table(n_columns=3, n_values=30), d=8, e=9, f=10), {}),
+    "groups": (wide_table(n_columns=8), {"dependence": [[f"c{k}" for k in range(7)], ["c7"]]}),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*need no noise under this prior:UserWarning")
+@pytest.mark.parametrize("kind", WIDE)
+def test_what_a_warning_about_width_names_leads_to_the_exact_loss(kind, monkeypatch):
+    for module in (accounting, wide):
+        monkeypatch.setattr(module, "MAX_CELLS", 500)
+    X, options = WIDE[kind]
+    with pytest.warns(UserWarning, match="cells jointly") as told:
+        PufferfishNoiser(sensitive="secret", **options).fit(X)
+    advice = str(told[0].message).partition("in column")[2].partition("; or trust")[0]
+    ways = advice.partition(". ")[2].split(", and so would ")
+    assert len(ways) == 2
+    for way in ways:
+        bins, names = re.findall(r"n_bins=(\d+)", way), re.findall(r"'(\w+)'", way)
+        more = {"n_bins": int(bins[0])} if bins else {}
+        if kind == "groups" and names:
+            more["dependence"] = [
+                [c for c in group if c not in names] for group in options["dependence"]
+            ]
+        noiser = PufferfishNoiser(sensitive="secret", **options | more).fit(X.drop(columns=names))
+        assert set(noiser.certificate_.table["source"]) == {"recomputed"}
+
+
+@pytest.mark.parametrize("parameters", [{"noise": "gaussian", "delta": 1e-3}, {"alpha": 2.0}])
+def test_no_exact_loss_is_named_where_there_is_none_for_wide_rows(parameters):
+    with pytest.warns(UserWarning, match=r"cells jointly.*\. Drop columns, or trust") as told:
+        PufferfishNoiser(sensitive="secret", **parameters).fit(wide_table(40))
+    assert "exact, and" not in str(told[0].message)
 
 
 @pytest.mark.parametrize(
-    ("n_labels", "advice"), [(40, "n_bins=3 would be exact"), (300, "Use col")]
+    ("n_labels", "advice"),
+    [(40, "n_bins=3 would be exact"), (300, "Leaving out 'c0', 'd', 'e' would")],
 )
 def test_only_numeric_columns_are_advised_to_be_binned(n_labels, advice):
     X = wide_table(1200, n_columns=4, n_values=20)
@@ -144,7 +187,8 @@ def test_only_numeric_columns_are_advised_to_be_binned(n_labels, advice):
 def test_a_coupling_too_large_for_memory_is_refused_before_counting(monkeypatch):
     monkeypatch.setattr(fitting, "MOST_JOINT_POINTS", 100)
     monkeypatch.setattr(fitting, "empirical_adversary", None)  # whoever allocates fails otherwise
-    ways = r"'c0', 'c1'.*n_bins.*dependence=\[\[.*dependence=\"independent\""
+    exact = r"n_bins=5 would be exact, and so would leaving out 'c0', 'c1'"
+    ways = rf"'c0', 'c1'.*; {exact}.*dependence=\[\[.*dependence=\"independent\""
     with pytest.raises(ValueError, match=ways):
         PufferfishNoiser(sensitive="secret").fit(wide_table())
 
@@ -201,3 +245,36 @@ def test_a_certificate_says_when_nothing_is_promised():
     broken = type(certificate)(**{**certificate.__dict__, "loss": math.inf})
     assert "NOTHING IS PROMISED" in str(broken)
     assert json.loads(broken.to_json())["loss"] == "infinity"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epsilon": 1e-3, "delta": 1e-5, "noise": "gaussian"},
+        {"epsilon": 1e-3, "delta": 1e-5, "noise": "gaussian", "strategy": "sensitivity"},
+        {"epsilon": 0.1, "delta": 1e-5, "noise": "gaussian", "weights": {"a": 3000.0, "b": 1.0}},
+        {"epsilon": 1e-3, "noise": "cauchy"},
+        {"epsilon": 1e-3, "noise": "cauchy", "strategy": "distribution_aware"},
+    ],
+    ids=str,
+)
+def test_two_columns_under_a_small_budget_are_released(options):
+    table = pd.DataFrame({"a": [0, 1] * 4, "b": [0, 0, 1, 1] * 2, "s": [0, 0, 0, 1, 0, 1, 1, 1]})
+    certificate = PufferfishNoiser(**options, sensitive="s").fit(table).certificate_
+    assert certificate.holds
+    if "strategy" not in options:
+        assert certificate.table["lower"].max() >= 0.999 * certificate.loss
+
+
+@pytest.mark.parametrize("releases", [1, 2])
+def test_a_delta_over_independent_columns_costs_no_more_than_none(releases):
+    rng = np.random.default_rng(2)
+    secret = rng.integers(0, 2, 150)
+    table = pd.DataFrame({k: rng.random(150) < 0.4 + 0.2 * secret * j for j, k in enumerate("abc")})
+    options = {"epsilon": 0.05, "dependence": "independent", "releases": releases}
+    pure, delta = (
+        PufferfishNoiser(**options, delta=delta).fit(table, sensitive_features=secret)
+        for delta in (0.0, 1e-6)
+    )
+    assert delta.certificate_.holds
+    assert np.all(delta.theta_ <= pure.theta_)

@@ -17,7 +17,6 @@ from sklearn.base import clone
 
 from sklearn_puffer._fitting.problems import sampler_loss
 from sklearn_puffer._sums.gaussian_queries import exact_sum
-from sklearn_puffer.certificate import UncertifiedError
 from sklearn_puffer.closed_forms import corollary_1b, gaussian_users
 from sklearn_puffer.ledger import Ledger, OverspentError
 from sklearn_puffer.notions import Pufferfish
@@ -132,7 +131,7 @@ def test_the_certificate_holds_at_every_budget(system, epsilon, unit):
     for strategy in ("exact", "worst_case"):
         query = PufferfishSum(epsilon, strategy=strategy, unit=unit).fit(SYSTEMS[system])
         assert query.certificate_.holds
-        reached = query._worst if strategy == "worst_case" else query.certificate_.loss
+        reached = query.certificate_.worst if strategy == "worst_case" else query.certificate_.loss
         assert reached == pytest.approx(epsilon, rel=1e-3)
         assert reached <= epsilon
 
@@ -154,7 +153,7 @@ def test_users_who_know_each_other_make_the_worst_case_one_user_alone():
     for k in range(2):
         (mean, _), (without, _) = laws_of(users, k)
         alone = (mean - without, users[k].law.scales[0]), (0.0, 0.0)
-        assert max(pure_losses(*alone, query.theta_)) <= query._worst <= 0.05
+        assert max(pure_losses(*alone, query.theta_)) <= query.certificate_.worst <= 0.05
 
 
 def test_a_class_that_leaves_together_is_one_gaussian():
@@ -186,7 +185,7 @@ def test_deltas_are_those_of_the_densities(strategy):
             most = max(most, true)
         alone = (p[0] - q[0], users[k].law.scales[0]), (0.0, 0.0)
         for a, b in (alone, alone[::-1]):
-            assert (hockey_stick(a, b, query.theta_, 0.6)) <= query._worst * (1 + 1e-4)
+            assert (hockey_stick(a, b, query.theta_, 0.6)) <= query.certificate_.worst * (1 + 1e-4)
     if strategy == "exact":
         assert most == pytest.approx(1e-3, rel=1e-4)
     assert "delta = 0.001 is what the probability" in " ".join(certificate.assumptions)
@@ -263,7 +262,7 @@ def test_values_are_translations(secrets, delta, strategy):
     true = hockey_stick(p, q, query.theta_, 0.5)
     assert row.lower * (1 - 1e-4) <= true <= row.upper * (1 + 1e-4)
     alone = hockey_stick((values[0], 0.0), (values[1], 0.0), query.theta_, 0.5)
-    assert alone <= query._worst * (1 + 1e-4)
+    assert alone <= query.certificate_.worst * (1 + 1e-4)
     if strategy == "exact":
         assert true == pytest.approx(delta, rel=1e-4)
     if strategy == "worst_case":
@@ -330,8 +329,6 @@ def test_far_values_make_the_grid_coarser_and_cost_more():
     assert np.all(values % made.step_ == 0.0)
     assert made.theta_ >= 1.0 / (1.0 - 0.99 * made.step_ / made.theta_)
     assert made.certificate_.holds
-    with pytest.raises(ValueError, match="the grid of the noise has no room"):
-        made.release([1e30, 1, 1])
     with pytest.raises(ValueError, match="is too small for values of up to"):
         PufferfishSum(1.0, secrets="value").fit([gaussian(0.0, 1e30, values=[0, 1])])
 
@@ -348,15 +345,6 @@ def test_any_finite_number_may_be_reported():
         query.release([0.0, 1.0, 2.0])
     with pytest.raises(TypeError, match="got strings"):
         query.release(["1", "2"])
-
-
-def test_absence_is_refused_where_the_promise_needs_the_others():
-    users = [gaussian(1.0, 1.0, count=20, presence=0.9)]
-    query = PufferfishSum(0.5, delta=1e-6).fit(users)
-    with pytest.raises(UncertifiedError, match=r"1 user\(s\) are absent.*worst_case"):
-        query.release([math.nan] + [0.5] * 19)
-    sound = clone(query).set_params(strategy="worst_case").fit(users)
-    assert math.isfinite(sound.release([math.nan] + [0.5] * 19).value)
 
 
 def test_several_answers_and_their_ledger(tmp_path):

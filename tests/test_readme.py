@@ -104,6 +104,42 @@ def test_the_price_of_a_row_is_measured():
     assert f"{MAX_CELLS:,} cells" in README
 
 
+OFFICE = ["Exec-managerial", "Prof-specialty", "Adm-clerical", "Sales", "Tech-support"]
+WORKSHOP = ["Craft-repair", "Machine-op-inspct", "Transport-moving"]
+WORKSHOP += ["Handlers-cleaners", "Farming-fishing"]
+CLASSES = dict.fromkeys(OFFICE, "office") | dict.fromkeys(WORKSHOP, "workshop")
+BANK = ["age", "marital", "education", "default", "balance"]
+
+
+def relative(table, sensitive, public, epsilon, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        noiser = PufferfishNoiser(epsilon, sensitive=sensitive, public=public, **options).fit(table)
+    return f"{max(column.relative for column in noiser.certificate_.columns):.2f}"
+
+
+@pytest.mark.tables
+def test_what_merged_classes_cost_is_measured(table):
+    adult = table("adult")
+    merged = adult.replace({"occupation": CLASSES | {"?": "none"}})
+    rest = ~merged["occupation"].isin(["office", "workshop", "none"])
+    merged.loc[rest, "occupation"] = "service"
+    apart, together = (relative(t, "sex", "occupation", 0.5) for t in (adult, merged))
+    assert f"take {apart} standard deviations of noise, and {together} once" in README
+
+
+@pytest.mark.tables
+def test_what_independence_costs_is_measured(table):
+    bank = table("bank-full")
+    found = [
+        relative(bank, sensitive, columns, 1.0, n_bins=2, dependence=dependence)
+        for sensitive, columns in (("y", BANK[:4]), ("marital", [BANK[0], *BANK[2:]]))
+        for dependence in ("independent", "joint")
+    ]
+    assert "take {} instead of {} standard deviations to protect `y`".format(*found) in README
+    assert "{} instead of {} to protect `marital`".format(*found[2:]) in README
+
+
 def test_the_noise_against_the_published_mechanism_is_measured():
     published = published_table4().xs("relaxed", level="strategy")
     rows = rows_under("data")

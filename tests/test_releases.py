@@ -30,7 +30,6 @@ from sklearn_puffer._releases.repeats import (
     together,
 )
 from sklearn_puffer.bounds import distribution_aware, sensitivity, wasserstein
-from sklearn_puffer.certificate import Certificate
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
@@ -494,7 +493,7 @@ def test_cauchy_releases_without_a_bound_are_refused_before_any_work(options, me
         (True, TypeError, "releases must be an integer of at least 1, got True"),
         ("2", TypeError, "releases must be an integer of at least 1, got '2'"),
         (None, TypeError, "releases must be an integer of at least 1, got None"),
-        (10**400, ValueError, "releases must be at most 1,000,000,000, got 1000"),
+        (10**400, ValueError, "releases must be at most 1,000,000,000, got a whole number of"),
     ],
 )
 def test_numbers_of_releases_that_are_none_are_refused(releases, kind, message):
@@ -709,24 +708,6 @@ def test_the_parameter_is_one_like_all_others():
     assert "releases=4" in repr(noiser)
     assert PufferfishNoiser().get_params()["releases"] == 1
     assert fitted(TWO, np.int64(2)).certificate_.releases == 2
-
-
-def test_noisers_saved_before_there_were_several_releases_still_transform():
-    noiser = fitted(TWO)
-    state = noiser.__getstate__()
-    del state["releases"]
-    old = object.__new__(Certificate)
-    new = {"releases", "rule", "fingerprint"}
-    old.__dict__.update({k: v for k, v in vars(noiser.certificate_).items() if k not in new})
-    state["certificate_"] = old
-    loaded = object.__new__(PufferfishNoiser)
-    loaded.__setstate__(state)
-    assert len(loaded.transform(table_of(ATOMS))) == len(table_of(ATOMS))
-    assert clone(loaded).releases == 1
-    assert "PufferfishNoiser(" in repr(loaded)
-    assert loaded.certificate_.releases == 1
-    assert loaded.certificate_.rule is None
-    assert json.loads(loaded.certificate_.to_json())["rule"] is None
 
 
 # ----------------------------------------------------------------------------- more noise than that

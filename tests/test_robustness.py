@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._fitting import robustness
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
@@ -51,9 +53,13 @@ def test_the_certificate_states_the_loss_over_the_set_without_being_asked():
     assert over.exact
     assert over.loss > 0.5
     assert over.share == 1.0
-    said = " ".join(student(None).certificate_.assumptions)
-    assert "95% confidence set" in said
-    assert "ABOVE the budget" in said
+    verdict, *said = str(student(None).certificate_).splitlines()
+    assert verdict == (
+        "Certificate: holds for the counted prior, but NOT for every prior within sampling error "
+        f"(95%): {over.loss:.6g}"
+    )
+    assert "95% confidence set" in " ".join(said)
+    assert "the promise is NOT made to adversaries with such a prior" in " ".join(said)
 
 
 def test_the_certificate_splits_the_scale_into_prior_and_sampling_error():
@@ -62,7 +68,20 @@ def test_the_certificate_splits_the_scale_into_prior_and_sampling_error():
         own.theta_["choice"] / robust.theta_["choice"], rel=1e-9
     )
     assert robust.certificate_.over_set.loss == pytest.approx(0.1, abs=1e-9)
-    assert "within the budget" in " ".join(robust.certificate_.assumptions)
+    assert str(robust.certificate_).startswith(
+        "Certificate: holds for the counted prior, and for every prior within sampling error "
+        "(95%): 0.1\n"
+    )
+    assert "the budget is kept for them; the fitted prior alone asks for" in str(
+        robust.certificate_
+    )
+
+
+def test_a_theta_that_pays_for_no_sampling_error_is_not_split():
+    certificate = student(None).certificate_
+    assert certificate.over_set.share == 1.0
+    assert certificate.over_set.loss > certificate.notion.budget
+    assert "sampling error for the rest" not in str(certificate)
 
 
 @pytest.mark.parametrize("strategy", ["relaxed", "wasserstein", "sensitivity", "exact"])
@@ -168,6 +187,47 @@ def test_a_given_prior_has_no_set_around_it():
         noiser.fit(STUDENT, sample_weight=COUNTS)
 
 
+def wide():
+    """Return a table of 600 joint cells: too many to look through unasked."""
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {"secret": rng.integers(0, 2, 90), "x": np.arange(90) % 30, "y": np.arange(90) % 20}
+    )
+
+
+def test_a_loss_over_many_cells_is_computed_when_asked_for_and_remembered(monkeypatch):
+    X = wide()
+    noiser = fitted(X, sensitive="secret")
+    certificate, saved = noiser.certificate_, pickle.dumps(noiser)
+    assert certificate.known_over_set is None
+    assert certificate.to_dict()["over_set"] is None
+    assert "certificate_.over_set computes" in str(certificate)
+    assert "not computed for priors within sampling error" in certificate._repr_html_()
+    over = certificate.over_set
+    assert certificate.over_set is over is certificate.known_over_set
+    assert certificate.to_dict()["over_set"]["loss"] == over.loss
+    assert "certificate_.over_set" not in str(certificate)
+    again = pickle.loads(saved).certificate_
+    assert again == certificate
+    assert again.fingerprint == certificate.fingerprint
+    assert again.over_set == over == pickle.loads(pickle.dumps(noiser)).certificate_.known_over_set
+    monkeypatch.setattr(robustness, "CHEAP", 2**30)
+    at_once = fitted(X, sensitive="secret").certificate_
+    assert at_once.known_over_set == over
+    assert "certificate_.over_set" not in str(at_once)
+
+
+def test_no_set_is_made_before_it_is_needed(monkeypatch):
+    monkeypatch.setattr(robustness, "_boxes", None)
+    assert fitted(wide(), sensitive="secret").certificate_.known_over_set is None
+
+
+def test_a_set_that_was_asked_for_is_looked_through_at_once(monkeypatch):
+    monkeypatch.setattr(robustness, "CHEAP", 0)
+    assert student(0.95).certificate_.known_over_set.loss <= 0.5
+    assert student(None).certificate_.known_over_set is None
+
+
 @pytest.mark.slow
 def test_draws_of_gaussian_priors_are_called_estimates():
     rng = np.random.default_rng(0)
@@ -179,5 +239,6 @@ def test_draws_of_gaussian_priors_are_called_estimates():
     over = drawn.certificate_.over_set
     assert over.estimate
     assert over.loss <= 0.5
-    assert "ESTIMATE, not a bound" in " ".join(drawn.certificate_.assumptions)
+    assert "ESTIMATE, not a bound" in str(drawn.certificate_)
+    assert "% of the priors within sampling error, by an estimate: " in str(drawn.certificate_)
     assert plain.certificate_.over_set is None

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from sampling_oracle import (
     CHUNKS,
-    MOST,
     REST_CHUNKS,
-    Script,
     Table,
     beyond,
     cells_of_chunks,
     decay,
     density_at_zero,
+    scripted,
 )
 from scipy import stats
 
@@ -243,7 +242,7 @@ def test_chances_far_out_stay_numbers_and_never_grow(k, mantissa, shell):
 
 @given(st.integers(0, 200))
 def test_a_coin_is_tossed_until_it_falls_tails(heads):
-    source = fine_sampler(2.0, entropy=Script([]))
+    source = scripted(fine_sampler(2.0), [])
     passes, zeros = divmod(heads, 53)
     source._entropy.left = [0] * passes + [1 << (63 - zeros)]
     assert source._halvings(1).tolist() == [heads]
@@ -252,18 +251,18 @@ def test_a_coin_is_tossed_until_it_falls_tails(heads):
 
 @given(st.floats(2.0**-8, 1.0), st.integers(0, 200), st.data())
 def test_a_small_chance_is_a_uniform_and_as_many_coins(v, coins, data):
-    source = fine_sampler(2.0, entropy=Script([]))
+    source = fine_sampler(2.0)
     full, left = divmod(coins, 64)
     heads = [0] * full + [2 ** (64 - left) - 1] * (left > 0)
     limit = round(v * 2**64)
 
     def happens(*words):
-        source._entropy = Script(words)
+        scripted(source, words)
         chance, tossed = np.array([v * 2.0**64]), np.array([float(coins)])
         return bool(source._happens(chance, tossed)[0])
 
     assert happens(max(limit - 2**12, 0), *heads)
-    assert limit == 2**64 or not happens(limit + 2**11)
+    assert limit + 2**11 >= 2**64 or not happens(limit + 2**11)
     if coins:
         # a single tail among them, anywhere, and it does not happen
         place = data.draw(st.integers(0, coins - 1))
@@ -359,17 +358,6 @@ def test_two_samplers_and_two_calls_share_no_noise_but_a_seed_repeats_it(k):
 
 
 _SEEDS = [(5, 1), (5, 1), (5, 2)]
-
-
-@given(st.integers(0, MOST), powers, st.sampled_from(SCALES))
-def test_a_single_draw_is_what_many_at_a_time_make_of_the_same_bits(first, k, scale):
-    source = fine_sampler(k, scale, Script([first]))
-    single = source._one()
-    source._entropy = Script([first])
-    many = np.empty(1, dtype=np.int64)
-    rest = source._many(many)
-    assert (single is None) == bool(rest.size)
-    assert single is None or single == many[0]
 
 
 # --------------------------------------------------------------------------------------- statistics
@@ -535,10 +523,10 @@ def test_values_too_far_to_hide_heavy_noise_are_refused_before_any_is_drawn():
     out = np.empty(1)
     for x in (2**61 + 1, -(2**61) - 1):
         with pytest.raises(ValueError, match=r"steps must lie within 2\*\*61 steps"):
-            release(np.array([x]), sampler(Cauchy(1.0), 1.0, Script([])), out)
+            release(np.array([x]), scripted(sampler(Cauchy(1.0), 1.0), []), out)
     for bound in (-1, 2**62 + 1):
         with pytest.raises(ValueError, match="bound must lie between"):
-            release(np.array([0]), sampler(Cauchy(1.0), 1.0, Script([])), out, bound=bound)
+            release(np.array([0]), scripted(sampler(Cauchy(1.0), 1.0), []), out, bound=bound)
 
 
 @pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e34), (np.float64, 1e306)])

@@ -2,6 +2,7 @@ import copy
 import math
 import multiprocessing
 import pickle
+import ssl
 from fractions import Fraction
 
 import numpy as np
@@ -14,18 +15,23 @@ from sampling_oracle import (
     MOST,
     REST_CHUNKS,
     ROUND,
-    Script,
     cells_of_chunks,
     geometry,
     probability,
     probability_of_a_pass,
+    scripted,
     word,
     words_for,
 )
 from scipy import stats
 
+from sklearn_puffer import PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
 from sklearn_puffer._drawing import laplace_sampler
-from sklearn_puffer.noise import Laplace
+from sklearn_puffer._drawing.entropy import CheckedEntropy, _most_repeats
+from sklearn_puffer._drawing.sampler import BATCH
+from sklearn_puffer._iterations.descent import random_order
+from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
+from sklearn_puffer.priors import Discrete
 from sklearn_puffer.sampling import (
     MAX_STEPS,
     RELATIVE_ERROR,
@@ -38,6 +44,7 @@ from sklearn_puffer.sampling import (
     system_entropy,
     to_steps,
 )
+from sklearn_puffer.users import User
 
 SCALES = [1.0, 1.3, 0.7, 1.9999999999999998, 1e-12, 1e12, 3e-300, 1e300]
 scales = st.floats(1e-12, 1e12) | st.sampled_from(SCALES)
@@ -94,9 +101,9 @@ def test_a_pass_adds_all_cells_and_starts_again_so_that_there_is_no_last_atom():
         for passes in (1, 2, 40):
             far = passes * last * cell_steps
             target = j + far if j >= 0 else j - far
-            entropy = Script(words_for(fine_sampler(), target))
-            assert draw(fine_sampler(entropy=entropy), 1).tolist() == [target]
-            assert entropy.left == []
+            source = scripted(fine_sampler(), words_for(fine_sampler(), target))
+            assert draw(source, 1).tolist() == [target]
+            assert source._entropy.left == []
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -144,7 +151,7 @@ def test_bits_become_cell_position_and_sign(chunk, v, second, scale):
     low_bits, _, _ = geometry(source)
     cells = cells_of_chunks(source)
     chunk %= cells.size
-    source._entropy = Script([word(chunk << 16 | v, bits) for bits in (second, ~second % 2**32)])
+    scripted(source, [word(chunk << 16 | v, bits) for bits in (second, ~second % 2**32)])
     j = draw(source, 1)[0]
     assert max(j, -1 - j) >> low_bits == int(cells[chunk]) << 16 | v
     assert (j < 0) == (second >= 2**31)
@@ -156,17 +163,9 @@ def test_the_low_bits_run_through_every_position_once(v, scale):
     low_bits, _, _ = geometry(fine_sampler(scale))
     surplus = 31 - low_bits
     lows = range(0, 1 << low_bits, 1 << (low_bits - 8))
-    source = fine_sampler(scale, Script([word(v, low << surplus) for low in lows]))
+    source = scripted(fine_sampler(scale), [word(v, low << surplus) for low in lows])
     drawn = np.array([draw(source, 1)[0] for _ in lows])
     assert np.array_equal(drawn & ((1 << low_bits) - 1), lows)
-
-
-@given(st.integers(0, 2**64 - 1), scales)
-def test_a_single_draw_is_what_many_at_a_time_make_of_the_same_bits(first, scale):
-    words = [first] + [0] * (2 * ROUND)
-    single, many = (fine_sampler(scale, Script(words)) for _ in range(2))
-    assert single._single().tolist() == many._overwrite(np.empty(1, dtype=np.int64)).tolist()
-    assert single._entropy.left == many._entropy.left
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -174,16 +173,15 @@ def test_the_rest_starts_with_the_first_chunk_that_belongs_to_no_cell(scale):
     source = fine_sampler(scale)
     first_of_rest = int(source._law.body.sum()) << 16
     for first, left in ((first_of_rest - 1, 2 * ROUND), (first_of_rest, 0), (2**32 - 1, 0)):
-        for call in (source._single, lambda: source._overwrite(np.empty(1, dtype=np.int64))):
-            source._entropy = Script([word(first, 0)] + [0] * (2 * ROUND))
-            call()
-            assert len(source._entropy.left) == left
+        scripted(source, [word(first, 0)] + [0] * (2 * ROUND))
+        draw(source, 1)
+        assert len(source._entropy.left) == left
 
 
 def test_the_rest_is_proposed_anew_until_there_is_enough_of_it():
     source = fine_sampler()
     unlucky = [0] * ROUND + [MOST] * ROUND
-    source._entropy = Script([*unlucky, *unlucky, *words_for(source, -7)[1:], *[0] * (2 * ROUND)])
+    scripted(source, [*unlucky, *unlucky, *words_for(source, -7)[1:], *[0] * (2 * ROUND)])
     assert source._rest(1).size == 1
 
 
@@ -193,8 +191,8 @@ def test_the_rest_is_proposed_anew_until_there_is_enough_of_it():
 @given(st.integers(-(2**47), 2**47), st.integers(1, 2**44), st.sampled_from(SCALES))
 def test_whatever_is_released_can_come_from_every_neighbour(output, shift, scale):
     for x in (0, shift, -shift):
-        entropy = Script(words_for(fine_sampler(scale), output - x))
-        assert x + draw(fine_sampler(scale, entropy), 1)[0] == output
+        source = scripted(fine_sampler(scale), words_for(fine_sampler(scale), output - x))
+        assert x + draw(source, 1)[0] == output
 
 
 def test_the_low_bits_tell_neighbours_apart_for_textbook_noise_and_never_for_ours():
@@ -216,8 +214,8 @@ def _textbook_can_draw(y, x):
 
 
 def _ours_can_draw(y, x):
-    entropy = Script(words_for(fine_sampler(1.0), int(y) - x))
-    return x + draw(fine_sampler(1.0, entropy), 1)[0] == y
+    source = scripted(fine_sampler(1.0), words_for(fine_sampler(1.0), int(y) - x))
+    return x + draw(source, 1)[0] == y
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.3, 1e12])
@@ -271,6 +269,109 @@ def test_a_forked_process_shares_no_noise_with_its_parent():
     for child in children:
         child.join()
     assert np.unique(np.concatenate(drawn)).size == 300
+
+
+class Source:
+    """A source of bits that is not fair, or none."""
+
+    def __init__(self, bytes_of):
+        self.bytes_of = bytes_of
+
+    def words(self, count):
+        return np.frombuffer(self.bytes_of(8 * count), np.uint64)
+
+
+def lopsided(size):
+    """Return bytes of which one in thirty is 7 beyond its share, and the first of all is."""
+    draw = np.random.default_rng(0)
+    drawn = draw.integers(0, 256, size, dtype=np.uint8)
+    drawn[draw.random(size) < 1 / 30] = 7
+    drawn[:1] = 7
+    return drawn.tobytes()
+
+
+BROKEN = {
+    "ones": lambda size: b"\xff" * size,
+    "noughts": lambda size: b"\0" * size,
+    "one byte": lambda size: b"\x5a" * size,
+    "one word": lambda size: b"\x12\x34\x56\x78\x9a\xbc\xde\xf0" * (size // 8),
+    "two words in turn": lambda size: (bytes(range(8)) + bytes(range(1, 9))) * (size // 16),
+    "stuck at its end": lambda size: np.random.default_rng(1).bytes(size - 16) + b"\1" * 16,
+    "lopsided": lopsided,
+}
+
+
+@pytest.mark.parametrize("bytes_of", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("noise", [Laplace(1.3), Gaussian(1.3), Cauchy(1.3)])
+@pytest.mark.parametrize("size", [1, 3, 5000])
+def test_a_broken_source_of_bits_draws_nothing(bytes_of, noise, size):
+    source = sampler(noise, grid_step(1.3), Source(bytes_of))
+    with pytest.raises(RuntimeError, match=r"the source of random bits is broken: .* nothing was"):
+        source.draw(size)
+
+
+@pytest.mark.parametrize("bytes_of", [BROKEN["ones"], BROKEN["noughts"]])
+def test_a_source_that_breaks_on_the_way_is_found_at_its_next_request(bytes_of):
+    good = iter([np.random.default_rng(2).bytes])
+    source = fine_sampler(entropy=Source(lambda size: next(good, bytes_of)(size)))
+    with pytest.raises(RuntimeError, match="the same 64 bits twice in a row"):
+        source.draw(2**15)
+
+
+@pytest.mark.parametrize("bytes_of", [BROKEN["ones"], BROKEN["noughts"]])
+def test_nothing_is_released_where_the_systems_generator_is_broken(monkeypatch, bytes_of):
+    table = np.array([[0, 0], [0, 1], [1, 1], [1, 0], [1, 1], [0, 0]] * 20)
+    noiser = PufferfishNoiser(epsilon=0.1, sensitive=0).fit(table)
+    query = PufferfishSum(epsilon=0.5).fit([User(Discrete([0, 1, 2], [0.7, 0.2, 0.1]), count=9)])
+    descent = PufferfishSGDRegressor(
+        epsilon=1.0, correlation=0.0, data_norm=1.0, target_bound=1.0, shuffle=True
+    )
+    monkeypatch.setattr(ssl, "RAND_bytes", bytes_of)
+    for use in (
+        lambda: noiser.transform(table),
+        lambda: query.release([0, 1, 0, 0, 2, 0, 0, 1, 0]),
+        lambda: descent.fit(table / 2, table[:, 1] / 2),
+        lambda: random_order(5, system_entropy()),
+    ):
+        with pytest.raises(RuntimeError, match="the source of random bits is broken"):
+            use()
+
+
+def test_fair_bits_pass_the_health_check_whatever_is_asked_for():
+    for entropy in (system_entropy(), seeded_entropy(0)):
+        checked = CheckedEntropy(entropy)
+        for count in (*range(40), 511, 512, 513, 2**16):
+            assert checked.words(count).shape == (count,)
+
+
+@pytest.mark.parametrize("trials", [15, 511, 4095])
+def test_fair_bytes_repeat_as_often_as_the_check_allows_with_a_chance_below_two_to_the_64(trials):
+    allowed = math.floor(_most_repeats(trials))
+    assert stats.binom.sf(allowed, trials, 1 / 256) <= 2.0**-64
+
+
+class Counted:
+    """A source that knows for how many words it was asked."""
+
+    def __init__(self, source):
+        self.source, self.requests = source, []
+
+    def words(self, count):
+        self.requests.append(count)
+        return self.source.words(count)
+
+
+@pytest.mark.parametrize("noise", [Laplace(1.0), Gaussian(1.0), Cauchy(1.0)])
+def test_a_single_draw_is_one_of_many_so_that_its_time_is_that_of_all(noise):
+    # A draw that falls far needs more bits than its first. In a batch some always do.
+    asked, drawn = [], []
+    for call in range(300):
+        source = Counted(seeded_entropy(11, call))
+        drawn.append(abs(int(sampler(noise, grid_step(1.0), source).draw(1)[0])))
+        asked.append(source.requests)
+    assert len(set(drawn)) == len(drawn)
+    assert {first for first, *_ in asked} == {BATCH}
+    assert sum(len(requests) > 1 for requests in asked) >= 298
 
 
 def test_seeds_and_keys_give_reproducible_and_different_streams():
@@ -340,12 +441,11 @@ def test_whole_noise_has_the_mass_of_the_nearest_integer(scale):
 
 @given(st.integers(-(2**45), 2**45), st.sampled_from([1e-12, 1e-6, 0.3, 1.0, 1e6, 1e12]))
 def test_whole_noise_is_the_nearest_integer_and_symmetric(j, scale):
-    entropy = Script([])
-    source = sampler(Laplace(scale), 1.0, entropy, nearest=True)
+    source = sampler(Laplace(scale), 1.0, nearest=True)
     fine = Fraction(1, 2**source._shift)
     assert fine <= Fraction(1, 2)
     for value, sign in ((j, 1), (-1 - j, -1)):
-        entropy.left = words_for(source, value)
+        scripted(source, words_for(source, value))
         nearest = math.floor(j * fine + Fraction(1, 2))
         assert draw(source, 1)[0] == sign * nearest
 

@@ -649,6 +649,10 @@ def test_a_rule_survives_json(rule):
         assert again.left(spent) == rule.left(spent)
 
 
+def read_budget(budget):
+    return rule_from_dict({"rule": "precisions", "power": 1, "budgets": [["x", budget]]})
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -668,6 +672,11 @@ def test_a_rule_survives_json(rule):
         (lambda: scale_for_releases(-1.0, 2), "theta must be positive"),
         (lambda: scale_for_releases(1e308, 10), "releases times theta must be positive and finite"),
         (lambda: rule_from_dict({"rule": "naive"}), "rule must be one of"),
+        (lambda: rule_from_dict([1]), "rule must be one of"),
+        (lambda: rule_from_dict({"rule": "precisions"}), "record must be that of a rule"),
+        (lambda: read_budget("1e999999999"), "record must be that of a rule .*no fraction"),
+        (lambda: read_budget("1/0"), "record must be that of a rule .*no fraction"),
+        (lambda: read_budget([1]), "record must be that of a rule"),
         (lambda: RULES[0].allows({"w": {1.0: 1}}), "axis 'w' is not one of"),
         (lambda: RULES[0].allows({"x": {-1.0: 1}}), "scale of 'x' must be positive"),
         (lambda: RULES[0].allows({"x": {math.nan: 1}}), "scale of 'x' must be positive"),

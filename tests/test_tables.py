@@ -29,6 +29,7 @@ TOLERANCE = 1e-9
 pytestmark = [
     pytest.mark.tables,
     pytest.mark.filterwarnings("ignore:.*need no noise under this prior:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*instead of n_bins=:UserWarning"),
 ]
 
 

@@ -31,6 +31,13 @@ def test_laws_of_rows_are_refused():
         User(COIN, alternative=Discrete([[0, 1], [1, 1]], [0.5, 0.5]))
 
 
+def test_a_law_with_covariance_matrices_is_refused_even_of_one_column():
+    law = GaussianMixture([1.0], [[3.0]], [[[4.0]]])
+    with pytest.raises(ValueError, match=r"law must have standard deviations.*marginal\(\[0\]\)"):
+        User(law)
+    assert User(law.marginal([0])).law.scales.tolist() == GAUSSIAN.scales.tolist()
+
+
 @pytest.mark.parametrize("presence", [-0.1, 1.1, np.nan, np.inf])
 def test_presence_is_a_probability(presence):
     with pytest.raises(ValueError, match="presence must lie in"):

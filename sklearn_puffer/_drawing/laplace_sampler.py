@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from sklearn_puffer._drawing.entropy import Entropy
 from sklearn_puffer._drawing.grid import FloatArray, Grid, IntArray
 from sklearn_puffer._drawing.sampler import (
     CHUNKS,
@@ -16,7 +17,6 @@ from sklearn_puffer._drawing.sampler import (
     SIGN,
     Chunks,
     ChunkSampler,
-    Entropy,
     chunks_of,
     single_scale,
 )
@@ -74,14 +74,8 @@ class LaplaceSampler(ChunkSampler):
         self._law = _law(mantissa, exponent - grid.fine)
         super().__init__(self._law, grid, entropy)
 
-    def draw(self, size: int) -> IntArray:
-        """Return ``size`` (at most 2^15) draws in scratch memory, overwritten by the next call."""
-        return self._rounded(self._single() if size == 1 else self._overwrite(self._room(size)))
-
-    def _single(self) -> IntArray:
-        """Return one draw of J."""
-        drawn = self._one()
-        return self._rest(1) if drawn is None else np.array([drawn], dtype=np.int64)
+    def _batch(self, size: int) -> IntArray:
+        return self._rounded(self._overwrite(self._room(size)))
 
     def _overwrite(self, out: IntArray) -> IntArray:
         """Return ``out``, filled with draws of J."""

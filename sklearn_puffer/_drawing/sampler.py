@@ -6,20 +6,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._drawing.entropy import CheckedEntropy, Entropy, NotCopied
 from sklearn_puffer._drawing.grid import FloatArray, Grid, IntArray
 from sklearn_puffer.noise import Noise
-
-Words = NDArray[np.uint64]
 
 RELATIVE_ERROR = 1e-12
 """Proven bound on the relative error of every atom's probability; see the classes of samplers."""
 
 BLOCK = 2**15  # values drawn at a time: the scratch stays in the cache
+BATCH = 2**10  # values drawn at least: their time tells next to nothing about any one of them
 CHUNKS = 2**16  # a coarse cell is read off 16 bits
 REST_CHUNKS = 2**14  # and one of the rest off 14
 CELL_BITS = 16  # the bits of the fine position that come with the coarse cell
@@ -29,23 +28,6 @@ SIGN = np.array(63)
 REST_MASK = np.array(REST_CHUNKS - 1)
 
 
-class Entropy(Protocol):
-    """A source of independent fair bits."""
-
-    def words(self, count: int) -> Words:
-        """Return ``count`` fresh words of 64 fair bits, not used before and never again."""
-
-
-class NotCopied:
-    """What must exist once only: a copy would draw the same noise again."""
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(
-            f"a {type(self).__name__} cannot be pickled or copied, because the copy would draw the "
-            "same noise again; make a new one where it is needed."
-        )
-
-
 class Sampler(NotCopied, ABC):
     r"""Noise of one family and scale, in steps of a grid: K = floor(N/g) or floor(N/g + 1/2).
 
@@ -53,7 +35,11 @@ class Sampler(NotCopied, ABC):
     :math:`\lfloor J/2^s \rfloor = \lfloor N/g \rfloor`, and
     :math:`\lfloor (J + 2^{s-1})/2^s \rfloor = \lfloor N/g + 1/2 \rfloor`, both exactly.
 
-    A sampler holds scratch memory: use one a thread, and never store one.
+    A draw that falls far takes longer than one that does not, so few values are drawn as the first
+    ones of a batch, and the rest of it is discarded: the time is that of the batch.
+
+    A sampler holds scratch memory: use one a thread, and never store one. Its bits pass the health
+    check of `CheckedEntropy` before they are used.
 
     Attributes
     ----------
@@ -74,7 +60,7 @@ class Sampler(NotCopied, ABC):
         self.step = math.ldexp(1.0, grid.fine + grid.shift)
         self._shift = min(grid.shift, 62)  # |J| < 2^61, so that any larger shift gives the same
         self._half = 1 << (self._shift - 1) if grid.nearest else 0
-        self._entropy = entropy
+        self._entropy: Entropy = CheckedEntropy(entropy)
         self._scratch: IntArray | None = None
 
     def fill(self, out: IntArray) -> None:
@@ -82,9 +68,13 @@ class Sampler(NotCopied, ABC):
         for block in blocks(out.size):
             out[block] = self.draw(block.stop - block.start)
 
-    @abstractmethod
     def draw(self, size: int) -> IntArray:
         """Return ``size`` (at most 2^15) draws in scratch memory, overwritten by the next call."""
+        return self._batch(max(size, BATCH))[:size]
+
+    @abstractmethod
+    def _batch(self, size: int) -> IntArray:
+        """Return ``size`` draws in scratch memory, in a time that depends on them."""
 
     def _room(self, size: int) -> IntArray:
         if self._scratch is None or self._scratch.size < size:
@@ -189,16 +179,6 @@ class ChunkSampler(Sampler):
     def __init__(self, law: Chunks, grid: Grid, entropy: Entropy) -> None:
         super().__init__(grid, entropy)
         self._chunks = law
-
-    def _one(self) -> int | None:
-        """Return what `_many` makes of the same bits, in a third of its time for one draw."""
-        law = self._chunks
-        second, first = divmod(self._entropy.words(1).item(), 2**32)  # the lower half comes first
-        if first >= law.limit.item():
-            return None
-        word: int = (first + law.advance.item(first >> 16)) & (2**32 - 1)
-        low: int = (second ^ 2**31) - 2**31 >> law.surplus.item()  # second as a signed number
-        return word << law.low_bits.item() ^ low
 
     def _many(self, out: IntArray) -> NDArray[np.intp]:
         """Fill ``out`` with draws of J, and return where one of the rest must go instead."""

@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._drawing.entropy import Entropy, Words
 from sklearn_puffer._drawing.grid import MAX_STEPS, FloatArray, Grid, IntArray
 from sklearn_puffer._drawing.sampler import (
     CHUNKS,
@@ -18,8 +19,6 @@ from sklearn_puffer._drawing.sampler import (
     SIGN,
     Chunks,
     ChunkSampler,
-    Entropy,
-    Words,
     chunks_of,
     single_scale,
 )
@@ -112,11 +111,7 @@ class TableSampler(ChunkSampler):
         super().__init__(self._law, grid, entropy)
         self._true_shift, self._nearest = grid.shift, grid.nearest
 
-    def draw(self, size: int) -> IntArray:
-        """Return ``size`` (at most 2^15) draws in scratch memory, overwritten by the next call."""
-        if size == 1:
-            drawn = self._one()
-            return self._rest(1) if drawn is None else self._rounded(np.array([drawn]))
+    def _batch(self, size: int) -> IntArray:
         out = self._room(size)
         rest = self._many(out)
         self._rounded(out)

@@ -6,7 +6,6 @@ of every value of a table in that alphabet, and refuses what is not there.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -15,20 +14,22 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._validation import plain
+from sklearn_puffer._arrays import LARGEST_INTEGER, refuse_masked
+from sklearn_puffer._fitting.binning import quantile_bins, standard_deviation
+from sklearn_puffer._fitting.lookup import Lookup, nearest
+from sklearn_puffer._fitting.unseen import Other, Unknown, unseen_message, with_other
+from sklearn_puffer._validation import listed, plain, quoted
 from sklearn_puffer.frame import Kind, Name, Values
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
-Unknown = Literal["error", "nearest"]
 Missing = Literal["error", "category", "propagate"]
 
 BLOCK_ROWS = 1 << 15
-_MOST_BINS = 1 << 16
-_MOST_CROWDED = 4
 _MOST_STREAMED_ATOMS = 1 << 12
-LARGEST_INTEGER = 2**53
-_LARGEST_NUMBER = 1e300
+# beyond these the powers in losses and spreads are no floats; a table of that kind has odd units
+_LARGEST_NUMBER = 1e120
+_SMALLEST_SPAN = 1e-120
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,8 @@ class Column:
         The label of each code of a categorical column; None stands for missing.
     edges : ndarray of shape (n - 1,) or None
         Upper ends of all bins but the last, where the column is binned.
+    merged : bool
+        Whether some bin holds more than one value; otherwise the values stay as they are.
     missing_code : int or None
         The code that stands for missing, where missing is a value of its own.
     spread : float or None
@@ -54,6 +57,8 @@ class Column:
         Which atoms may be released: seen in `fit`, or declared by the caller.
     free : bool
         Whether any number may be released, seen in `fit` or not: its priors are continuous.
+    raw : tuple of ndarray, or None
+        While it is learnt: the distinct numbers of a binned column, and how often each occurs.
     """
 
     name: Name
@@ -62,9 +67,11 @@ class Column:
     known: Array
     levels: tuple[Any, ...] | None = None
     edges: FloatArray | None = None
+    merged: bool = False
     missing_code: int | None = None
     spread: float | None = None
     free: bool = False
+    raw: tuple[FloatArray, Array] | None = None
 
     @property
     def whole(self) -> bool:
@@ -108,12 +115,13 @@ class Column:
         TypeError, ValueError
             If the column holds another kind of values, or missing ones it has no place for.
         """
-        values = as_levels(values) if self.kind == "category" else values
+        values = as_levels(values) if self.kind == "category" else of_kind(self.kind, values)
         check_missing(values, self.name, missing)
         if missing == "category" and values.missing is not None and self.missing_code is None:
-            raise ValueError(_unseen_message(self.name, None, numeric=False))
+            gone = int(values.missing.sum())
+            raise ValueError(unseen_message(self.name, [None], [gone], numeric=False))
         if self.kind == "category":
-            return _LevelReader(self, values)
+            return _LevelReader(self, values, unknown)
         if values.kind == "category":
             raise TypeError(
                 f"column {self.name!r} holds {values.kind} values, and held {self.kind} values in "
@@ -174,6 +182,11 @@ class Reader(ABC):
         """Whether missing values stay missing in the release."""
         return self.values.missing is not None and self.column.missing_code is None
 
+    def check(self) -> None:
+        """Refuse the whole column at once, naming all that is wrong with it."""
+        if self.values.kind == "float":
+            check_finite(self.data(slice(None)), self.column.name)
+
     def missing(self, rows: slice) -> Array | None:
         """Return the mask of missing values of ``rows``, or None."""
         return None if self.values.missing is None else self.values.missing[rows]
@@ -203,12 +216,23 @@ class _NumberReader(Reader):
         codes = nearest(self.column.atoms, block)
         strange = self.column.atoms[codes] != block
         if strange.any() and self.unknown == "error":
-            value = float(block[strange][0])
-            whole = self.column.whole and value.is_integer()
-            shown = int(value) if whole else value
-            raise ValueError(_unseen_message(self.column.name, shown, numeric=True))
+            self.check()
         self.moved += int(strange.sum())
         np.copyto(out, codes)
+
+    def check(self) -> None:
+        super().check()
+        values, counts = np.unique(present(self.values), return_counts=True)
+        strange = ~np.isin(values, self.column.atoms)
+        if self.column.free or self.unknown == "nearest" or not strange.any():
+            return
+        shown = [
+            int(value) if self.column.whole and value % 1 == 0 else float(value)
+            for value in values[strange].tolist()
+        ]
+        raise ValueError(
+            unseen_message(self.column.name, shown, counts[strange].tolist(), numeric=True)
+        )
 
 
 class _BinReader(Reader):
@@ -221,9 +245,9 @@ class _BinReader(Reader):
 
 
 class _LevelReader(Reader):
-    def __init__(self, column: Column, values: Values) -> None:
+    def __init__(self, column: Column, values: Values, unknown: Unknown) -> None:
         super().__init__(column, values)
-        self._codes = _level_codes(column, values)
+        self._codes, self.moved = _level_codes(column, values, unknown)
 
     def positions(self, rows: slice, out: Array) -> None:
         np.copyto(out, self.values.data[rows])
@@ -235,92 +259,6 @@ class _LevelReader(Reader):
         return per_code[self._codes]
 
 
-class Lookup:
-    """Places of numbers among ascending atoms.
-
-    A multiplication sends every number into one of many equal bins, and a table tells the first
-    atom of each bin; a few comparisons pass over the others of a crowded bin. Where some bin is
-    too crowded for that, a binary search does.
-
-    >>> lookup = Lookup(np.array([0.0, 0.5, 2.0]))
-    >>> codes = np.empty(2, dtype=np.intp)
-    >>> lookup.find(np.array([2.0, 0.5]), codes), codes.tolist()
-    (True, [2, 1])
-    """
-
-    def __init__(self, atoms: FloatArray) -> None:
-        self.atoms = atoms
-        self.low = float(atoms[0])
-        self.factor, self.firsts, self.crowd = _equal_bins(atoms)
-        self._scratch = np.empty((2, 0))
-
-    def find(self, block: Array, codes: Array) -> bool:
-        """Write the code of every value; return False where a value is none of the atoms."""
-        if self._scratch.shape[1] < len(block):
-            self._scratch = np.empty((2, len(block)))
-        values, scratch = self._scratch[:, : len(block)]
-        if block.dtype == np.float64 and block.flags.c_contiguous:
-            values = block
-        else:
-            np.copyto(values, block)  # strided columns are read once
-        if self.factor is None:
-            codes[:] = np.searchsorted(self.atoms, values)
-        else:
-            self._guess(values, self.factor, codes, scratch)
-        for _ in range(self.crowd):
-            np.take(self.atoms, codes, out=scratch, mode="clip")
-            codes += scratch < values
-        np.take(self.atoms, codes, out=scratch, mode="clip")
-        return bool((scratch == values).all())  # so a wrong guess, NaN too, is never taken
-
-    def _guess(self, values: FloatArray, factor: float, codes: Array, scratch: FloatArray) -> None:
-        """Write the first atom of each value's bin; anything for what lies outside all bins."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            np.subtract(values, self.low, out=scratch)
-            scratch *= factor
-            np.copyto(codes, scratch, casting="unsafe")
-        if self.firsts is not None:
-            np.take(self.firsts, codes, out=codes, mode="clip")
-
-
-def _equal_bins(atoms: FloatArray) -> tuple[float | None, Array | None, int]:
-    """Return the factor to bins, the first atom of each, and how many more a bin may hold.
-
-    Without a factor a binary search is due; without first atoms, bins and atoms are the same.
-    """
-    if len(atoms) == 1:
-        return 0.0, None, 0
-    if max(-atoms[0], atoms[-1]) > _LARGEST_NUMBER:  # their differences may be no floats
-        return None, None, 0
-    span, gap = float(atoms[-1] - atoms[0]), float(np.diff(atoms).min())
-    n_bins = min(_MOST_BINS, 64 * len(atoms))
-    if span / n_bins <= gap:  # a lattice, or nearly: a bin for every atom
-        n_bins = math.ceil(span / gap)
-    factor = n_bins / span * (1.0 + 1e-9)
-    if not np.isfinite(factor):
-        return None, None, 0
-    bins = ((atoms - atoms[0]) * factor).astype(np.intp)
-    crowd = int(np.bincount(bins).max()) - 1
-    if crowd > _MOST_CROWDED:
-        return None, None, 0
-    firsts = np.searchsorted(bins, np.arange(bins[-1] + 1))
-    return factor, None if len(firsts) == len(atoms) and not crowd else firsts, crowd
-
-
-def nearest(atoms: FloatArray, values: FloatArray) -> Array:
-    """Return the code of the nearest atom; half-way goes up.
-
-    >>> nearest(np.array([0.0, 1.0]), np.array([0.4, 0.5, 7.0])).tolist()
-    [0, 1, 1]
-    """
-    right = np.clip(np.searchsorted(atoms, values), 1, max(len(atoms) - 1, 1))
-    right = np.minimum(right, len(atoms) - 1)
-    left = np.maximum(right - 1, 0)
-    with np.errstate(over="ignore"):  # a difference beyond all floats is the larger one
-        closer_left = values - atoms[left] < atoms[right] - values
-    return np.where(closer_left, left, right)
-
-
 def learn_column(
     name: Name,
     values: Values,
@@ -328,6 +266,7 @@ def learn_column(
     n_bins: int | None = None,
     categories: Sequence[Any] | None = None,
     missing: Missing = "error",
+    unknown: Unknown = "error",
     weights: Array | None = None,
 ) -> Column:
     """Return the alphabet of a column: its distinct values, bins or levels.
@@ -343,9 +282,9 @@ def learn_column(
     if not present(values).size and not (labelled and missing == "category"):
         raise ValueError(f"column {name!r} has no value that is not missing; drop the column.")
     if categories is not None:
-        return _declared_column(name, values, categories, missing)
+        return _declared_column(name, values, categories, missing, unknown)
     if values.kind == "category":
-        return _level_column(name, values, missing)
+        return _level_column(name, values, missing, unknown)
     column = _number_column(name, values, weights)
     if values.kind == "boolean" and missing == "category":
         return _with_missing_boolean(column, values)
@@ -426,6 +365,8 @@ def _tally(atoms: FloatArray, data: Array, weights: Array | None) -> Array:
 
 
 def _number_column(name: Name, values: Values, weights: Array | None) -> Column:
+    if values.kind == "integer":
+        check_integers(present(values), name)
     atoms = distinct_numbers(present(values))
     check_finite(atoms, name)
     if max(abs(atoms[0]), abs(atoms[-1])) > _LARGEST_NUMBER:
@@ -433,12 +374,25 @@ def _number_column(name: Name, values: Values, weights: Array | None) -> Column:
             f"column {name!r} holds {float(atoms[np.abs(atoms).argmax()])!r}, beyond "
             f"{_LARGEST_NUMBER:g}, where sums overflow; give it in another unit."
         )
-    if values.kind == "integer" and max(abs(atoms[0]), abs(atoms[-1])) > LARGEST_INTEGER:
+    span = float(atoms[-1] - atoms[0])
+    if 0.0 < span < _SMALLEST_SPAN:
         raise ValueError(
-            f"column {name!r} holds integers beyond 2^53, such as {atoms[-1]:.0f}, which float64 "
-            "cannot tell apart; subtract an offset, or drop it if it is an identifier."
+            f"the values of column {name!r} are at most {span!r} apart, less than "
+            f"{_SMALLEST_SPAN:g}, where products vanish; give it in another unit."
         )
     return Column(name, values.kind, atoms, np.ones(len(atoms), dtype=bool))
+
+
+def check_integers(data: Array, name: Name) -> None:
+    """Refuse integers that float64 cannot tell apart."""
+    if not data.size:
+        return
+    farthest = max(int(data.max()), int(data.min()), key=abs)
+    if abs(farthest) > LARGEST_INTEGER:
+        raise ValueError(
+            f"column {name!r} holds integers beyond 2^53 - 1, such as {farthest}, which float64 "
+            "cannot tell apart; subtract an offset, or drop it if it is an identifier."
+        )
 
 
 def _with_missing_boolean(column: Column, values: Values) -> Column:
@@ -450,52 +404,17 @@ def _with_missing_boolean(column: Column, values: Values) -> Column:
 
 
 def _binned(column: Column, values: Values, n_bins: int, weights: Array | None) -> Column:
-    """Return the column in quantile bins, closed on the right as those of `pandas.qcut`."""
     atoms, counts = distinct(values, weights)
-    cumulative = np.cumsum(counts)
-    last = int(cumulative[-1]) - 1
-    cuts = [_order_statistic(cumulative, last * b // n_bins) for b in range(1, n_bins)]
-    ends = np.unique([*cuts, len(atoms) - 1])
-    starts = np.append(0, ends[:-1] + 1)
-    whole = column.kind == "integer"
-    medians = [
-        _median(atoms[a : b + 1], counts[a : b + 1], whole)
-        for a, b in zip(starts, ends, strict=True)
-    ]
+    bins = quantile_bins(atoms, counts, n_bins, whole=column.kind == "integer")
     return replace(
         column,
-        atoms=np.array(medians),
-        known=np.ones(len(ends), dtype=bool),
-        edges=atoms[ends[:-1]],
+        atoms=bins.values,
+        known=np.ones(len(bins.values), dtype=bool),
+        edges=bins.edges,
+        merged=bins.merged,
         spread=standard_deviation(atoms, counts),
+        raw=(atoms, counts),
     )
-
-
-def standard_deviation(atoms: FloatArray, counts: Array) -> float:
-    """Return the standard deviation of a column from its distinct values and their counts.
-
-    >>> standard_deviation(np.array([0.0, 2.0]), np.array([3, 3]))
-    1.0
-    """
-    masses = counts.astype(float)
-    unit = float(np.ptp(atoms)) or 1.0  # squares of the bare numbers may leave the floats
-    shifted = (atoms - atoms.min()) / unit
-    centred = shifted - np.average(shifted, weights=masses)
-    return unit * float(np.sqrt(np.average(centred**2, weights=masses)))
-
-
-def _order_statistic(cumulative: Array, rank: int) -> int:
-    """Return the position of the value with that many rows before it."""
-    return int(np.searchsorted(cumulative, rank, side="right"))
-
-
-def _median(atoms: FloatArray, counts: Array, whole: bool) -> float:
-    """Return the median of a bin; the lower one for whole numbers, so that they stay whole."""
-    cumulative = np.cumsum(counts)
-    total = int(cumulative[-1])
-    lower = atoms[_order_statistic(cumulative, (total - 1) // 2)]
-    upper = atoms[_order_statistic(cumulative, total // 2)]
-    return float(lower if whole or lower == upper else lower / 2 + upper / 2)
 
 
 def as_levels(values: Values) -> Values:
@@ -506,6 +425,20 @@ def as_levels(values: Values) -> Values:
     codes = np.searchsorted(levels, values.data)
     codes = codes if values.missing is None else np.where(values.missing, -1, codes)
     return Values("category", codes, values.missing, tuple(levels.tolist()))
+
+
+def of_kind(kind: Kind, values: Values) -> Values:
+    """Return a column of objects that are all missing, which has no kind of its own, as of a kind.
+
+    Rows that lack the value would be refused by themselves, and not beside others.
+    """
+    if values.kind != "category" or present(values).size:
+        return values
+    types: dict[Kind, type] = {"float": np.float64, "integer": np.int64, "boolean": np.bool_}
+    data: Array = np.zeros(len(values), dtype=types[kind])
+    if kind == "float":
+        data[:] = np.nan
+    return Values(kind, data, values.missing)
 
 
 def without_unused(values: Values) -> Values:
@@ -522,36 +455,47 @@ def present(values: Values) -> Array:
     return values.data if values.missing is None else values.data[~values.missing]
 
 
-def _level_column(name: Name, values: Values, missing: Missing) -> Column:
+def _level_column(name: Name, values: Values, missing: Missing, unknown: Unknown) -> Column:
     assert values.levels is not None
-    seen = np.zeros(len(values.levels), dtype=bool)
+    levels = values.levels
+    if isinstance(unknown, Other):
+        levels = with_other(name, levels, unknown, listed=False)
+    seen = np.zeros(len(levels), dtype=bool)
     seen[np.unique(present(values))] = True
-    return _levelled(name, values, values.levels, seen, missing)
+    if isinstance(unknown, Other):
+        seen[levels.index(unknown.value)] = True
+    return _levelled(name, values, levels, seen, missing)
 
 
 def _declared_column(
-    name: Name, values: Values, categories: Sequence[Any], missing: Missing
+    name: Name, values: Values, categories: Sequence[Any], missing: Missing, unknown: Unknown
 ) -> Column:
     levels = _checked_levels(name, categories)
+    if isinstance(unknown, Other):
+        with_other(name, levels, unknown, listed=True)
     strange = [level for level in used_levels(values) if level not in set(levels)]
-    if strange:
+    if strange and not isinstance(unknown, Other):
         raise ValueError(
-            f"column {name!r} contains {plain(strange[0])!r}, which categories[{name!r}] does not "
-            "list; add it there, or drop those rows."
+            f"column {name!r} contains {listed(strange, 20)}, which categories[{name!r}] does not "
+            "list; add it there, pass unknown={column: value} to turn it into a value listed "
+            "there, or drop those rows."
         )
     return _levelled(name, values, levels, np.ones(len(levels), dtype=bool), missing)
 
 
 def _checked_levels(name: Name, categories: Any) -> tuple[Any, ...]:
-    listed = isinstance(categories, Iterable) and not isinstance(categories, str | Mapping | Set)
-    if not listed or not all(isinstance(level, Hashable) for level in categories):
+    refuse_masked(categories, f"categories[{name!r}]")
+    in_order = isinstance(categories, Iterable) and not isinstance(categories, str | Mapping | Set)
+    if not in_order or not all(isinstance(level, Hashable) for level in categories):
         raise TypeError(
             f"categories[{name!r}] must be a list of values in the order of their codes, "
             f"got {categories!r}."
         )
-    levels = tuple(categories)
+    levels = tuple(plain(level) for level in categories)
     if len(set(levels)) != len(levels) or not levels:
-        raise ValueError(f"categories[{name!r}] must list distinct values, got {list(levels)!r}.")
+        raise ValueError(
+            f"categories[{name!r}] must list distinct values, got {quoted(list(levels))}."
+        )
     return levels
 
 
@@ -571,32 +515,35 @@ def _levelled(
     return Column(name, "category", atoms, known, levels, missing_code=code)
 
 
-def _level_codes(column: Column, values: Values) -> Array:
-    """Return the fitted code of each level of ``values``, with that of missing at the end."""
+def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, int]:
+    """Return the fitted code of each level of ``values``, with that of missing at the end.
+
+    Levels that `fit` has not seen have the code of the level that stands for them; the second
+    number says in how many rows they are.
+    """
     assert column.levels is not None
     assert values.levels is not None
     known = {level: code for code, level in enumerate(column.levels) if column.known[code]}
     codes = np.array([known.get(level, -1) for level in values.levels] + [0], dtype=np.intp)
     codes[-1] = 0 if column.missing_code is None else column.missing_code
-    used = np.unique(present(values))
-    strange = used[codes[used] < 0] if used.size else used
-    if strange.size:
+    used, counts = np.unique(present(values), return_counts=True)
+    unseen = codes[used] < 0 if used.size else np.zeros(0, dtype=bool)
+    strange, rows = used[unseen], counts[unseen]
+    if strange.size and not isinstance(unknown, Other):
+        shown = [values.levels[code] for code in strange.tolist()]
+        raise ValueError(unseen_message(column.name, shown, rows.tolist(), numeric=False))
+    if isinstance(unknown, Other):
+        codes[:-1] = np.where(codes[:-1] < 0, _code_of(column, unknown, known), codes[:-1])
+    return np.maximum(codes, 0), int(rows.sum())
+
+
+def _code_of(column: Column, other: Other, known: Mapping[Any, int]) -> int:
+    if other.value not in known:
         raise ValueError(
-            _unseen_message(column.name, values.levels[int(strange[0])], numeric=False)
+            f"unknown[{column.name!r}] is {quoted(other.value)}, which fit was not told of; fit "
+            "again with it, or name a value that was seen."
         )
-    return np.maximum(codes, 0)
-
-
-def _unseen_message(name: Name, value: Any, *, numeric: bool) -> str:
-    ways = (
-        'pass unknown="nearest" to move it to the nearest known value, n_bins to bin the column'
-        if numeric
-        else "list every value in categories={column: [...]}"
-    )
-    return (
-        f"column {name!r} contains {plain(value)!r}, which was not seen in fit; {ways}, "
-        "or fit on data that has it."
-    )
+    return known[other.value]
 
 
 def hardly_repeats(n_distinct: int, n_rows: int, least: int = 20) -> bool:
@@ -606,3 +553,15 @@ def hardly_repeats(n_distinct: int, n_rows: int, least: int = 20) -> bool:
     (True, False)
     """
     return n_distinct >= least and 2 * n_distinct > n_rows
+
+
+def looks_like_key(atoms: FloatArray, n_rows: int, least: int = 20) -> bool:
+    """Return whether whole numbers number the rows: next to all of them occur once.
+
+    >>> looks_like_key(np.arange(1000.0), 1000), looks_like_key(np.arange(700.0), 1000)
+    (True, False)
+    >>> looks_like_key(np.arange(1000.0) / 3, 1000)
+    False
+    """
+    whole = bool((atoms % 1.0 == 0.0).all())
+    return whole and len(atoms) >= least and 20 * len(atoms) > 19 * n_rows

@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._arrays import as_array, real_numbers
 from sklearn_puffer._fitting import sentences as say
+from sklearn_puffer._fitting.binning import standard_deviation
 from sklearn_puffer._fitting.columns import (
     Column,
     Reader,
     hardly_repeats,
     learn_column,
-    standard_deviation,
+    looks_like_key,
     without_unused,
 )
 from sklearn_puffer._fitting.counting import Coded, tally
+from sklearn_puffer._fitting.faults import Faults
 from sklearn_puffer._fitting.learning import (
     Adversary,
     Group,
@@ -29,7 +32,7 @@ from sklearn_puffer._fitting.learning import (
     given_priors,
     make_groups,
 )
-from sklearn_puffer._fitting.learnt import Learnt, cells_of
+from sklearn_puffer._fitting.learnt import Learnt
 from sklearn_puffer._fitting.planning import Plan, make_plan
 from sklearn_puffer._fitting.problems import Problem
 from sklearn_puffer._fitting.robustness import priors_around
@@ -43,10 +46,12 @@ from sklearn_puffer._fitting.selection import (
     secret_pairs_of,
 )
 from sklearn_puffer._fitting.settings import Settings
+from sklearn_puffer._fitting.unseen import rule_of
+from sklearn_puffer._fitting.utility import RawLaw
 from sklearn_puffer._fitting.weighting import weighted
+from sklearn_puffer._fitting.wide import cells_of, rows_have_exact_loss, too_wide, ways_to_exact
 from sklearn_puffer._releases.repeats import Promise, together
-from sklearn_puffer._validation import listed, plain
-from sklearn_puffer.accounting import MAX_CELLS
+from sklearn_puffer._validation import listed, plain, quoted
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.frame import Name, Table, Values
 from sklearn_puffer.priors import Discrete, GaussianMixture
@@ -85,16 +90,27 @@ def learn(
     public = public_columns(settings.public, table.names, sensitive)
     groups = column_groups(settings.dependence, public, table.names)
     _check_named(settings, public)
-    values = given_secrets
-    if values is None:
-        values = {name: table.values(name) for name in sensitive}
-    secrets = [
-        learn_secret(name, rows.kept(column), settings.missing) for name, column in values.items()
-    ]
-    pairs = secret_pairs_of(settings.secret_pairs, secrets)
-    columns, readers = _learn_columns(settings, rows, public)
-    _check_size(columns, groups, secrets, pairs, rows.n_rows)
-    counted, adversaries, spreads = _adversaries(settings, rows, secrets, columns, readers, groups)
+    settings.check_fitted_rows(max(map(len, groups)))
+    continuous = _is_continuous(settings)
+    faults = Faults()
+    secrets = faults.of(
+        lambda name: _learn_secret(settings, rows, given_secrets, name),
+        list(given_secrets) if given_secrets is not None else sensitive,
+    )
+    learnt = faults.of(
+        lambda k: _learn_column(settings, rows, public[k], k, continuous=continuous),
+        range(len(public)),
+    )
+    faults.refuse()
+    columns, readers = [column for column, _ in learnt], [reader for _, reader in learnt]
+    n_adversaries = 1 + len(settings.adversaries)
+    alone = not settings.at_once
+    pairs = secret_pairs_of(settings.secret_pairs, secrets, n_adversaries, alone=alone)
+    _check_size(settings, columns, groups, secrets, pairs, rows.n_rows)
+    counted, adversaries, spreads, raw = _adversaries(
+        settings, rows, secrets, columns, readers, groups
+    )
+    columns = [replace(column, raw=None) for column in columns]
     asked, parts = make_groups(adversaries, pairs, groups)
     around = priors_around(settings, counted, pairs, columns, groups)
     problem = _problem(settings, columns, spreads, parts, asked)
@@ -117,10 +133,12 @@ def learn(
         asked=asked,
         plan=plan,
         spreads=spreads,
+        raw=raw,
         propagated=public if settings.missing == "propagate" else [],
         n_rows=rows.total,
+        n_columns=len({*table.names, *(given_secrets or ())}),
         fewest_rows=min(int(rows.tally(secret.coded).min()) for secret in secrets),
-        over_set=around.loss(problem, plan),
+        around=around.loss(problem, plan),
         rule=_rule(settings, problem, plan),
         remedy=_remedy(problem, plan),
         remarks=[*_remarks(settings, columns, secrets, rows), *around.remarks],
@@ -163,42 +181,49 @@ def _sensitive(settings: Settings, table: Table, given: Mapping[Name, Values] | 
     return [name for name in given or () if isinstance(name, str) and name in table.names]
 
 
-def _learn_columns(
-    settings: Settings, rows: _Rows, public: Sequence[Name]
-) -> tuple[list[Column], list[Reader]]:
-    columns, readers = [], []
-    for position, name in enumerate(public):
-        values = rows.values(name)
-        column = learn_column(
-            name,
-            values,
-            n_bins=settings.bins_of(name),
-            categories=settings.categories.get(name),
-            missing=settings.missing,
-            weights=rows.weights,
+def _learn_secret(
+    settings: Settings, rows: _Rows, given: Mapping[Name, Values] | None, name: Name
+) -> Secret:
+    values = rows.values(name) if given is None else rows.kept(given[name])
+    return learn_secret(name, values, settings.missing)
+
+
+def _learn_column(
+    settings: Settings, rows: _Rows, name: Name, position: int, *, continuous: bool
+) -> tuple[Column, Reader]:
+    values = rows.values(name)
+    categories = settings.categories.get(name)
+    unknown = rule_of(settings.unknown, name, values.kind if categories is None else "category")
+    column = learn_column(
+        name,
+        values,
+        n_bins=settings.bins_of(name),
+        categories=categories,
+        missing=settings.missing,
+        unknown=unknown,
+        weights=rows.weights,
+    )
+    if isinstance(settings.n_bins, Mapping) and name in settings.n_bins and column.edges is None:
+        raise ValueError(
+            f"n_bins names column {name!r}, which is not numeric ({column.kind}); "
+            "remove it from n_bins."
         )
-        if (
-            isinstance(settings.n_bins, Mapping)
-            and name in settings.n_bins
-            and column.edges is None
-        ):
-            raise ValueError(
-                f"n_bins names column {name!r}, which is not numeric ({column.kind}); "
-                "remove it from n_bins."
-            )
-        continuous = _is_continuous(settings)
-        column = column.with_any_number() if continuous else column
-        column = _with_given_atoms(column, settings, position)
-        if settings.public is None and _looks_like_identifier(column, values, rows.total):
-            raise ValueError(say.identifier_sentence(name, len(column.atoms), rows.total))
-        columns.append(column)
-        readers.append(column.reader(values, missing=settings.missing))
-    return columns, readers
+    column = column.with_any_number() if continuous else column
+    column = _with_given_atoms(column, settings, position)
+    if settings.public is None and _looks_like_identifier(settings, column, values, rows.total):
+        numeric = column.kind != "category"
+        raise ValueError(
+            say.identifier_sentence(name, len(column.atoms), rows.total, numeric=numeric)
+        )
+    return column, column.reader(values, unknown, settings.missing)
 
 
-def _looks_like_identifier(column: Column, values: Values, n_rows: int) -> bool:
-    free = column.kind == "category" and not values.declared
-    return free and hardly_repeats(len(column.atoms), n_rows)
+def _looks_like_identifier(settings: Settings, column: Column, values: Values, n_rows: int) -> bool:
+    n_atoms = len(column.atoms)
+    if column.kind == "category":
+        return not values.declared and hardly_repeats(n_atoms, n_rows)
+    counted = settings.prior is None and not column.free and column.edges is None
+    return counted and looks_like_key(column.atoms, n_rows)
 
 
 def _with_given_atoms(column: Column, settings: Settings, position: int) -> Column:
@@ -211,7 +236,7 @@ def _with_given_atoms(column: Column, settings: Settings, position: int) -> Colu
     if own.size and strange.size:
         shown = repr(float(strange[0]))
         if column.levels is not None:
-            shown = f"{column.levels[int(strange[0])]!r} (code {int(strange[0])})"
+            shown = f"{quoted(column.levels[int(strange[0])])} (code {int(strange[0])})"
         raise ValueError(
             f"column {column.name!r} contains {shown}, to which no prior in prior= gives an "
             "atom; add it to the atoms, with probability zero if it is impossible."
@@ -247,8 +272,8 @@ def _adversaries(
     columns: Sequence[Column],
     readers: Sequence[Reader],
     groups: Sequence[Sequence[int]],
-) -> tuple[Adversary, list[Adversary], FloatArray]:
-    """Return the counted laws, the fitted or given adversary and all further ones, and spreads."""
+) -> tuple[Adversary, list[Adversary], FloatArray, list[RawLaw]]:
+    """Return the counted laws, all adversaries, and each column's spread and law of values."""
     given = {f"adversaries[{k}]": prior for k, prior in enumerate(settings.adversaries)}
     given = given if settings.prior is None else {"prior": settings.prior, **given}
     adversaries: list[Adversary] = []
@@ -261,12 +286,16 @@ def _adversaries(
         secrets, columns, readers, counted_groups, rows.n_rows, rows.weights
     )
     laws = counted[secrets[0].name]
-    spreads = np.array([_spread(column, k, laws) for k, column in enumerate(columns)])
+    seen = [_values_seen(column, k, laws) for k, column in enumerate(columns)]
+    spreads = np.array([_spread(c, *of) for c, of in zip(columns, seen, strict=True)])
+    raw = [
+        RawLaw.of(*of, rows.total, reader.values) for of, reader in zip(seen, readers, strict=True)
+    ]
     if settings.prior is None:
         fit = settings.fit
         own = counted if fit is None else fitted_adversary(counted, fit, spreads, columns)
         adversaries = [own, *adversaries]
-    return counted, adversaries, spreads
+    return counted, adversaries, spreads, raw
 
 
 def _check_complete(
@@ -282,18 +311,24 @@ def _check_complete(
             )
 
 
-def _spread(column: Column, position: int, laws_of: Mapping[Any, Any]) -> float:
-    """Return the standard deviation of a column over all rows, whatever their order."""
-    if column.spread is not None:
-        return column.spread
+def _values_seen(
+    column: Column, position: int, laws_of: Mapping[Any, Any]
+) -> tuple[FloatArray, Array]:
+    """Return the values of a column before binning, in any order, and how often each counts."""
+    if column.raw is not None:
+        return column.raw
     laws = [
         law.marginal([members.index(position)])
         for laws in laws_of.values()
         for members, law in laws.items()
         if position in members
     ]
-    atoms = np.concatenate([law.atoms for law in laws])
-    return standard_deviation(atoms, np.concatenate([law.counts for law in laws]))
+    return np.concatenate([law.atoms for law in laws]), np.concatenate([law.counts for law in laws])
+
+
+def _spread(column: Column, values: FloatArray, counts: Array) -> float:
+    """Return the standard deviation of a column over all rows, whatever their order."""
+    return standard_deviation(values, counts) if column.spread is None else column.spread
 
 
 def _problem(
@@ -358,6 +393,7 @@ def _remedy(problem: Problem, plan: Plan) -> str | None:
 
 
 def _check_size(
+    settings: Settings,
     columns: Sequence[Column],
     groups: Sequence[Sequence[int]],
     secrets: Sequence[Secret],
@@ -368,8 +404,7 @@ def _check_size(
     for group in groups:
         members = [columns[k] for k in group]
         cells = cells_of(members)
-        # continuous priors are never coupled row by row
-        if len(group) == 1 or cells <= MAX_CELLS or members[0].free:
+        if not too_wide(members):  # continuous priors are never coupled row by row
             continue
         points = 0
         for secret in secrets:
@@ -379,7 +414,10 @@ def _check_size(
             )
         if points > MOST_JOINT_POINTS:
             names = [column.name for column in members]
-            raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS))
+            noise = together(settings.noise, settings.releases)
+            exactly = rows_have_exact_loss(noise, settings.notion)
+            ways = ways_to_exact(members) if exactly else ""
+            raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS, ways))
 
 
 def _remarks(
@@ -394,18 +432,26 @@ def _remarks(
         and column.edges is None
         and hardly_repeats(len(column.atoms), rows.total)
     ]
+    collapsed = [
+        say.collapsed_sentence(column.name, asked, column.atoms.tolist())
+        for column in columns
+        if column.merged and len(column.atoms) < (asked := settings.bins_of(column.name) or 0)
+    ]
     many = [
         say.many_secrets_sentence(secret.name, len(secret.labels), rows.total)
         for secret in secrets
         if hardly_repeats(len(secret.labels), rows.total)
     ]
-    return fine + many
+    return fine + collapsed + many
 
 
 def _check_named(settings: Settings, public: Sequence[Name]) -> None:
     mappings = {"categories": settings.categories}
-    if isinstance(settings.n_bins, Mapping):
-        mappings["n_bins"] = settings.n_bins
+    mappings |= {
+        name: given
+        for name, given in (("n_bins", settings.n_bins), ("unknown", settings.unknown))
+        if isinstance(given, Mapping)
+    }
     for argument, mapping in mappings.items():
         strange = [name for name in mapping if name not in public]
         if strange:
@@ -418,31 +464,29 @@ def _check_named(settings: Settings, public: Sequence[Name]) -> None:
 def _checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight)
+    weights = as_array(sample_weight, "sample_weight")
+    numbers = real_numbers(weights, "sample_weight")
     if weights.ndim == 0:
-        weights = np.full(n_rows, weights)
-    if weights.ndim != 1:
+        numbers = np.full(n_rows, numbers)
+    if numbers.ndim != 1:
         raise ValueError(f"sample_weight must be 1D array or scalar, got shape {weights.shape}.")
-    if len(weights) != n_rows:
+    if len(numbers) != n_rows:
         raise ValueError(
-            f"sample_weight has {len(weights)} entries and X {n_rows} rows; give one a row."
+            f"sample_weight has {len(numbers)} entries and X {n_rows} rows; give one a row."
         )
-    try:
-        numbers = weights.astype(float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"sample_weight must hold whole numbers, got {weights.dtype} values: {error}."
-        ) from error
-    if not np.isfinite(numbers).all() or (numbers < 0).any() or (numbers % 1 != 0).any():
+    whole = np.isfinite(numbers) & (numbers >= 0) & (np.floor(numbers) == numbers)
+    if not whole.all():
         raise ValueError(
             "sample_weight must hold non-negative whole numbers, as it counts rows; got "
-            f"{plain(weights[~(np.isfinite(numbers) & (numbers >= 0) & (numbers % 1 == 0))][0])!r}."
+            f"{float(numbers[~whole][0])!r}."
         )
     if not numbers.any():
         raise ValueError("sample_weight is zero for every row; give some row a positive count.")
-    if numbers.sum() > _MOST_ROWS:
+    with np.errstate(over="ignore"):
+        total = numbers.sum()
+    if total >= _MOST_ROWS:
         raise ValueError(
-            f"sample_weight counts {numbers.sum():.4g} rows, more than {_MOST_ROWS:.4g}; divide "
+            f"sample_weight counts {total:.4g} rows, more than {_MOST_ROWS:.4g}; divide "
             "the counts by a common factor."
         )
     return numbers.astype(np.int64)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from sklearn_puffer._fitting.columns import Column, Reader
 from sklearn_puffer._fitting.counting import Cells, Coded, count
 from sklearn_puffer._fitting.selection import Pair, Secret
-from sklearn_puffer._validation import listed, plain
+from sklearn_puffer._validation import listed, quoted
 from sklearn_puffer.frame import Name
-from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
 
 Array = NDArray[Any]
 Members = tuple[int, ...]
@@ -42,14 +43,19 @@ class Part:
     pairs: list[PriorPair]
     owners: Array
 
-    @property
+    @cached_property
     def is_free(self) -> bool:
         """Whether any number may occur: the priors are continuous."""
-        return any(isinstance(pair.p, GaussianMixture) for pair in self.pairs)
+        return any(isinstance(prior, GaussianMixture) for prior in self._priors)
 
     def priors(self) -> list[Prior]:
         """Return the distinct priors."""
-        return list({id(prior): prior for pair in self.pairs for prior in pair}.values())
+        return list(self._priors)
+
+    @cached_property
+    def _priors(self) -> list[Prior]:
+        """The distinct priors: many fewer than the pairs they make."""
+        return distinct(self.pairs)
 
     def mapped(self, change: Callable[[Any], Prior], members: Members) -> Part:
         """Return the part with every prior changed once, however many pairs share it."""
@@ -65,8 +71,7 @@ class Part:
 Group = list[Part]  # the columns the adversary takes as independent of all other groups
 
 
-@dataclass(frozen=True)
-class SecretPair:
+class SecretPair(NamedTuple):
     """Two values of a sensitive column, as one adversary sees them."""
 
     adversary: int
@@ -200,15 +205,27 @@ def make_groups(
 
 def _parts(adversaries: Sequence[Adversary], asked: Sequence[SecretPair], group: set[int]) -> Group:
     found: dict[Members, tuple[list[PriorPair], list[int]]] = {}
-    for owner, pair in enumerate(asked):
-        laws = adversaries[pair.adversary][pair.sensitive]
-        p, q = laws[pair.secret], laws[pair.against]
+    within = [_within(adversary, group) for adversary in adversaries]
+    for owner, (adversary, sensitive, secret, against) in enumerate(asked):
+        laws = within[adversary][sensitive]
+        p, q = laws[secret], laws[against]
         for members in p:
-            if members in q and group.issuperset(members):
+            if members in q:
                 priors, owners = found.setdefault(members, ([], []))
                 priors.append(PriorPair(p[members], q[members]))
                 owners.append(owner)
     return [Part(m, priors, np.array(owners)) for m, (priors, owners) in sorted(found.items())]
+
+
+def _within(adversary: Adversary, group: set[int]) -> Adversary:
+    """Return the laws of columns of one group alone."""
+    return {
+        sensitive: {
+            secret: {members: law for members, law in laws.items() if group.issuperset(members)}
+            for secret, laws in of_secret.items()
+        }
+        for sensitive, of_secret in adversary.items()
+    }
 
 
 class _Patterns:
@@ -269,18 +286,18 @@ def _prior_of(
 ) -> Prior:
     if label not in own:
         raise ValueError(
-            f"{argument} has no prior for {plain(label)!r} of column {secret.name!r}; "
+            f"{argument} has no prior for {quoted(label)} of column {secret.name!r}; "
             f"give one for each of {listed(secret.labels)}."
         )
     prior = own[label]
     if not isinstance(prior, Discrete | GaussianMixture):
         raise TypeError(
             f"{argument} must hold priors.Discrete or priors.GaussianMixture, got {prior!r} "
-            f"for {plain(label)!r}."
+            f"for {quoted(label)}."
         )
     if prior.n_axes != n_public:
         raise ValueError(
-            f"{argument} holds a prior over {prior.n_axes} column(s) for {plain(label)!r}, and "
+            f"{argument} holds a prior over {prior.n_axes} column(s) for {quoted(label)}, and "
             f"{n_public} are public; give atoms, or means, of shape (n, {n_public})."
         )
     return prior

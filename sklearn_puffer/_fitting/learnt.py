@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,22 @@ from sklearn_puffer._fitting.planning import Plan
 from sklearn_puffer._fitting.release import ColumnRelease, Patterns, scale_of
 from sklearn_puffer._fitting.selection import Pair
 from sklearn_puffer._fitting.settings import Settings
-from sklearn_puffer._releases.repeats import fingerprint, together
+from sklearn_puffer._fitting.utility import RawLaw, utilities
+from sklearn_puffer._fitting.wide import cells_of, rows_have_exact_loss, too_wide, ways_to_exact
+from sklearn_puffer._releases.repeats import together
+from sklearn_puffer._survival import ColumnUtility
+from sklearn_puffer._version import __version__, utc_now
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.against import Adversaries
 from sklearn_puffer.calibration import exact
-from sklearn_puffer.certificate import Certificate, ColumnNoise, PairLoss, SetLoss, Source
+from sklearn_puffer.certificate import (
+    Awaited,
+    Certificate,
+    ColumnNoise,
+    PairLoss,
+    SetLoss,
+    Source,
+)
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.frame import Name
 from sklearn_puffer.priors import Prior
@@ -51,10 +63,12 @@ class Learnt:
     asked: list[SecretPair]
     plan: Plan
     spreads: FloatArray
+    raw: list[RawLaw]
     propagated: list[Name]
     n_rows: int
+    n_columns: int
     fewest_rows: int
-    over_set: SetLoss | None
+    around: SetLoss | Awaited | None
     rule: Rule
     remedy: str | None
     remarks: list[str]
@@ -102,12 +116,12 @@ class Learnt:
         ]
 
     def certificate(self) -> Certificate:
-        """Return the certificate, with both directions of every pair."""
+        """Return the certificate, with both directions of every pair, and no fingerprint yet."""
         dependence, notion = self.settings.dependence, self.settings.notion
         return Certificate(
             epsilon=notion.epsilon,
             loss=float(self.plan.upper.max()),
-            pairs=tuple(row for k in range(len(self.asked)) for row in self._both_ways(k)),
+            pairs=self._both_ways(),
             columns=self._column_noise(),
             assumptions=say.assumptions_of(self._facts()),
             strategy=self.strategy_name,
@@ -116,12 +130,21 @@ class Learnt:
             n_rows=self.n_rows,
             delta=notion.delta,
             alpha=getattr(notion, "alpha", None),
-            over_set=self.over_set,
             remedy=self.remedy,
             releases=self.settings.releases,
             rule=self.rule,
-            fingerprint=fingerprint(self.releases(), notion, self.settings.releases),
             adversaries=self._known_adversaries(),
+            prior=say.prior_of(
+                self.settings.prior is not None,
+                _MODELS.get(type(self.settings.fit)),
+                len(self.adversaries) - 1,
+            ),
+            n_columns=self.n_columns,
+            version=__version__,
+            date=utc_now(),
+            utility=self.utility,
+            around=self.around,
+            least=self.plan.least,
         )
 
     def _known_adversaries(self) -> Adversaries:
@@ -140,34 +163,44 @@ class Learnt:
             settings.releases,
         )
 
+    @cached_property
+    def utility(self) -> tuple[ColumnUtility, ...]:
+        """How much of each column survives."""
+        return utilities(self.releases(), self.raw, self.spreads.tolist())
+
+    def kept_laws(self) -> list[RawLaw]:
+        """Return what copies with more noise need to know of the values."""
+        return [law.kept(c) for law, c in zip(self.raw, self.columns, strict=True)]
+
     def warnings(self) -> list[str]:
         """Return what the user should be warned of."""
         facts = self._facts()
         said = [*self.remarks, *self._wide_remarks()]
-        if facts.unchanged:
-            said.append(say.unchanged_sentence(facts))
-        if self.settings.confidence is not None and self.over_set and self.over_set.decided:
-            said.append(say.decided_sentence(self.over_set.decided, self.over_set.level))
+        said += say.quiet_sentences(facts)
+        over_set = self._over_set
+        if self.settings.confidence is not None and over_set and over_set.decided:
+            said.append(say.decided_sentence(over_set.decided, over_set.level))
         return said
 
-    def _both_ways(self, k: int) -> list[PairLoss]:
-        pair, plan = self.asked[k], self.plan
-        source: Source = "recomputed" if plan.recomputed[k] else "theorem"
-        return [
-            PairLoss(
-                pair.sensitive,
-                secret,
-                against,
-                pair.adversary,
-                float(plan.bound[k, way]),
-                float(plan.lower[k, way]),
-                float(plan.upper[k, way]),
-                source,
-            )
-            for way, (secret, against) in enumerate(
-                [(pair.secret, pair.against), (pair.against, pair.secret)]
-            )
-        ]
+    @property
+    def _over_set(self) -> SetLoss | None:
+        """The loss over the sets, where it was worth computing unasked."""
+        return self.around if isinstance(self.around, SetLoss) else None
+
+    def _both_ways(self) -> tuple[PairLoss, ...]:
+        """Return two rows a pair, forward and backward."""
+        plan = self.plan
+        # whole arrays at once: single numbers out of them take longer than all the rest
+        ends = np.stack([plan.bound, plan.lower, plan.upper], axis=2).tolist()
+        found: list[PairLoss] = []
+        for pair, ways, known in zip(self.asked, ends, plan.recomputed.tolist(), strict=True):
+            adversary, sensitive, secret, against = pair
+            source: Source = "recomputed" if known else "theorem"
+            for (a, b), (bound, low, high) in zip(
+                ((secret, against), (against, secret)), ways, strict=True
+            ):
+                found.append(PairLoss(sensitive, a, b, adversary, bound, low, high, source))
+        return tuple(found)
 
     def _column_noise(self) -> tuple[ColumnNoise, ...]:
         return tuple(
@@ -185,12 +218,15 @@ class Learnt:
 
     def _facts(self) -> say.Facts:
         columns = self._column_noise()
+        quiet = [c.name for c in columns if c.theta == 0.0 and c.spread > 0.0]
+        binned = [c.name for c in self.columns if c.merged]
         return say.Facts(
             sensitive=self.sensitive,
             groups=[[self.columns[k].name for k in group] for group in self.groups],
             columns=columns,
-            unchanged=[c.name for c in columns if c.theta == 0.0 and c.spread > 0.0],
-            binned=[c.name for c in self.columns if c.edges is not None],
+            unchanged=[name for name in quiet if name not in binned],
+            quiet_bins=[name for name in quiet if name in binned],
+            binned=[name for name in binned if name not in quiet],
             passed=self.passed,
             propagated=self.propagated,
             n_rows=self.n_rows,
@@ -200,9 +236,9 @@ class Learnt:
             model=_MODELS.get(type(self.settings.fit)),
             n_adversaries=len(self.adversaries),
             theorem=not self.plan.recomputed.all(),
+            least=self.plan.least,
             noise=self.settings.noise_name,
             notion=self.settings.notion,
-            over_set=self.over_set,
             seed=self.settings.seed,
         )
 
@@ -210,20 +246,36 @@ class Learnt:
         """Return a warning for each group too wide for the exact loss that was asked for."""
         if self.settings.strategy is not exact or self.plan.recomputed.all():
             return []
-        columns = self._column_noise()
+        noise = self._column_noise()
         remarks = []
+        if self.plan.least is not None and not any(map(too_wide, self._grouped())):
+            remarks.append(say.theorem_sentence(self._facts()))
         for group in self.groups:
-            cells = cells_of([self.columns[k] for k in group])
-            if len(group) > 1 and cells > MAX_CELLS and not self.columns[group[0]].free:
-                worst = max((columns[k] for k in group), key=lambda column: column.relative)
-                names = [self.columns[k].name for k in group]
-                bins = _exact_bins([self.columns[k] for k in group])
-                remarks.append(say.wide_sentence(names, cells, MAX_CELLS, bins, worst))
+            columns = [self.columns[k] for k in group]
+            if too_wide(columns):
+                worst = max((noise[k] for k in group), key=lambda column: column.relative)
+                names = [column.name for column in columns]
+                remarks.append(
+                    say.wide_sentence(
+                        names, cells_of(columns), MAX_CELLS, worst, self._ways(columns)
+                    )
+                )
         return remarks
+
+    def _grouped(self) -> list[list[Column]]:
+        return [[self.columns[k] for k in group] for group in self.groups]
+
+    def _ways(self, columns: Sequence[Column]) -> str:
+        noise = together(self.settings.noise, self.settings.releases)
+        exactly = rows_have_exact_loss(noise, self.settings.notion)
+        return ways_to_exact(columns) if exactly else ""
 
 
 def with_noise(
-    certificate: Certificate, releases: Sequence[ColumnRelease], factor: float
+    certificate: Certificate,
+    releases: Sequence[ColumnRelease],
+    factor: float,
+    laws: Sequence[RawLaw],
 ) -> Certificate:
     """Return the certificate of the same release under more noise, which only lowers the losses."""
     columns = tuple(
@@ -241,22 +293,12 @@ def with_noise(
         pairs=tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs),
         assumptions=[*certificate.assumptions, told],
         adversaries=known and replace(known, theta=theta, grids=grids),
+        utility=tuple(
+            known.changed(found)
+            for found, known in zip(
+                utilities(releases, laws, [column.spread for column in columns]),
+                certificate.utility,
+                strict=True,
+            )
+        ),
     )
-
-
-def _exact_bins(columns: Sequence[Column]) -> int:
-    """Return the largest number of bins of the numeric columns for which the loss is exact."""
-    numeric = [column.kind in ("float", "integer") for column in columns]
-    others = cells_of([c for c, is_number in zip(columns, numeric, strict=True) if not is_number])
-    bins = 0
-    while any(numeric) and others * (bins + 1) ** sum(numeric) <= MAX_CELLS:
-        bins += 1
-    return bins
-
-
-def cells_of(columns: Sequence[Column]) -> int:
-    """Return how many cells the joint grid of columns has."""
-    cells = 1
-    for column in columns:
-        cells *= len(column.atoms)
-    return cells

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,12 @@ from sklearn_puffer._fitting.problems import (
     template,
 )
 from sklearn_puffer._fitting.refusing import refusal_of
+from sklearn_puffer._losses.lumps import lumped_lower
 from sklearn_puffer._releases.repeats import (
     factor_below,
     single,
 )
+from sklearn_puffer._search import smallest_within
 from sklearn_puffer._strategies.ways_out import (
     reason_of,
 )
@@ -44,8 +46,9 @@ from sklearn_puffer.bounds import (
     tightest,
     wasserstein,
 )
-from sklearn_puffer.calibration import exact, smallest_factor
+from sklearn_puffer.calibration import ExactLosses, exact, smallest_factor
 from sklearn_puffer.notions import Notion
+from sklearn_puffer.priors import Discrete, Prior, PriorPair
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
@@ -54,6 +57,9 @@ _PROVEN = (sensitivity, wasserstein, approximate, distribution_aware, exact)
 # what the search leaves for the outward rounding of the certificate's own sums
 _ROUNDING = 4e-12
 _TOLERANCE, _COMPOSED = 1e-12, 1e-5
+_LEAST_TOLERANCE = 1e-3
+# pairs of secrets whose rows are looked at coarsely: all, or of more a few
+_MOST_VIEWS, _FEW_VIEWS = 64, 16
 _NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)  # what a factor grows by where its proof is that wide
 
 
@@ -79,6 +85,8 @@ class Plan:
         What the weights were multiplied by.
     groups : sequence of Group
         The laws of what is released, on the grid.
+    least : float or None
+        Where a theorem stands in for the exact loss: the part of ``theta`` that is surely needed.
     """
 
     theta: FloatArray
@@ -91,6 +99,7 @@ class Plan:
     share: float
     factor: float
     groups: Sequence[Group]
+    least: float | None = None
 
 
 def make_plan(problem: Problem) -> Plan:
@@ -113,7 +122,25 @@ def make_plan(problem: Problem) -> Plan:
         if not 0.0 < plan.upper.max() / problem.notion.budget - 1.0 < _NUDGES[-1]:
             break
         plan = _drawn(problem, drawing, solution, plan.factor * (1.0 + more))
-    return plan
+    return _with_least(problem, solution, plan)
+
+
+def _with_least(problem: Problem, solution: _Solution, plan: Plan) -> Plan:
+    """Say how much of the noise is surely needed, where the exact loss was asked for in vain.
+
+    *Formal guarantees.* At ``least`` times theta some lower end is above the budget, and so is the
+    loss at every smaller scale.
+    """
+    if problem.strategy is not exact or plan.recomputed.all():
+        return plan
+    certifier = _Certifier(problem, solution)
+    below = factor_below(problem.noise, solution.inner, problem.releases)
+
+    def lower(factor: float) -> float:
+        return float(certifier.lower(below * factor).max())
+
+    enough = smallest_within(lower, problem.notion.budget, 0.7 * plan.factor, _LEAST_TOLERANCE)
+    return replace(plan, least=min(enough * (1.0 - _LEAST_TOLERANCE) / plan.factor, 1.0))
 
 
 def _drawn(problem: Problem, drawing: Drawing, solution: _Solution, factor: float) -> Plan:
@@ -130,10 +157,10 @@ def _drawn(problem: Problem, drawing: Drawing, solution: _Solution, factor: floa
     return _prove(replace(problem, groups=groups), solution, factor, grids)
 
 
-def needed_factor(problem: Problem, tolerance: float) -> float:
+def needed_factor(problem: Problem, tolerance: float, start: float | None = None) -> float:
     """Return the factor a problem asks for before anything is put on a grid, for comparisons."""
     ratio = Drawing(problem).finest()
-    own = _solve(problem, ratio, tolerance).factor
+    own = _solve(problem, ratio, tolerance, start).factor
     return max(own, _solve_sets(problem, ratio, tolerance=tolerance))
 
 
@@ -161,14 +188,16 @@ class _Solution(NamedTuple):
     ratio: float
 
 
-def _solve(problem: Problem, ratio: float, tolerance: float = _TOLERANCE) -> _Solution:
+def _solve(
+    problem: Problem, ratio: float, tolerance: float = _TOLERANCE, start: float | None = None
+) -> _Solution:
     inner = problem.notion.for_law(ratio)
     bounds = Bounds(problem, inner).whole()
     if any(isinstance(bound, Composed) for bound in bounds):
         tolerance = max(tolerance, _COMPOSED)  # the composed interval is wider than that
     if any(map(reason_of, bounds)) and _without_noise(bounds) > _within(inner):
         raise ValueError(refusal_of(problem))
-    factor = smallest_factor(bounds, _within(inner), tolerance=tolerance)
+    factor = smallest_factor(bounds, _within(inner), tolerance=tolerance, start=start)
     return _Solution(factor, bounds, inner, ratio)
 
 
@@ -241,6 +270,19 @@ class _Certifier:
             upper, recomputed = upper + high, recomputed & known
         return *outwards(lower, upper, len(problem.groups), inner), recomputed
 
+    def lower(self, factor: float) -> FloatArray:
+        """Return a lower bound on each pair's loss, that of the largest group, without theorems."""
+        lower = np.zeros((self.problem.n_pairs, 2))
+        for group in self.problem.groups:
+            for part in group:
+                if known(self.problem, part, self.solution.inner):
+                    noise = template(self.problem, part)
+                    low = recompute(part.pairs, noise, self.solution.inner, factor)[0]
+                else:
+                    low = self._marginal_lower(part, factor, self.solution.inner)
+                np.maximum.at(lower, part.owners, low)
+        return lower
+
     def _of_group(
         self, group: Group, of_group: WorstPart, factor: float, notion: Notion
     ) -> tuple[FloatArray, FloatArray, Array]:
@@ -260,8 +302,10 @@ class _Certifier:
     ) -> tuple[FloatArray, FloatArray, Array]:
         """Return the interval of each pair, and whether its upper end was recomputed."""
         if known(self.problem, part, notion):
-            low, high = recompute(part.pairs, template(self.problem, part), notion, factor)
-            if not has_no_exact_loss(notion):
+            low, high = self._exact(part, bound, factor, notion)
+            if not has_no_exact_loss(notion) and (
+                high.max() <= notion.budget or not self._is_proven
+            ):
                 return low, high, np.ones(len(low), dtype=bool)
         else:
             low = self._marginal_lower(part, factor, notion)
@@ -273,28 +317,66 @@ class _Certifier:
             (high <= theorem).all(axis=1) & np.isfinite(high[:, 0]),
         )
 
+    def _exact(
+        self, part: Part, bound: Bound, factor: float, notion: Notion
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the exact intervals; `exact` has computed them by the very same code."""
+        noise = template(self.problem, part)
+        if isinstance(bound, ExactLosses) and (bound.notion, bound.noise) == (notion, noise):
+            return bound.intervals(factor)
+        return recompute(part.pairs, noise, notion, factor)
+
     def _theorem(self, part: Part, bound: Bound, factor: float, notion: Notion) -> FloatArray:
         """Return a bound with a proof: no strategy from elsewhere is taken at its word."""
-        asked = self.problem.strategy
-        proven = isinstance(asked, Relaxed) or asked in _PROVEN
-        own = bound if proven else tightest(part.pairs, template(self.problem, part), notion)
+        own = (
+            bound if self._is_proven else tightest(part.pairs, template(self.problem, part), notion)
+        )
         return own.losses(factor)
 
+    @property
+    def _is_proven(self) -> bool:
+        asked = self.problem.strategy
+        return isinstance(asked, Relaxed) or asked in _PROVEN
+
     def _marginal_lower(self, part: Part, factor: float, notion: Notion) -> FloatArray:
-        """Return the largest loss of one release of a single column.
+        """Return the largest loss of one release of a single column, or of a coarse view of all.
 
         Dropping columns, or releases, only loses information.
         """
         problem = replace(self.problem, noise=single(self.problem.noise))
         lower = np.zeros((len(part.pairs), 2))
+        some = _far_apart(part.pairs)  # of the others nothing is claimed
         if len(part.members) == 1 and problem.noise is self.problem.noise:
             return lower  # its loss is not known
         for axis in range(len(part.members)):
             one = part.marginal(axis)
             if known(problem, one, notion):
                 noise = template(problem, one)
-                np.maximum(lower, recompute(one.pairs, noise, notion, factor)[0], out=lower)
+                pairs = [one.pairs[k] for k in some]
+                lower[some] = np.maximum(lower[some], recompute(pairs, noise, notion, factor)[0])
+        if not part.is_free and factor > 0.0:
+            noise = template(problem, part).scaled(factor)
+            pairs = [part.pairs[k] for k in some]
+            views = [lumped_lower(*_both_discrete(pair), noise, notion) for pair in pairs]
+            lower[some] = np.maximum(lower[some], views)
         return lower
+
+
+def _far_apart(pairs: Sequence[PriorPair]) -> Array:
+    """Return the places of pairs that may lose most: all, or of many those with means far apart."""
+    if len(pairs) <= _MOST_VIEWS:
+        return np.arange(len(pairs))
+    moves = np.array([_mean(p) - _mean(q) for p, q in pairs])
+    spread = np.maximum(np.abs(moves).max(axis=0), 1e-300)
+    return np.argsort(-np.abs(moves / spread).sum(axis=1), kind="stable")[:_FEW_VIEWS]
+
+
+def _mean(law: Prior) -> FloatArray:
+    return (law.probabilities if isinstance(law, Discrete) else law.weights) @ law.rows
+
+
+def _both_discrete(pair: PriorPair) -> tuple[Discrete, Discrete]:
+    return cast(Discrete, pair.p), cast(Discrete, pair.q)
 
 
 def _within(notion: Notion) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -17,21 +18,22 @@ from sklearn_puffer._releases.repeats import (
     Repeated,
 )
 from sklearn_puffer._strategies.bound_types import Impossible
+from sklearn_puffer._strategies.plan_bounds import is_pure
 from sklearn_puffer._strategies.ways_out import (
     reason_of,
 )
-from sklearn_puffer.accounting import LossTable, is_computable
+from sklearn_puffer.accounting import LossTable, all_computable, plane_cells
 from sklearn_puffer.bounds import (
     Bound,
     Strategy,
     tightest,
 )
-from sklearn_puffer.calibration import exact
+from sklearn_puffer.calibration import bound_of, exact
 from sklearn_puffer.composition import compose
 from sklearn_puffer.frame import Name
-from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, RenyiPufferfish
-from sklearn_puffer.priors import PriorPair
+from sklearn_puffer.noise import Laplace, Noise
+from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.priors import Discrete, PriorPair
 from sklearn_puffer.sampling import RELATIVE_ERROR
 
 Array = NDArray[Any]
@@ -41,6 +43,8 @@ FloatArray = NDArray[np.float64]
 SetSearch = Callable[[Any, Notion, FloatArray | None, float, float], float]
 # panels to be composed are cut until a Renyi divergence of this order is known, but for this delta
 _CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
+# what is cut into boxes: the square root of a plane's cells, summed over pairs; some ten seconds
+MOST_WORK = 1200.0
 _MOST_DRAWS = 2.0**62  # more than anybody makes, and of any epsilon a number
 SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
 
@@ -119,11 +123,23 @@ def template(problem: Problem, part: Part) -> Noise:
 
 
 def known(problem: Problem, part: Part, notion: Notion) -> bool:
-    """Return whether the exact loss of a part is computable, pair by pair."""
+    """Return whether the exact loss of a part is computable, pair by pair, and little work."""
     noise = template(problem, part)
-    return not isinstance(noise, Repeated) and all(
-        is_computable(pair, noise, notion) for pair in part.pairs
+    return (
+        not isinstance(noise, Repeated)
+        and all_computable(part.pairs, noise, notion)
+        and (part.is_free or is_grid(noise, notion) or plane_work(part.pairs) <= _most_work(notion))
     )
+
+
+def is_grid(noise: Noise, notion: Notion) -> bool:
+    """Return whether losses are those at the vertices of a grid, which cost little."""
+    return isinstance(noise, Laplace) and is_pure(notion)
+
+
+def plane_work(pairs: Sequence[PriorPair]) -> float:
+    """Return the work of cutting the plane of two columns for each pair, in its own unit."""
+    return sum(math.sqrt(plane_cells(cast(Sequence[Discrete], pair))) for pair in pairs)
 
 
 def has_no_exact_loss(notion: Notion) -> bool:
@@ -148,6 +164,11 @@ def recompute(
     if factor == 0.0:
         return table.without_noise(), table.without_noise()
     return table.intervals(template.scaled(factor))
+
+
+def _most_work(notion: Notion) -> float:
+    """Return the bound on work; boxes are cut four times as often under Renyi."""
+    return MOST_WORK / (4.0 if isinstance(notion, RenyiPufferfish) else 1.0)
 
 
 def outwards(
@@ -176,7 +197,17 @@ class Bounds:
         shared = [self._of_group(group, self.notion.shared(len(groups))) for group in groups]
         if self.problem.strategy is exact and composable(self.problem, self.notion):
             return [Composed(self.problem, self.notion, max(b.guess for b in shared))]
-        return shared
+        return self._or_pure(shared)
+
+    def _or_pure(self, shared: list[WorstPart]) -> list[Any]:
+        """Return the bounds, or one that also knows that a pure epsilon needs no delta."""
+        if not (isinstance(self.notion, Pufferfish) and composable(self.problem, self.notion)):
+            return list(shared)  # the certificate would not see it
+        pure = Pufferfish(self.notion.epsilon)
+        bounds = [self._of_group(group, pure) for group in self.problem.groups]
+        if any(map(reason_of, bounds)):
+            return list(shared)
+        return [OrPure(shared, bounds, self.notion.epsilon)]
 
     def _of_group(self, group: Group, notion: Notion) -> WorstPart:
         problem = self.problem
@@ -188,7 +219,7 @@ class Bounds:
     def _of_part(self, part: Part, notion: Notion) -> Bound:
         problem, noise = self.problem, template(self.problem, part)
         if problem.strategy is not exact or known(problem, part, notion):
-            return problem.strategy(part.pairs, noise, notion)
+            return bound_of(problem.strategy, part.pairs, noise, notion)
         bound = tightest(part.pairs, noise, notion)
         if isinstance(bound, Impossible):
             return Impossible(
@@ -218,12 +249,95 @@ class WorstPart:
         reasons = map(reason_of, self.bounds)
         return next((reason for reason in reasons if reason), "")
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a pair costs as much alone as among the others."""
+        return any(getattr(bound, "one_by_one", False) for bound in self.bounds)
+
+    @property
+    def distances(self) -> FloatArray:
+        """How far apart each pair's laws lie, about: where to look first."""
+        found = np.zeros(self.n_pairs)
+        for bound, owners in zip(self.bounds, self.owners, strict=True):
+            if hasattr(bound, "distances"):
+                np.maximum.at(found, owners, bound.distances)
+        return found
+
+    @property
+    def tolerance(self) -> float:
+        """How finely factors are worth telling apart."""
+        return max((getattr(bound, "tolerance", 0.0) for bound in self.bounds), default=0.0)
+
+    def of_pair(self, k: int, factor: float, budget: float | None) -> FloatArray:
+        """Return the loss of one pair's worst part, shape (2,), as `ExactLosses` does."""
+        worst = np.zeros(2)
+        for part, bound in enumerate(self.bounds):
+            for place in self._places[part].get(k, ()):
+                worst = np.maximum(worst, self._of_place(part, bound, place, factor, budget))
+        return worst
+
+    def _of_place(
+        self, part: int, bound: Any, place: int, factor: float, budget: float | None
+    ) -> FloatArray:
+        if getattr(bound, "one_by_one", False):
+            of_place: FloatArray = bound.of_pair(place, factor, budget)
+            return of_place
+        if self._last.get(part, (None,))[0] != factor:
+            self._last[part] = factor, bound.losses(factor)
+        last: FloatArray = self._last[part][1][place]
+        return last
+
+    @cached_property
+    def _places(self) -> list[dict[int, list[int]]]:
+        """Where in each part the priors of each pair are."""
+        places: list[dict[int, list[int]]] = []
+        for owners in self.owners:
+            of_part: dict[int, list[int]] = {}
+            for place, owner in enumerate(owners.tolist()):
+                of_part.setdefault(owner, []).append(place)
+            places.append(of_part)
+        return places
+
+    @cached_property
+    def _last(self) -> dict[int, Any]:
+        """The last factor, and all losses there, of parts whose pairs are not looked at alone."""
+        return {}
+
     def losses(self, factor: float) -> FloatArray:
         """Return the loss of each pair's worst part, shape (n_pairs, 2)."""
         worst = np.zeros((self.n_pairs, 2))
         for bound, owners in zip(self.bounds, self.owners, strict=True):
             np.maximum.at(worst, owners, bound.losses(factor))
         return worst
+
+
+@dataclass(frozen=True, eq=False)
+class OrPure:
+    """Independent groups under shares of epsilon and delta, or without any delta at all.
+
+    Equal shares may cost more than no delta, where the groups tell different amounts.
+    """
+
+    shared: Sequence[WorstPart]
+    pure: Sequence[WorstPart]
+    epsilon: float
+
+    @property
+    def guess(self) -> float:
+        """The smaller of what both begin with."""
+        return min(max(b.guess for b in self.shared), sum(b.guess for b in self.pure))
+
+    @property
+    def reason(self) -> str:
+        """Why no factor is enough, where that is known."""
+        return ""
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return 0 where the pure losses add up to epsilon at most, else the sum of the shares."""
+        total: FloatArray = np.sum([bound.losses(factor) for bound in self.shared], axis=0)
+        pure = np.sum([bound.losses(factor) for bound in self.pure], axis=0)
+        spare = 1e-11 * (1.0 + self.epsilon)  # for the certificate's own sums
+        return np.where(pure <= self.epsilon - spare, 0.0, total)
 
 
 @dataclass(frozen=True, eq=False)

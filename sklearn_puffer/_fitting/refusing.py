@@ -25,7 +25,7 @@ from sklearn_puffer._strategies.ways_out import (
     refusal,
     ways_out,
 )
-from sklearn_puffer._validation import listed, plain
+from sklearn_puffer._validation import listed, quoted
 from sklearn_puffer.calibration import strategy_changes
 
 Array = NDArray[Any]
@@ -39,8 +39,8 @@ def refusal_of(problem: Problem) -> str:
         owner, secrets = int(part.owners[place]), f"secret pair {part.owners[place]}"
         if owner < len(problem.asked):
             pair = problem.asked[owner]
-            values = f"{plain(pair.secret)!r} and {plain(pair.against)!r}"
-            secrets = f"secrets {values} of {plain(pair.sensitive)!r}"
+            values = f"{quoted(pair.secret)} and {quoted(pair.against)}"
+            secrets = f"secrets {values} of {quoted(pair.sensitive)}"
         where = f"{secrets} in column(s) {columns}"
         return refusal(reason, ways_out(_changes(problem), _tried(problem)), where)
     [reason, *_] = filter(None, map(reason_of, Bounds(problem, problem.notion).whole()))

@@ -21,9 +21,10 @@ from sklearn_puffer._fitting.columns import (
     Column,
     Missing,
     Reader,
-    Unknown,
     check_finite,
 )
+from sklearn_puffer._fitting.faults import Faults
+from sklearn_puffer._fitting.unseen import rule_of
 from sklearn_puffer._validation import listed
 from sklearn_puffer.frame import Finished, Name, Table, Values
 from sklearn_puffer.noise import Noise
@@ -106,8 +107,7 @@ def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
     scale = _product_up(scale_of(release), factor)
     noise = release.noise.with_scale(scale)
     grid = max(release.grid, grid_step(scale, integer=release.whole))
-    places = release.column.atoms / grid
-    if grid > release.grid and (release.column.free or (places != np.rint(places)).any()):
+    if grid > release.grid and not _lies_on(release.column, grid):
         raise ValueError(
             f"factor={factor!r} needs noise on a grid of {grid:.3g}, on which the values of column "
             f"{release.column.name!r} do not lie; fit with releases= for the number of releases, "
@@ -116,9 +116,32 @@ def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
     return replace(release, noise=noise, grid=grid)
 
 
+def as_certified(release: ColumnRelease, scale: float, grid: float) -> ColumnRelease:
+    """Return the release of this scale and grid that a release is, or adds noise to.
+
+    It is the release itself where it has less noise, or its values do not lie on its grid.
+    """
+    if release.noise is None or not 0.0 < scale <= scale_of(release) or not grid <= release.grid:
+        return release
+    if release.grid > grid and not _lies_on(release.column, release.grid):
+        return release
+    return replace(release, noise=release.noise.with_scale(scale), grid=grid)
+
+
+def _lies_on(column: Column, grid: float) -> bool:
+    """Return whether all values of a column are known to lie on a grid."""
+    places = column.atoms / grid
+    return not column.free and bool((places == np.rint(places)).all())
+
+
 def _product_up(scale: float, factor: float) -> float:
     """Return the product rounded up, so that precisions never add up to more than they should."""
     product = scale * factor
+    if math.isinf(product):
+        raise ValueError(
+            f"factor={factor!r} asks for noise beyond all floats, at {scale:.3g} times as much; "
+            "choose a smaller factor."
+        )
     short = Fraction(product) < Fraction(scale) * Fraction(factor)
     return math.nextafter(product, math.inf) if short else product
 
@@ -129,7 +152,7 @@ def release_table(
     passed: Sequence[Name],
     order: Sequence[Name],
     *,
-    unknown: Unknown,
+    unknown: Any,
     missing: Missing,
     patterns: Patterns,
     entropy: Callable[[int], Entropy],
@@ -143,15 +166,51 @@ def release_table(
     releases : sequence of ColumnRelease
     passed, order : sequence of names
         Columns handed through untouched, and the order of all columns of the output.
-    unknown, missing : str
+    unknown, missing
         As in `PufferfishNoiser`.
     patterns : mapping
         For each group of columns which of them may be present together while others are missing.
     entropy : callable
         Gives the random bits of the k-th column; asked once a column.
     n_jobs : int or None
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the table does not fit, naming all columns that are at fault.
     """
-    readers = [r.column.reader(table.values(r.column.name), unknown, missing) for r in releases]
+
+    def opened(release: ColumnRelease) -> Reader:
+        column = release.column
+        rule = rule_of(unknown, column.name, column.kind)
+        return column.reader(table.values(column.name), rule, missing)
+
+    def check(release: ColumnRelease) -> None:
+        reader = opened(release)
+        reader.check()
+        if release.column.free:
+            _check_numbers(reader.data(slice(None)), release)
+
+    try:
+        readers = [opened(release) for release in releases]
+        return _released(table, readers, releases, passed, order, patterns, entropy, n_jobs)
+    except (TypeError, ValueError):
+        faults = Faults()  # a table without fault is not read twice
+        faults.of(check, releases)
+        faults.refuse()
+        raise
+
+
+def _released(
+    table: Table,
+    readers: Sequence[Reader],
+    releases: Sequence[ColumnRelease],
+    passed: Sequence[Name],
+    order: Sequence[Name],
+    patterns: Patterns,
+    entropy: Callable[[int], Entropy],
+    n_jobs: int | None,
+) -> tuple[Any, dict[Name, int]]:
     _check_patterns({reader.column.name: reader for reader in readers}, patterns)
     dtypes = {
         reader.column.name: release.dtype(reader.values)
@@ -268,25 +327,11 @@ class _Worker:
             self.reader.positions(rows, codes)
             np.take(self.table, codes, out=steps, mode="clip")
             return
-        numbers = self._numbers(rows)
-        far = max(abs(float(numbers.min())), abs(float(numbers.max())))
-        if far > FARTHEST * self.release.grid:
-            raise ValueError(
-                f"column {self.release.column.name!r} contains a value {far:.6g} away from 0, "
-                f"beyond the reach of noise on a grid of {self.release.grid:.3g}; remove it, or "
-                "fit on data that has such values."
-            )
-        steps[:] = to_steps(numbers, self.release.grid)
+        steps[:] = to_steps(self._numbers(rows), self.release.grid)
 
     def _numbers(self, rows: slice) -> Array:
-        block, column = self.reader.data(rows), self.release.column
-        if block.dtype.kind == "f":
-            check_finite(block, column.name)
-            if column.whole and (block % 1.0 != 0.0).any():
-                raise ValueError(
-                    f"column {column.name!r} contains {float(block[block % 1.0 != 0.0][0])!r} and "
-                    "held whole numbers in fit; round it, or fit on fractions."
-                )
+        block = self.reader.data(rows)
+        _check_numbers(block, self.release)
         return block
 
     def finished(self) -> Finished:
@@ -300,6 +345,25 @@ class _Worker:
         if column.missing_code is not None:
             gone = self.output == 2
         return Finished(self.output == 1, gone)
+
+
+def _check_numbers(block: Array, release: ColumnRelease) -> None:
+    """Refuse numbers that a column which takes any number cannot take."""
+    column = release.column
+    if block.dtype.kind == "f":
+        check_finite(block, column.name)
+        if column.whole and (block % 1.0 != 0.0).any():
+            raise ValueError(
+                f"column {column.name!r} contains {float(block[block % 1.0 != 0.0][0])!r} and "
+                "held whole numbers in fit; round it, or fit on fractions."
+            )
+    far = max(abs(float(block.min())), abs(float(block.max())))
+    if release.noise is not None and far > FARTHEST * release.grid:
+        raise ValueError(
+            f"column {column.name!r} contains a value {far:.6g} away from 0, beyond the reach of "
+            f"noise on a grid of {release.grid:.3g}; remove it, or fit on data that has such "
+            "values."
+        )
 
 
 def _within(values: Array, dtype: np.dtype[Any]) -> Array:

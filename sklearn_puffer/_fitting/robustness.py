@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from math import prod
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ from sklearn_puffer._fitting.problems import Problem, WorstPart
 from sklearn_puffer._fitting.selection import Pair
 from sklearn_puffer._fitting.settings import Settings
 from sklearn_puffer._releases.repeats import together
-from sklearn_puffer.accounting import LossTable, is_computable
+from sklearn_puffer.accounting import LossTable, all_computable
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import smallest_factor
 from sklearn_puffer.certificate import SetLoss
@@ -30,9 +31,11 @@ from sklearn_puffer.confidence import (
     box_of,
     computable,
     error_share,
+    work,
 )
 from sklearn_puffer.fits import bootstrap
 from sklearn_puffer.frame import Name
+from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 
 FloatArray = NDArray[np.float64]
@@ -42,6 +45,9 @@ N_DRAWS = 20
 """Priors drawn around fitted ones: what 95 % of them do not exceed is what none does."""
 
 _CLOSE = 1e-4  # relative width of a search whose losses are not exact
+
+CHEAP = 1 << 20
+"""What the loss over sets may take, in numbers, to be computed without being asked for."""
 
 DEFAULT_LEVEL = 0.95
 """Level of the set about which the certificate speaks where no other was asked for."""
@@ -57,8 +63,11 @@ class Around(Protocol):
     def within(self, problem: Problem) -> Problem:
         """Return the problem with these priors among its adversaries, where that was asked for."""
 
-    def loss(self, problem: Problem, plan: Plan) -> SetLoss | None:
-        """Return the loss over these priors at the scales of the plan, where it is known."""
+    def loss(self, problem: Problem, plan: Plan) -> SetLoss | Later | None:
+        """Return the loss over these priors at the scales of the plan, where it is computable.
+
+        At once where it was asked for or is cheap, and otherwise as something to be asked.
+        """
 
 
 @dataclass(frozen=True)
@@ -165,12 +174,37 @@ class SetPart:
 
 @dataclass(frozen=True, eq=False)
 class CountedSets:
-    """Simultaneous confidence sets around counted laws."""
+    """Simultaneous confidence sets around counted laws.
+
+    Attributes
+    ----------
+    level : float
+    asked : bool
+        Whether the noise has to serve all of their priors.
+    counted, pairs, columns, partition
+        As `priors_around` takes them; the sets are made when they are first needed.
+    """
 
     level: float
     asked: bool
-    n_pairs: int
-    groups: list[list[SetPart]]
+    counted: Adversary
+    pairs: Mapping[Name, Sequence[Pair]]
+    columns: Sequence[Column]
+    partition: Sequence[Sequence[int]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @cached_property
+    def groups(self) -> list[list[SetPart]]:
+        """The sets of each group of columns."""
+        boxes = _boxes(self.counted, self.pairs, self.columns, self.level)
+        return [_parts(boxes, self.pairs, set(group)) for group in self.partition]
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of secret pairs."""
+        return sum(len(of_column) for of_column in self.pairs.values())
 
     @property
     def remarks(self) -> list[str]:
@@ -207,20 +241,30 @@ class CountedSets:
             for group in self.groups
         ]
 
-    def loss(self, problem: Problem, plan: Plan) -> SetLoss:
-        """Return the loss over the sets at the scales of the plan, sampler included."""
+    def loss(self, problem: Problem, plan: Plan) -> SetLoss | Later:
+        """Return the loss over the sets, or who computes it when asked."""
+        about = self.columns, problem.noise, problem.notion
+        n_numbers = _numbers(self.counted, self.n_pairs, *about)
+        if self.asked or n_numbers <= CHEAP:
+            return self.loss_at(problem, plan.factor, plan.grids, plan.share)
+        # neither the priors nor what was made of them: only what is asked about
+        asked = replace(problem, groups=(), asked=(), strategy=sensitivity, sets=None)
+        return Later(self, asked, plan.factor, plan.grids, plan.share)
+
+    def loss_at(self, problem: Problem, factor: float, grids: FloatArray, share: float) -> SetLoss:
+        """Return the loss over the sets at some scales, sampler included."""
         ratio = problem.drawing_loss
         inner = problem.notion.for_law(ratio)
-        bounds = self.bounds(problem, inner, plan.grids if plan.factor > 0.0 else None)
-        losses = np.sum([bound.losses(plan.factor) for bound in bounds], axis=0)
-        if plan.factor > 0.0:
+        bounds = self.bounds(problem, inner, grids if factor > 0.0 else None)
+        losses = np.sum([bound.losses(factor) for bound in bounds], axis=0)
+        if factor > 0.0:
             losses = np.nextafter(problem.notion.of_samples(losses, ratio), np.inf)
         return SetLoss(
             level=self.level,
             loss=float(losses.max()),
             exact=self._is_exact(problem, bounds),
             estimate=False,
-            share=plan.share,
+            share=share,
             decided=self._decided(bounds),
         )
 
@@ -236,6 +280,26 @@ class CountedSets:
                 decided = zip(part.boxes, each.decided(), strict=True)
                 found |= {label: None for (_, label), is_decided in decided if is_decided}
         return tuple(found)
+
+
+@dataclass(eq=False)
+class Later:
+    """The loss over the sets, computed when it is first asked for."""
+
+    sets: CountedSets
+    problem: Problem
+    factor: float
+    grids: FloatArray
+    share: float
+    known: SetLoss | None = None
+
+    def value(self) -> SetLoss:
+        """Return the loss, and remember it; two threads at once compute the same."""
+        if self.known is None:
+            # sets of its own: what was made of them is not kept
+            own = replace(self.sets)
+            self.known = own.loss_at(self.problem, self.factor, self.grids, self.share)
+        return self.known
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,9 +426,7 @@ def priors_around(
     reason = _too_large(settings, counted, columns)
     if reason is not None:
         return Unknown(reason if asked else None)
-    boxes = _boxes(counted, columns, level)
-    parts = [_parts(boxes, pairs, set(group)) for group in groups]
-    return CountedSets(level, asked, sum(len(of) for of in pairs.values()), parts)
+    return CountedSets(level, asked, counted, pairs, columns, groups)
 
 
 def _draws(
@@ -394,7 +456,7 @@ def _draws(
     noise = settings.noise
     for part in (part for group in parts for part in group):
         of_part = noise.with_scale((1.0,) * len(part.members))
-        if not all(is_computable(pair, of_part, settings.notion) for pair in part.pairs):
+        if not all_computable(part.pairs, of_part, settings.notion):
             raise ValueError(
                 "adversaries asks for draws of the fitted priors, and the exact loss of such rows "
                 'is not computed; use dependence="independent".'
@@ -405,10 +467,17 @@ def _draws(
 Boxes = dict[Name, dict[Any, dict[Members, Box]]]
 
 
-def _boxes(counted: Adversary, columns: Sequence[Column], level: float) -> Boxes:
+def _boxes(
+    counted: Adversary,
+    pairs: Mapping[Name, Sequence[Pair]],
+    columns: Sequence[Column],
+    level: float,
+) -> Boxes:
+    """Return the sets of the secrets that a pair names, at a level for those of all together."""
     laws = [law for of_secret in counted.values() for law in of_secret.values()]
     cells = [_cells(members, columns) for of in laws for members in of]
     share = error_share(level, cells)
+    named = {name: {label for pair in of for label in pair} for name, of in pairs.items()}
     return {
         name: {
             label: {
@@ -416,6 +485,7 @@ def _boxes(counted: Adversary, columns: Sequence[Column], level: float) -> Boxes
                 for members, law in of.items()
             }
             for label, of in of_secret.items()
+            if label in named[name]
         }
         for name, of_secret in counted.items()
     }
@@ -424,30 +494,50 @@ def _boxes(counted: Adversary, columns: Sequence[Column], level: float) -> Boxes
 def _parts(boxes: Boxes, pairs: Mapping[Name, Sequence[Pair]], group: set[int]) -> list[SetPart]:
     found: dict[Members, SetPart] = {}
     asked = [(name, a, b) for name, of_column in pairs.items() for a, b in of_column]
+    secrets = {name: {label: (name, label) for label in of} for name, of in boxes.items()}
     for owner, (name, a, b) in enumerate(asked):
         p, q = boxes[name][a], boxes[name][b]
+        first, second = secrets[name][a], secrets[name][b]
         for members in p:
             if members in q and group.issuperset(members):
-                part = found.setdefault(members, SetPart(members, {}, [], []))
-                part.boxes.update({(name, a): p[members], (name, b): q[members]})
-                part.pairs.append(((name, a), (name, b)))
+                part = found.get(members) or found.setdefault(members, SetPart(members, {}, [], []))
+                part.boxes.setdefault(first, p[members])
+                part.boxes.setdefault(second, q[members])
+                part.pairs.append((first, second))
                 part.owners.append(owner)
     return [found[members] for members in sorted(found)]
 
 
 def _too_large(settings: Settings, counted: Adversary, columns: Sequence[Column]) -> str | None:
     """Return why the sets cannot be looked through, or None."""
-    n_sets: dict[Members, int] = {}
-    for of_secret in counted.values():
-        for laws in of_secret.values():
-            for members in laws:
-                n_sets[members] = n_sets.get(members, 0) + 1
-    for members, count in n_sets.items():
+    for members, count in _set_sizes(counted).items():
         noise = settings.noise.with_scale((1.0,) * len(members))
         shape = [len(columns[k].atoms) for k in members]
         if not computable(shape, count, noise, settings.notion):
             return f"{prod(shape)} cells in {len(members)} column(s) under this noise and notion"
     return None
+
+
+def _numbers(
+    counted: Adversary, n_pairs: int, columns: Sequence[Column], noise: Noise, notion: Notion
+) -> int:
+    """Return about how many numbers it takes to look through all sets, and at all pairs of them."""
+    total = 0
+    for members, count in _set_sizes(counted).items():
+        shape = [len(columns[k].atoms) for k in members]
+        of_a_point = work(shape, 1, noise, notion) // prod(shape)
+        total += work(shape, count, noise, notion) + n_pairs * of_a_point
+    return total
+
+
+def _set_sizes(counted: Adversary) -> dict[Members, int]:
+    """Return how many sets there are over each combination of columns."""
+    n_sets: dict[Members, int] = {}
+    for of_secret in counted.values():
+        for laws in of_secret.values():
+            for members in laws:
+                n_sets[members] = n_sets.get(members, 0) + 1
+    return n_sets
 
 
 def _cells(members: Members, columns: Sequence[Column]) -> int:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._arrays import LARGEST_INTEGER
 from sklearn_puffer._fitting.columns import (
-    LARGEST_INTEGER,
-    Lookup,
     Missing,
     as_levels,
     check_finite,
@@ -20,7 +20,8 @@ from sklearn_puffer._fitting.columns import (
     present,
 )
 from sklearn_puffer._fitting.counting import Coded, CodeSource
-from sklearn_puffer._validation import listed, meant, plain
+from sklearn_puffer._fitting.lookup import Lookup
+from sklearn_puffer._validation import check_pairs, listed, meant, plain, quoted
 from sklearn_puffer.frame import Name, Values
 
 Array = NDArray[Any]
@@ -40,13 +41,18 @@ class Secret:
         """The codes of the rows, to be counted."""
         return Coded(self.source, len(self.labels))
 
+    @cached_property
+    def _codes(self) -> dict[Any, int]:
+        return {label: code for code, label in enumerate(self.labels)}
+
     def find(self, label: Any) -> int:
         """Return the code of a label."""
-        for code, known in enumerate(self.labels):
-            if known == label and isinstance(known, str) == isinstance(label, str):
-                return code
+        label = plain(label)  # a numpy integer may be equal to a float next to it
+        code = self._codes.get(label) if isinstance(label, Hashable) else None
+        if code is not None:
+            return code
         raise ValueError(
-            f"secret_pairs names {plain(label)!r}, which column {self.name!r} does not have"
+            f"secret_pairs names {quoted(label)}, which column {self.name!r} does not have"
             f"{meant(label, self.labels)}; its values are {listed(self.labels)}."
         )
 
@@ -211,14 +217,40 @@ class _LevelCodes:
         out[:] = np.searchsorted(self.seen, self.data[rows])
 
 
-def secret_pairs_of(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[Pair]]:
+def secret_pairs_of(
+    argument: Any, secrets: Sequence[Secret], n_adversaries: int = 1, *, alone: bool = False
+) -> dict[Name, list[Pair]]:
     """Return the protected pairs of each sensitive column, in the order (s_i, s_j).
+
+    Parameters
+    ----------
+    argument : "all", list of pairs or {column: list of pairs}
+    secrets : sequence of Secret
+    n_adversaries : int, default=1
+        How many priors each pair is protected against.
+    alone : bool, default=False
+        Whether the loss of each pair is computed on its own, which takes longer.
 
     Raises
     ------
     TypeError, ValueError
-        If the argument has another form, or names a column or value that is not there.
+        If the argument has another form, names a column or value that is not there, or pairs are
+        too many.
     """
+    _check_number(argument, secrets, n_adversaries, alone)
+    pairs = _pairs_of(argument, secrets)
+    against = f", against each of {n_adversaries} priors," if n_adversaries > 1 else ""
+    n_pairs = n_adversaries * sum(map(len, pairs.values()))
+    check_pairs(
+        n_pairs,
+        f"the pairs of {listed(list(pairs))}{against}",
+        "list fewer in secret_pairs",
+        alone=alone,
+    )
+    return pairs
+
+
+def _pairs_of(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[Pair]]:
     if isinstance(argument, str):
         if argument != "all":
             raise ValueError(
@@ -234,6 +266,26 @@ def secret_pairs_of(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list
             f"sensitive ({listed([secret.name for secret in secrets])}), got a list."
         )
     return {secrets[0].name: _checked_pairs(argument, secrets[0])}
+
+
+def _check_number(
+    argument: Any, secrets: Sequence[Secret], n_adversaries: int, alone: bool
+) -> None:
+    """Refuse more pairs of all values than there is room for, before one is made."""
+    listed_too = argument if isinstance(argument, Mapping) else {}
+    sizes = {each.name: len(each.labels) for each in secrets if each.name not in listed_too}
+    numbers = {name: size * (size - 1) // 2 for name, size in sizes.items()}
+    if not numbers or not isinstance(argument, str | Mapping):
+        return
+    most = max(numbers, key=numbers.__getitem__)
+    against = f" against each of {n_adversaries} priors" if n_adversaries > 1 else ""
+    others = " and the other sensitive columns" if len(numbers) > 1 else ""
+    check_pairs(
+        sum(numbers.values()) * n_adversaries,
+        f"the {sizes[most]:,} values of column {most!r}{others}{against}",
+        "group its values (bins, regions), or list the pairs to protect in secret_pairs",
+        alone=alone,
+    )
 
 
 def _all_pairs(secret: Secret) -> list[Pair]:

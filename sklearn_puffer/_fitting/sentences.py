@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sklearn_puffer._survival import ColumnUtility
 from sklearn_puffer._validation import listed
-from sklearn_puffer.certificate import ColumnNoise, SetLoss
+from sklearn_puffer.certificate import ColumnNoise
 from sklearn_puffer.frame import Name
 from sklearn_puffer.notions import Notion, Pufferfish
 
@@ -20,6 +22,7 @@ class Facts:
     groups: Sequence[Sequence[Name]]
     columns: Sequence[ColumnNoise]
     unchanged: Sequence[Name]
+    quiet_bins: Sequence[Name]
     binned: Sequence[Name]
     passed: Sequence[Name]
     propagated: Sequence[Name]
@@ -30,9 +33,9 @@ class Facts:
     model: str | None
     n_adversaries: int
     theorem: bool
+    least: float | None
     noise: str
     notion: Notion
-    over_set: SetLoss | None
     seed: int | None
 
 
@@ -40,7 +43,6 @@ def assumptions_of(facts: Facts) -> list[str]:
     """Return under which conditions the promise holds, and what it does not cover."""
     said = [
         _about_prior(facts),
-        _about_set(facts),
         "Rows are independent of each other: what one person's row tells about another person is "
         "not covered.",
         "theta, this table and the priors are functions of the same rows as the release; nothing "
@@ -52,9 +54,9 @@ def assumptions_of(facts: Facts) -> list[str]:
         f"Only column(s) {_all([c.name for c in facts.columns])} are protected, and only as "
         "released by this noiser without a random_state; the number of rows, their order, their "
         "index and the types of the columns are handed through.",
+        _about_refusals(),
     ]
-    if facts.unchanged:
-        said.append(unchanged_sentence(facts))
+    said += quiet_sentences(facts)
     if facts.binned:
         said.append(
             f"{_all(facts.binned)} are released as the representative of their bin, plus noise; "
@@ -73,7 +75,7 @@ def assumptions_of(facts: Facts) -> list[str]:
     if facts.theorem:
         said.append(
             f"{_why_theorem(facts)}: the upper ends marked theorem are a proven bound, not the "
-            "exact loss."
+            f"exact loss{_needed(facts.least)}."
         )
     if facts.seed is not None:
         said.append(
@@ -85,12 +87,41 @@ def assumptions_of(facts: Facts) -> list[str]:
     return said
 
 
-def unchanged_sentence(facts: Facts) -> str:
-    """Return the warning about columns that are released without noise."""
+def _about_refusals() -> str:
     return (
-        f"Column(s) {_all(facts.unchanged)} need no noise under this prior and are released "
-        f"unchanged (theta is 0); that trust rests on {facts.n_rows} rows, of which the rarest "
-        f"secret has {facts.fewest_rows}."
+        "Refusals and warnings that depend on the rows are not covered. transform refuses a value "
+        "that has no place: one that was not seen in fit and that unknown= does not move, a "
+        "missing one or a pattern of missing ones that fit does not know, one that is not finite, "
+        "not of the kind of its column or beyond the grid of the noise (in an array without "
+        'missing="propagate" or "category" also in a sensitive column). A refusal names the values '
+        "and counts their rows, a release tells that there are none; a warning counts the values "
+        "that unknown= moves. Whether fit succeeds, and its warnings, depend on its rows likewise."
+    )
+
+
+def quiet_sentences(facts: Facts) -> list[str]:
+    """Return the warnings about columns that are released without noise."""
+    ways = {
+        "unchanged": facts.unchanged,
+        "as the median of their bin, without noise": facts.quiet_bins,
+    }
+    return [
+        f"Column(s) {_all(names)} need no noise under this prior and are released {way} (theta is "
+        f"0); that trust rests on {facts.n_rows} rows, of which the rarest secret has "
+        f"{facts.fewest_rows}."
+        for way, names in ways.items()
+        if names
+    ]
+
+
+def worthless_sentence(utility: Sequence[ColumnUtility]) -> str:
+    """Return the warning about columns that tell less than a constant would."""
+    told = [f"{column.name!r} ({column.change_sd:.3g})" for column in utility if column.worse]
+    return (
+        f"column(s) {', '.join(told)} tell nothing any more about a row: the expected change of a "
+        "released value (in standard deviations) is above that of a constant in its place; protect "
+        "fewer or merged secrets, use fewer bins (n_bins), fewer columns or column groups "
+        "(dependence=), or a larger epsilon; utility_ has the figures."
     )
 
 
@@ -103,11 +134,25 @@ def too_fine_sentence(name: Name, n_atoms: int, n_rows: int) -> str:
     )
 
 
-def identifier_sentence(name: Name, n_atoms: int, n_rows: int) -> str:
-    """Return the error about a string column that looks like an identifier."""
+def collapsed_sentence(name: Name, n_bins: int, medians: Sequence[float]) -> str:
+    """Return the warning about a column that has more values than bins, and falls into fewer."""
+    count = f"{len(medians)} bins" if len(medians) > 1 else "one bin"
+    constant = f" and is released as the constant {medians[0]:g}" if len(medians) == 1 else ""
     return (
-        f"column {name!r} has {n_atoms} distinct strings in {n_rows} rows and looks like an "
-        "identifier; drop it from X, or list it in public= if it is to be released."
+        f"column {name!r} falls into {count} instead of n_bins={n_bins}{constant}: many of its "
+        "rows share a value, on which several quantiles fall; ask for more bins, merge its values "
+        "yourself, or leave it out of n_bins."
+    )
+
+
+def identifier_sentence(name: Name, n_atoms: int, n_rows: int, *, numeric: bool) -> str:
+    """Return the error about a column of strings or whole numbers that looks like an identifier."""
+    what, ways = "strings", "drop it from X"
+    if numeric:
+        what, ways = "whole numbers", f"drop it from X, bin it, for example n_bins={{{name!r}: 5}}"
+    return (
+        f"column {name!r} has {n_atoms} distinct {what} in {n_rows} rows and looks like an "
+        f"identifier; {ways}, or list it in public= if it is to be released."
     )
 
 
@@ -120,11 +165,14 @@ def many_secrets_sentence(name: Name, n_values: int, n_rows: int) -> str:
 
 
 def wide_sentence(
-    names: Sequence[Name], cells: int, limit: int, bins: int, worst: ColumnNoise
+    names: Sequence[Name], cells: int, limit: int, worst: ColumnNoise, exact: str
 ) -> str:
-    """Return the warning about a group of columns too wide for the exact loss."""
-    exact = f"n_bins={bins} would be exact; otherwise use" if bins > 1 else "Use"
-    ways = f"{exact} column groups or independence (dependence=), or drop columns."
+    """Return the warning about a group of columns too wide for the exact loss.
+
+    ``exact`` says what would be within its reach; it is empty where nothing is known to be.
+    """
+    ways = f"{exact}; or trust" if exact else "Drop columns, or trust"
+    ways = f"{ways} that groups of columns are independent given the secret (dependence=)."
     return (
         f"columns {listed(names)} span {cells} cells jointly, more than the {limit} up to which "
         "the loss is exact; the tightest proven bound is used instead, with noise of "
@@ -132,12 +180,16 @@ def wide_sentence(
     )
 
 
-def too_large_sentence(names: Sequence[Name], points: int, limit: int) -> str:
-    """Return the error about a group of columns too wide for any joint coupling."""
+def too_large_sentence(names: Sequence[Name], points: int, limit: int, exact: str) -> str:
+    """Return the error about a group of columns too wide for any joint coupling.
+
+    ``exact`` is as in `wide_sentence`.
+    """
+    ways = f"{exact[0].lower()}{exact[1:]}; or use" if exact else "use fewer bins (n_bins),"
     return (
         f"columns {listed(names)} have up to {points} distinct joint rows to couple, more than "
-        f"the {limit} that fit in memory; use fewer bins (n_bins), column groups "
-        '(dependence=[[...], [...]]) or dependence="independent".'
+        f"the {limit} that fit in memory; {ways} column groups (dependence=[[...], [...]]) or "
+        'dependence="independent".'
     )
 
 
@@ -165,11 +217,29 @@ def seed_sentence(seed: Any) -> str:
 
 
 def moved_sentence(moved: dict[Name, int]) -> str:
-    """Return the warning about values moved to the nearest known one."""
+    """Return the warning about values that became others."""
     listing = ", ".join(f"{count} in {name!r}" for name, count in moved.items())
     return (
-        f'unknown="nearest" moved values that were not seen in fit to the nearest ones: {listing}.'
+        "unknown= moved values that were not seen in fit to the nearest ones, or to the category "
+        f"that stands for them: {listing}."
     )
+
+
+def theorem_sentence(facts: Facts) -> str:
+    """Return the warning where strategy="exact" has to make do with a theorem."""
+    return (
+        f"{_why_theorem(facts)}, so strategy='exact' uses the best theorem{_needed(facts.least)}; "
+        "smaller groups of columns (dependence=), fewer secrets or values in two columns, or "
+        "Laplace noise without delta and alpha, have an exact loss."
+    )
+
+
+def _needed(least: float | None) -> str:
+    """Return between which parts of this noise the smallest sufficient one lies."""
+    if least is None:
+        return ""
+    share = math.floor(100.0 * least)
+    return f": the smallest sufficient noise lies between {share}% and 100% of this one"
 
 
 def _why_theorem(facts: Facts) -> str:
@@ -190,6 +260,14 @@ def _why_theorem(facts: Facts) -> str:
 def _all(names: Sequence[Name]) -> str:
     """Join names for a sentence that must leave none out."""
     return listed(names, len(names))
+
+
+def prior_of(given: bool, model: str | None, n_further: int) -> str:
+    """Return whose knowledge a promise is about, for the certificate's verdict."""
+    own = "the given prior" if given else "the counted prior"
+    if model is not None:
+        own = f"the fitted {model.removeprefix('a ')} prior"
+    return own if not n_further else f"{own} and {n_further} further prior(s)"
 
 
 def _about_prior(facts: Facts) -> str:
@@ -234,29 +312,6 @@ def _about_columns(facts: Facts) -> str:
     return (
         "The adversary takes these groups of columns as independent of each other given the "
         f"secret: {groups}. If they are not, the row as a whole may reveal more than epsilon."
-    )
-
-
-def _about_set(facts: Facts) -> str:
-    over = facts.over_set
-    if over is None:
-        return (
-            "What adversaries learn whose prior differs from it, for instance by sampling error, "
-            "is not computed here and may be more."
-        )
-    within = "within" if over.loss <= facts.notion.budget else "ABOVE"
-    if over.estimate:
-        around = f"{over.level:.0%} of the priors drawn around the fitted ones lose at most about"
-        kind = " (an ESTIMATE, not a bound)"
-    else:
-        around = (
-            "Over all priors on the values seen or declared, in the simultaneous "
-            f"{over.level:.0%} confidence set around the counted ones, the loss is at most"
-        )
-        kind = ""
-    return (
-        f"{around} {over.loss:.6g} at these scales{kind}, {within} the budget; the fitted prior "
-        f"alone asks for {over.share:.0%} of theta, and sampling error for the rest."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
@@ -26,15 +26,23 @@ from sklearn_puffer._validation import (
     check_choice,
     check_count,
     check_delta,
+    check_jobs,
     check_positive,
+    quoted,
 )
 from sklearn_puffer.accounting import is_computable
-from sklearn_puffer.bounds import Relaxed, Strategy, tightest
-from sklearn_puffer.calibration import STRATEGIES, exact, strategy_changes, within_reach
+from sklearn_puffer.bounds import Strategy, tightest
+from sklearn_puffer.calibration import (
+    STRATEGIES,
+    exact,
+    is_ours,
+    strategy_changes,
+    within_reach,
+)
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.frame import Name
-from sklearn_puffer.noise import FAMILIES, KINDS, GeneralizedCauchy, Noise
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.noise import FAMILIES, KINDS, GeneralizedCauchy, Laplace, Noise
+from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
 
 #: How priors are learnt from rows, by name; "empirical" counts them.
@@ -66,6 +74,7 @@ class Settings:
     categories: Mapping[Any, Sequence[Any]]
     n_bins: Any
     missing: Missing
+    unknown: Any
     output: Output
     remainder: Literal["drop", "passthrough"]
     seed: int | None
@@ -81,7 +90,6 @@ class Settings:
         TypeError, ValueError
             Naming the parameter, its value and the way out.
         """
-        check_choice(params["unknown"], "unknown", ["error", "nearest"])
         check_choice(params["on_uncertified"], "on_uncertified", ["raise", "warn"])
         prior, fit = _checked_prior(params["prior"])
         adversaries, confidence = _checked_adversaries(params["adversaries"])
@@ -105,10 +113,11 @@ class Settings:
             categories=_checked_mapping(params["categories"], "categories"),
             n_bins=_checked_bins(params["n_bins"]),
             missing=check_choice(params["missing"], "missing", ["error", "category", "propagate"]),
+            unknown=check_unknown(params["unknown"]),
             output=check_choice(params["output"], "output", ["native", "noisy"]),
             remainder=check_choice(params["remainder"], "remainder", ["drop", "passthrough"]),
             seed=check_seed(params["random_state"]),
-            n_jobs=_checked_jobs(params["n_jobs"]),
+            n_jobs=check_jobs(params["n_jobs"]),
             releases=check_releases(params["releases"]),
         )
         settings._check_together()
@@ -116,7 +125,19 @@ class Settings:
 
     def _check_together(self) -> None:
         """Refuse what has no bound together, whatever the data, with ways out that were tried."""
-        reason = self._refusal(_Trial(1, self._has_mixtures))
+        self._check_trial(_Trial(1, self._has_mixtures))
+
+    def check_fitted_rows(self, n_columns: int) -> None:
+        """Refuse what no priors fitted to joint columns have, before any is fitted.
+
+        Those of two secrets hardly ever have the same covariance, be they ever so close.
+        """
+        alike = getattr(self.fit, "covariance", "") == "common"
+        if self.fit is not None and n_columns > 1 and not alike:
+            self._check_trial(_Trial(n_columns, True, alike=False, wider=1e-3))
+
+    def _check_trial(self, trial: _Trial) -> None:
+        reason = self._refusal(trial)
         if reason is None:
             return
         trials = self._likely_trials()
@@ -145,7 +166,7 @@ class Settings:
         return self._why_no_bound(trial) or self._why_no_draws(trial)
 
     def _why_no_bound(self, trial: _Trial) -> str | None:
-        if self.strategy not in STRATEGIES.values() and not isinstance(self.strategy, Relaxed):
+        if not is_ours(self.strategy):
             return None
         noise = self.noise.with_scale((1.0,) * trial.n_axes)
         pairs = [trial.pair]
@@ -212,6 +233,12 @@ class Settings:
         return changes, further
 
     @property
+    def at_once(self) -> bool:
+        """Whether the losses of all pairs are computed together, and not each on its own."""
+        pure = isinstance(self.notion, Pufferfish) and self.notion.delta == 0.0
+        return pure and isinstance(self.noise, Laplace) and not self._has_mixtures
+
+    @property
     def _has_mixtures(self) -> bool:
         given = given_priors(self.prior)
         return self.fit is not None or any(isinstance(p, GaussianMixture) for p in given)
@@ -237,6 +264,8 @@ class _Trial:
     likely : bool, default=False
         Whether the pair is like most; otherwise there is a bound for it if there is for any:
         discrete laws share their ends.
+    wider : float, default=1.0
+        By how much, of itself, the covariance of one mixture is wider, where they are not alike.
     """
 
     n_axes: int
@@ -244,12 +273,14 @@ class _Trial:
     alike: bool = True
     several: bool = False
     likely: bool = False
+    wider: float = 1.0
 
     @property
     def pair(self) -> PriorPair:
         """The pair."""
         if self.mixtures:
-            return PriorPair(self._mixture(0.0, 1.0), self._mixture(1.0, 1.0 + (not self.alike)))
+            scale = 1.0 if self.alike else 1.0 + self.wider
+            return PriorPair(self._mixture(0.0, 1.0), self._mixture(1.0, scale))
         low, high = [0.0] * self.n_axes, [1.0] * self.n_axes
         further = [1.0 + self.likely] * self.n_axes
         return PriorPair(Discrete([low, high], [0.5, 0.5]), Discrete([low, further], [0.25, 0.75]))
@@ -300,7 +331,11 @@ def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:
         )
     if alpha is None:
         return Pufferfish(epsilon, delta)
-    check_above(alpha, 1.0, "alpha")
+    if check_above(alpha, 1.0, "alpha") > MOST_ALPHA:
+        raise ValueError(
+            f"alpha must be at most {MOST_ALPHA:g}, got {quoted(alpha)}; leave it out for the pure "
+            "promise, to which such orders come close."
+        )
     return RenyiPufferfish(epsilon, alpha, delta)
 
 
@@ -360,6 +395,16 @@ def _checked_mapping(mapping: Any, argument: str) -> Mapping[Any, Any]:
     return mapping
 
 
+def check_unknown(unknown: Any) -> Any:
+    """Return what is done with values that `fit` has not seen, as it is given."""
+    if isinstance(unknown, Mapping):
+        for name, value in unknown.items():
+            if value is None or not isinstance(value, Hashable):
+                raise TypeError(f"unknown[{name!r}] must be a value of that column, got {value!r}.")
+        return dict(unknown)
+    return check_choice(unknown, "unknown", ["error", "nearest"])
+
+
 def _checked_bins(n_bins: Any) -> Any:
     if n_bins is None:
         return None
@@ -367,20 +412,10 @@ def _checked_bins(n_bins: Any) -> Any:
     for count in counts:
         if check_count(count, "n_bins", minimum=2) > _MOST_BINS:
             raise ValueError(
-                f"n_bins must be at most {_MOST_BINS:,}, got {count!r}; leave it out to release "
-                "the values themselves."
+                f"n_bins must be at most {_MOST_BINS:,}, got {quoted(count)}; leave it out to "
+                "release the values themselves."
             )
     return n_bins
-
-
-def _checked_jobs(n_jobs: Any) -> int | None:
-    if n_jobs is None:
-        return None
-    if isinstance(n_jobs, bool | np.bool_) or not isinstance(n_jobs, Integral):
-        raise TypeError(f"n_jobs must be None or an integer, got {n_jobs!r}.")
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0; give a number of threads, or -1 for all cores.")
-    return int(n_jobs)
 
 
 def check_seed(random_state: Any) -> int | None:

@@ -52,6 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from sklearn_puffer._drawing.entropy import CheckedEntropy
 from sklearn_puffer.iteration import contraction
 from sklearn_puffer.notions import RenyiPufferfish
 from sklearn_puffer.sampling import Entropy, Sampler
@@ -416,8 +417,9 @@ def random_order(n_records: int, entropy: Entropy) -> IntArray:
     >>> sorted(random_order(5, system_entropy()).tolist())
     [0, 1, 2, 3, 4]
     """
+    checked = CheckedEntropy(entropy)  # equal words for ever would be no end
     while True:
-        words = entropy.words(n_records)
+        words = checked.words(n_records)
         order = np.argsort(words, kind="stable")
         ranked = words[order]
         if not np.any(ranked[1:] == ranked[:-1]):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_puffer._arrays import as_array, refuse_masked
 from sklearn_puffer._validation import check_choice, check_positive, plain
 
 _LEAST, _MOST = 1e-50, 1e50  # of declared bounds: their squares and products stay finite
@@ -51,6 +52,7 @@ def check_correlation(value: Any, n_records: int) -> Any:
                 f"all alike, got {value!r}."
             )
         return float(value)
+    refuse_masked(value, "correlation")
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -74,7 +76,7 @@ def check_records(secrets: Any, n_records: int) -> tuple[int, ...] | None:
     if isinstance(secrets, str):
         check_choice(secrets, "secrets", ["all"])
         return None
-    positions = np.asarray(secrets)
+    positions = as_array(secrets, "secrets")
     if positions.ndim != 1 or positions.size == 0 or positions.dtype.kind not in "iu":
         raise TypeError(
             f'secrets must be "all" or a list of positions of records, got {secrets!r}.'

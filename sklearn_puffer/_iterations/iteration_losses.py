@@ -49,6 +49,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_puffer._arrays import real_numbers
 from sklearn_puffer._iterations.moves import check_moves
 from sklearn_puffer._validation import check_above, check_choice, check_positive
 from sklearn_puffer.noise import FAMILIES, ROUNDING, Gaussian, Noise
@@ -448,7 +449,7 @@ def _iteration(
 
 
 def _each_step(values: ArrayLike, steps: int, name: str) -> FloatArray:
-    array = np.asarray(values, dtype=float)
+    array = real_numbers(values, name)
     if array.shape not in ((), (steps,)):
         raise ValueError(
             f"{name} must be one number or {steps}, one a step, got an array of shape "

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh, toeplitz
 
+from sklearn_puffer._arrays import as_array, real_numbers
 from sklearn_puffer._validation import check_count, check_positive
 
 FloatArray = NDArray[np.float64]
@@ -69,7 +70,7 @@ def joint_shifts(
     >>> joint_shifts([[1, 1], [-1, -1]], [[1, -1], [-1, 1]]).round(9).tolist()
     [0.0, 2.0]
     """
-    x, y = np.asarray(left, dtype=float), np.asarray(right, dtype=float)
+    x, y = real_numbers(left, "left"), real_numbers(right, "right")
     if x.shape != y.shape or x.ndim not in (2, 3) or not x.size:
         raise ValueError(
             "left and right must have the same shape (m, T) or (m, T, d), got "
@@ -411,7 +412,7 @@ def _dominating(rows: Iterable[FloatArray]) -> FloatArray:
 
 def check_moves(values: ArrayLike, name: str) -> FloatArray:
     """Return a sequence (T,) of finite numbers that are not negative."""
-    array = np.asarray(values, dtype=float)
+    array = real_numbers(values, name)
     if array.ndim != 1 or not len(array):
         raise ValueError(f"{name} must be one number a step, got an array of shape {array.shape}.")
     if not np.all((array >= 0.0) & (array < inf)):
@@ -432,7 +433,7 @@ def check_records(records: Sequence[int] | None, n: int) -> Sequence[int]:
     """Return the declared records, as they are given; all by default."""
     if records is None:
         return range(n)
-    chosen = [check_index(i, n, "records") for i in np.asarray(records).ravel().tolist()]
+    chosen = [check_index(i, n, "records") for i in as_array(records, "records").ravel().tolist()]
     if not chosen:
         raise ValueError("records is empty; name the records whose values are secrets, or None.")
     return chosen
@@ -453,7 +454,7 @@ def _count_steps(correlations: float | ArrayLike, steps: int | None) -> int:
 
 def _check_correlations(correlations: float | ArrayLike, n: int) -> float | FloatArray:
     """Return rho, the lags up to the last that counts, or the matrix, if records can have them."""
-    table = np.asarray(correlations, dtype=float)
+    table = real_numbers(correlations, "correlations")
     if table.ndim > 2 or not table.size or not np.all(np.abs(table) <= 1.0 + _TOLERANCE):
         raise ValueError(
             "correlations must be numbers in [-1, 1]: one, one a lag, or a matrix; got "

@@ -7,16 +7,16 @@ released weights, and why, in `sgd_certificate`.
 from __future__ import annotations
 
 import math
-import sys
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
+from sklearn_puffer._certified import CertifiedEstimator
+from sklearn_puffer._digest import digest
 from sklearn_puffer._fitting import sentences as say
 from sklearn_puffer._fitting.settings import check_seed
 from sklearn_puffer._iterations.descent import Descent, Logistic, Squares, random_order, scale_rows
@@ -30,9 +30,19 @@ from sklearn_puffer._iterations.descent_arguments import (
     off_diagonal,
     which_secrets,
 )
-from sklearn_puffer._validation import check_choice, check_count, check_positive
+from sklearn_puffer._progress import say as say_line
+from sklearn_puffer._progress import shown
+from sklearn_puffer._validation import (
+    check_choice,
+    check_count,
+    check_positive,
+    check_verbose,
+    listed,
+    quoted,
+)
+from sklearn_puffer.frame import known, known_column
 from sklearn_puffer.noise import Gaussian
-from sklearn_puffer.notions import RenyiPufferfish
+from sklearn_puffer.notions import MOST_ALPHA, RenyiPufferfish
 from sklearn_puffer.sampling import (
     Entropy,
     release,
@@ -52,7 +62,7 @@ _GLANCE = 1000  # records looked at for bounds that do not fit
 _FLOATS = (np.float64, np.float32)
 
 
-class NoisyDescent(BaseEstimator):
+class NoisyDescent(CertifiedEstimator):
     """What both estimators share; a subclass knows its loss and its targets."""
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -76,7 +86,8 @@ class NoisyDescent(BaseEstimator):
         """
         before = dict(self.__dict__)
         try:
-            self._fit(X, y)
+            with shown(check_verbose(self.verbose)):
+                self._fit(X, y)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -86,31 +97,53 @@ class NoisyDescent(BaseEstimator):
     def _fit(self, X: Any, y: Any) -> None:
         notion = self._notion()
         seed = check_seed(self.random_state)
-        rows, targets = self._read(X, y)
+        rows, targets = self._read(known(X), known_column(y, "y"))
         n_records, n_features = rows.shape
         descent = self._descent(n_records, n_features)
         dependence = self._dependence(descent, n_records)
         at_every_step = self._at_every_step(dependence)
         iteration = descent.iteration(n_records, n_features, at_every_step=at_every_step)
-        certificate = calibrate_descent(iteration, dependence, notion, self._sentences(dependence))
+        certificate = calibrate_descent(
+            iteration, dependence, notion, self._sentences(dependence), n_features + 1
+        )
         self._warn_of_bounds(rows, targets, descent)
         if seed is not None:
             warnings.warn(say.seed_sentence(seed), UserWarning, stacklevel=3)
         weights = self._released(
             rows, targets, descent, dependence.shuffled, iteration, certificate.sigma, seed
         )
-        self.certificate_ = certificate
         self.n_iter_ = 1
         self.n_steps_ = iteration.n_steps
         if descent.fit_intercept:
             weights[-1] *= descent.intercept_scaling
         self._store(weights, descent.loss)
+        self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
+        self._note_parameters()
+
+    def _fingerprint(self, certificate: Any) -> str:
+        told = [each.name for each in fields(certificate) if each.compare]
+        numbers = [getattr(certificate, name) for name in told]
+        return digest("sklearn_puffer.sgd/1", self.coef_, self.intercept_, numbers)
 
     def _margins(self, X: Any) -> FloatArray:
-        check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, dtype=_FLOATS)
+        self._check_as_certified()
+        rows = self._validated(known(X), reset=False)
         margins: FloatArray = rows @ np.ravel(self.coef_) + self.intercept_[0]
         return margins
+
+    def _validated(self, *arrays: Any, **options: Any) -> Any:
+        """Return arrays as scikit-learn reads them, which drops imaginary parts of columns."""
+        dtypes: Any = getattr(arrays[0], "dtypes", None)
+        kinds = dtypes.items() if hasattr(dtypes, "items") else ()
+        strange = [name for name, dtype in kinds if getattr(dtype, "kind", "") == "c"]
+        if strange:
+            raise TypeError(f"column(s) {listed(strange)} of X hold complex numbers; split them.")
+        try:
+            return validate_data(self, *arrays, dtype=_FLOATS, **options)
+        except OverflowError:
+            raise ValueError(
+                "X or y holds a whole number beyond all floats; choose another unit for it."
+            ) from None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -126,6 +159,8 @@ class NoisyDescent(BaseEstimator):
                 f"epsilon must be at least {_LEAST_EPSILON:g}, got {self.epsilon!r}; {way_out}."
             )
         alpha = check_positive(self.alpha, "alpha", "choose a Renyi order above 1, such as 2.0")
+        if alpha > MOST_ALPHA:
+            raise ValueError(f"alpha must be at most {MOST_ALPHA:g}, got {quoted(self.alpha)}.")
         if alpha < _LEAST_ORDER:  # divergences never fall with their order
             warnings.warn(
                 f"alpha={self.alpha!r} is a Renyi order and no penalty (which is l2); orders up to "
@@ -272,8 +307,11 @@ class NoisyDescent(BaseEstimator):
             "chosen by looking at these records.",
             *self._further_sentences(),
             "What is released is coef_ and intercept_ of one fit, and nothing between the steps; "
-            "what several fits on the same records tell together is not covered, "
-            "nor are warnings about bounds that do not fit, which depend on the records.",
+            "what several fits on the same records tell together is not covered.",
+            "Refusals and warnings that depend on the records are not covered: fit refuses values "
+            "that are not finite numbers, and warns where most of the first records lie beyond the "
+            "declared bounds. A refusal tells that there are such values, a model that there are "
+            "none.",
         ]
 
     def _sentence_on_dependence(self, dependence: Dependence) -> str:
@@ -345,7 +383,7 @@ class _Progress:
     def __call__(self, done: int) -> None:
         tenths = 10 * done // self.n_steps
         if tenths >= self.next:
-            sys.stdout.write(f"step {done} of {self.n_steps}\n")
+            say_line(f"step {done} of {self.n_steps}")
             self.next = tenths + 1
 
 

@@ -10,8 +10,8 @@ h_q is expanded around the centre. Given y, the row x has a posterior law, and w
 .. math:: \partial_k f = E_p[s_k] - E_q[s_k], \quad
           \partial_k \partial_l \log h = E[s_k' \, 1_{k = l}] + \mathrm{Cov}(s_k, s_l) .
 
-On an interval where s_k lies in a range of width R_k, and its slope s_k' in one of width C_k:
-:math:`|\partial_k f| \le R_k`, :math:`|\partial_k^2 f| \le C_k + R_k^2 / 4` and
+Where at each point of an interval s_k lies in a range of width R_k, and its slope s_k' in one of
+width C_k: :math:`|\partial_k f| \le R_k`, :math:`|\partial_k^2 f| \le C_k + R_k^2 / 4` and
 :math:`|\partial_1 \partial_2 f| \le R_1 R_2 / 2`, because a variance is at most a quarter of a
 squared range. So f is known to second order in the size of the box, for any family.
 
@@ -95,7 +95,9 @@ def boxes_computable(priors: Sequence[Discrete], noise: Noise, notion: Notion) -
     return bool(np.isfinite(noise.max_divergence(np.ones(2))))
 
 
-def box_panels(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> Panels:
+def box_panels(
+    p: Discrete, q: Discrete, noise: Noise, notion: Notion, budget: float | None = None
+) -> Panels:
     """Return the plane in boxes, cut until the losses under ``notion`` are tight, both ways.
 
     Parameters
@@ -104,6 +106,8 @@ def box_panels(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> Panels
         Over two columns.
     noise : Noise
     notion : Notion
+    budget : float, optional
+        Where it is given, cutting stops as soon as the larger loss is known to be above it, or not.
 
     Returns
     -------
@@ -114,7 +118,8 @@ def box_panels(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> Panels
     Notes
     -----
     *Formal guarantees.* The interval holds the loss whatever its width; cutting stops at a width
-    of 1e-3 of the loss, or at `MAX_BOXES` boxes.
+    of 1e-3 of the loss (where that is below 1/100 of the budget, 1e-5 of the budget), or at
+    `MAX_BOXES` boxes, or under a delta where the masses, known to 1e-12, allow no more.
 
     Examples
     --------
@@ -130,7 +135,7 @@ def box_panels(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> Panels
     edges = [_first_edges(plane.atoms[k], plane.last(k), plane.noises[k], notion) for k in (0, 1)]
     while True:
         panels, shares = plane.cut(edges, notion)
-        if _is_tight(panels, notion):
+        if _is_tight(panels, notion) or _is_decided(panels, notion, budget):
             return panels
         finer = _split(edges, shares)
         if finer is None:
@@ -148,9 +153,19 @@ def _is_tight(panels: Panels, notion: Notion) -> bool:
     exact = _without_delta(notion)
     for one_way in (panels, panels.swapped()):
         low, high = divergence_interval(one_way, exact)
-        if not high - low <= _TOLERANCE * max(high, 1e-2 * exact.budget):
+        # finer boxes do not make masses more exact
+        known = 0.5 * float((one_way.p_high - one_way.p_low).sum()) if exact.delta > 0.0 else 0.0
+        if not high - low <= max(_TOLERANCE * max(high, 1e-2 * exact.budget), known):
             return False
     return True
+
+
+def _is_decided(panels: Panels, notion: Notion, budget: float | None) -> bool:
+    """Return whether the larger of both losses is on one side of the budget for certain."""
+    if budget is None:
+        return False
+    ends = [divergence_interval(one_way, notion) for one_way in (panels, panels.swapped())]
+    return max(high for _, high in ends) <= budget or max(low for low, _ in ends) > budget
 
 
 def _without_delta(notion: Notion) -> Notion:
@@ -199,19 +214,33 @@ def _reach(span: float, last: float, noise: Noise, notion: Notion) -> FloatArray
     scale = float(noise.axis_scales(1)[0])
     if _has_kink(noise):
         return np.zeros(0)
-    near = scale * np.concatenate([np.arange(0.5, 5.0, 0.5), 5.0 * 1.25 ** np.arange(60)])
-    far = near + span
-    drop = (noise.log_density(near[:, None]) - noise.log_density(far[:, None])).ravel()
+    steps = (np.arange(0.5, 5.0, 0.5), 5.0 * 1.25 ** np.arange(60), 2.0 ** np.arange(22, 72))
+    near = scale * np.concatenate(steps)
+    mass = noise.mass(near, np.full_like(near, inf))
+    with np.errstate(invalid="ignore", over="ignore"):
+        moved = _moved_beyond(near, span, noise)
     if isinstance(notion, RenyiPufferfish):
         order = notion.alpha - 1.0
+        worth = min(order * notion.epsilon, 1.0)
         here, there = (noise.log_density((near + d)[:, None]) for d in (0.0, last))
         left = here + order * (here - there) - order * log(_SHARE) + log(scale)
-        enough = left <= log(1e-6 * min(order * notion.epsilon, 1.0))
+        # a chord lies above its function by the square of what f moves
+        bent = notion.alpha * order * np.square(np.minimum(moved, 1.0)) * mass
+        enough = (left <= log(1e-6 * worth)) | ((moved <= 1.0) & (bent <= 1e-4 * worth))
+    elif notion.delta > 0.0:
+        enough = mass * np.minimum(moved, 1.0) <= 1e-5 * notion.delta
     else:
-        enough = noise.mass(near, np.full_like(near, inf)) <= 1e-5 * notion.delta
-    enough = (enough | (drop <= 1e-3)) & (near >= 2.0 * scale)
+        enough = moved <= 1e-4 * notion.epsilon
+    enough &= near >= 2.0 * scale
     stop = int(np.argmax(enough)) if enough.any() else near.size - 1
     return near[: stop + 1]
+
+
+def _moved_beyond(near: FloatArray, span: float, noise: Noise) -> FloatArray:
+    """Return how far f moves beyond these distances at most; infinite if the score grows there."""
+    falling = noise.steepest(near, np.full_like(near, inf)) <= np.abs(noise.score(near))
+    drop = noise.log_density(near[:, None]) - noise.log_density((near + span)[:, None])
+    return np.where(falling, drop, inf)
 
 
 def _split(edges: list[FloatArray], shares: list[FloatArray]) -> list[FloatArray] | None:
@@ -304,11 +333,16 @@ def _column(atoms: FloatArray, edges: FloatArray, noise: Noise) -> _Column:
         logs = noise.log_density((centre - atoms[:, None])[..., None])
         score = noise.score(centre - atoms[:, None])
         spread, steepest = _spread(atoms, low, high, noise)
+        steps, bends = _between_atoms(atoms, low, high, noise)
+        spread = np.fmin(spread, steps)
         lip = np.where(spread == 0.0, 0.0, spread * np.where(infinite, inf, half))
         lip = np.where(infinite, np.fmin(lip, _beyond(atoms, centre, noise, logs)), lip)
         lowest, highest = _bends(atoms, low, high, noise)
-        bend = 0.5 * (highest - lowest) * half**2 + lip**2 / 8.0 + 1e-11 * lip
+        bent = np.fmin(highest - lowest, bends)
+        bend = 0.5 * bent * half**2 + lip**2 / 8.0 + 1e-11 * lip
     top = logs.max(axis=0)
+    # what lies deeper underflows, and `_UNKNOWN` tells where that could matter
+    depth = 8.0 + np.minimum(top - logs.min(axis=0), 752.0)
     middle = 0.5 * (score.max(axis=0) + score.min(axis=0))
     at_edges = np.where(np.isfinite(edges), edges, 0.0)
     corners = noise.log_density((at_edges - atoms[:, None])[..., None])
@@ -330,7 +364,7 @@ def _column(atoms: FloatArray, edges: FloatArray, noise: Noise) -> _Column:
         stoop=np.where(infinite, inf, 0.5 * np.maximum(-lowest, 0.0) * half**2),
         lip=lip,
         bend=np.where(infinite & (lip > 0.0), inf, bend),
-        blur=4.0 * off * steep + 16.0 * _ULP * (np.abs(top) + 752.0 + half * steep),
+        blur=4.0 * off * steep + 16.0 * _ULP * (np.abs(top) + depth + 3.0 * half * steep),
         margin=margin,
     )
 
@@ -349,6 +383,23 @@ def _spread(
     if atoms.size == 1:  # whatever y is, x is known
         spread = np.zeros_like(spread)
     return spread, steep.max(axis=0)
+
+
+def _between_atoms(
+    atoms: FloatArray, low: FloatArray, high: FloatArray, noise: Noise
+) -> tuple[FloatArray, FloatArray]:
+    """Return how far scores, and their slopes, are apart at any one point of each interval.
+
+    By the mean value theorem, for densities without a kink: the atoms may lie much closer to each
+    other than the ends of the interval.
+    """
+    if _has_kink(noise):
+        return np.full_like(low, inf), np.full_like(low, inf)
+    span = (atoms[-1] - atoms[0]) * (1.0 + 4.0 * _ULP)
+    near = np.maximum(np.maximum(low - atoms[-1], atoms[0] - high), 0.0) * (1.0 - 4.0 * _ULP)
+    least, most = noise.curvature(near, np.full_like(near, inf))
+    steps = span * np.maximum(np.abs(least), np.abs(most)) * (1.0 + 1e-11)
+    return steps, span * noise.turning(near) * (1.0 + 1e-11)
 
 
 def _bends(

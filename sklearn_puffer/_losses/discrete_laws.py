@@ -271,10 +271,10 @@ class DiscretePair:
     def slopes(self, low: FloatArray, high: FloatArray) -> None:
         """Return None: Renyi divergences have a better way here."""
 
-    def closed_form(self, notion: Notion) -> Ends | None:
+    def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
         """Return the Renyi divergences of both directions, by quadrature."""
         if isinstance(notion, RenyiPufferfish) and notion.delta == 0.0:
-            return renyi_by_quadrature(self, notion.alpha)
+            return renyi_by_quadrature(self, notion.alpha, budget)
         return None
 
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:

@@ -95,6 +95,22 @@ def divergence_interval(panels: Panels, notion: Notion) -> tuple[float, float]:
     return _hockey_stick(panels, notion.epsilon)
 
 
+ROUGHLY = 1e-6
+"""How closely, of the budget, a loss is told that is known to be on one side of it."""
+
+
+def is_decided(ends: tuple[FloatArray, FloatArray], budget: float) -> bool:
+    """Return whether the larger of both losses is well on one side of the budget for certain.
+
+    >>> is_decided((np.array([0.1, 0.2]), np.array([0.3, 0.4])), 0.5)
+    True
+    >>> is_decided((np.array([0.1, 0.2]), np.array([0.3, 0.4])), 0.3)
+    False
+    """
+    least, most = float(ends[0].max()), float(ends[1].max())
+    return most <= budget * (1.0 - ROUGHLY) or least > budget * (1.0 + ROUGHLY)
+
+
 def gaps(panels: Panels, notion: Notion) -> FloatArray:
     """Return how much each panel adds to the width of the interval: where to cut next.
 

@@ -84,12 +84,12 @@ class LaplacePair:
     def slopes(self, low: FloatArray, high: FloatArray) -> None:
         """Return None: Renyi divergences have a better way here."""
 
-    def closed_form(self, notion: Notion) -> Ends | None:
+    def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
         """Return the (epsilon, delta) loss of both directions."""
         if isinstance(notion, Pufferfish) and notion.delta > 0.0:
             return self.deltas(notion.epsilon)
         if isinstance(notion, RenyiPufferfish) and notion.delta == 0.0:
-            return renyi_by_quadrature(self, notion.alpha)
+            return renyi_by_quadrature(self, notion.alpha, budget)
         return None
 
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:
@@ -161,13 +161,7 @@ class LaplacePair:
         return 0.5 * (outer + float(inner.sum()))
 
     def look(self, low: FloatArray, high: FloatArray) -> View:
-        gap = (
-            np.clip(
-                np.searchsorted(self._atoms, low + 0.5 * (high - low)) - 1, 0, len(self._atoms) - 2
-            )
-            if len(self._atoms) > 1
-            else np.full(len(low), -1)
-        )
+        gap = np.searchsorted(self._atoms, low, side="right") - 1  # -1: before the first atom
         at_low, at_high = self._at(low, gap), self._at(high, gap)
         f_low, f_high = at_low[0] - at_low[1], at_high[0] - at_high[1]
         error = self._log_error(at_low, at_high)
@@ -193,26 +187,32 @@ class LaplacePair:
 
     def _at(self, y: FloatArray, gap: NDArray[np.int64]) -> FloatArray:
         """Return log sums at points of gaps between atoms (or beyond the outermost), (2, m)."""
-        atoms = self._atoms
-        after = np.clip((y - atoms[gap]) / self.unit, 0.0, None)
-        until = np.clip((atoms[gap + 1] - y) / self.unit, 0.0, None)
+        left, right = self._arriving(y, y, gap)
         with np.errstate(invalid="ignore", under="ignore"):
-            values: FloatArray = np.logaddexp(
-                self._rightward[:, gap] - after, self._leftward[:, gap + 1] - until
-            )
+            values: FloatArray = np.logaddexp(left, right)
         return values
+
+    def _arriving(
+        self, low: FloatArray, high: FloatArray, gap: NDArray[np.int64]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return logs of what arrives from the left at ``low``, and from the right at ``high``.
+
+        Nothing comes from the left before the first atom, or from the right behind the last one.
+        """
+        first, last = np.maximum(gap, 0), np.minimum(gap + 1, len(self._atoms) - 1)
+        after = np.maximum(low - self._atoms[first], 0.0) / self.unit
+        until = np.maximum(self._atoms[last] - high, 0.0) / self.unit
+        left = np.where(gap >= 0, self._rightward[:, first] - after, -inf)
+        right = np.where(gap < last, self._leftward[:, last] - until, -inf)
+        return left, right
 
     def _between(
         self, low: FloatArray, high: FloatArray, gap: NDArray[np.int64]
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        atoms = self._atoms
         share = -0.5 * np.expm1((low - high) / self.unit)
+        left, right = self._arriving(low, high, gap)
         with np.errstate(under="ignore"):
-            left = np.exp(self._rightward[:, gap] - np.maximum(low - atoms[gap], 0.0) / self.unit)
-            right = np.exp(
-                self._leftward[:, gap + 1] - np.maximum(atoms[gap + 1] - high, 0.0) / self.unit
-            )
-        return self._rounded((left + right) * share)
+            return self._rounded((np.exp(left) + np.exp(right)) * share)
 
     def _rounded(self, masses: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         # exponents below -745 underflow to 0, so those that count are right to 4u 745

@@ -21,12 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._losses.divergences import (
+    ROUGHLY,
     Panels,
     Slopes,
     apart,
     divergence_interval,
     gaps,
     given_an_event,
+    is_decided,
     kept,
     renyi_of_terms,
     renyi_terms,
@@ -129,20 +131,24 @@ class Source(Protocol):
     def slopes(self, low: FloatArray, high: FloatArray) -> Slopes | None:
         """Return how f runs within finite panels, where that is known."""
 
-    def closed_form(self, notion: Notion) -> Ends | None:
+    def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
         """Return proven ends of the loss both ways, where the source has a better way to it."""
 
 
-def loss_interval(source: Source, notion: Notion) -> Ends:
-    """Return proven lower and upper ends of the losses p -> q and q -> p, each of shape (2,)."""
-    closed = source.closed_form(notion)
+def loss_interval(source: Source, notion: Notion, budget: float | None = None) -> Ends:
+    """Return proven lower and upper ends of the losses p -> q and q -> p, each of shape (2,).
+
+    Where a budget is given, and the larger loss is well on one side of it, work may stop once it is
+    told to 1e-6 of the budget (or of itself).
+    """
+    closed = source.closed_form(notion, budget)
     if closed is not None:
         return closed
     if isinstance(notion, RenyiPufferfish):
         return _renyi(source, notion)
     if notion.delta == 0.0:
-        return _suprema(source)
-    return _deltas(source, cast(Pufferfish, notion))
+        return _suprema(source, budget)
+    return _deltas(source, cast(Pufferfish, notion), budget)
 
 
 def fine_panels(source: Source, notion: Notion, tolerance: float = 1e-4) -> Panels:
@@ -347,44 +353,71 @@ def _most_promising(worth: FloatArray, least: float, count: int) -> BoolArray:
     return chosen
 
 
-def _suprema(source: Source) -> Ends:
+def _suprema(source: Source, budget: float | None = None) -> Ends:
     """Return bounds on sup f and on sup -f."""
     cover = _Cover.begin(source)
+    if budget is not None:
+        cover = _peaked(cover, ROUGHLY, ROUGHLY * budget)
+        ends = _both_suprema(cover)
+        if is_decided(ends, budget):
+            return ends
+    return _both_suprema(_peaked(cover, _PURE_TOLERANCE, 0.0))
+
+
+def _peaked(cover: _Cover, tolerance: float, least: float) -> _Cover:
+    """Cut until no panel may exceed the suprema by more than their ``tolerance``, and ``least``."""
     for _ in range(_ROUNDS):
-        excess = np.maximum(_above(cover.view), _above(cover.view.swapped()))
+        views = cover.view, cover.view.swapped()
+        excess = np.maximum(*(_above(view, tolerance, least) for view in views))
         chosen = _most_promising(excess, 0.0, cover.room // 4)
         if not chosen.any():
             break
         cover = cover.split(chosen, _fixed(cover, 4))
+    return cover
+
+
+def _both_suprema(cover: _Cover) -> Ends:
     directions = (cover.view, cover.view.swapped())
     lower = np.array([max(float(view.seen_high.max()), 0.0) for view in directions])
     upper = np.array([max(float(view.log_high.max()), 0.0) for view in directions])
     return np.minimum(lower, upper), upper
 
 
-def _above(view: View) -> FloatArray:
+def _above(view: View, tolerance: float, least: float) -> FloatArray:
     """Return by how much each panel may exceed the largest value seen, where cutting may help."""
     best = max(float(view.seen_high.max()), 0.0)
     if best == inf:
         return np.full(len(view.log_low), -inf)
-    settled = best + _PURE_TOLERANCE * best + 4.0 * view.rounding
+    settled = best + max(tolerance * best, least) + 4.0 * view.rounding
     return np.where(view.log_high > settled, view.log_high - best, -inf)
 
 
-def _deltas(source: Source, notion: Pufferfish) -> Ends:
+def _deltas(source: Source, notion: Pufferfish, budget: float | None = None) -> Ends:
     """Return bounds on the hockey-stick divergences of both directions."""
-    cover = _Cover.begin(source)
+    cover, epsilon = _Cover.begin(source), notion.epsilon
+    if budget is not None:
+        cover = _settled(cover, epsilon, ROUGHLY, ROUGHLY * budget)
+        ends = _both_deltas(cover, epsilon)
+        if is_decided(ends, budget):
+            return ends
+    return _both_deltas(_settled(cover, epsilon, _DELTA_TOLERANCE, _SMALLEST_DELTA), epsilon)
+
+
+def _settled(cover: _Cover, epsilon: float, tolerance: float, least: float) -> _Cover:
+    """Cut until what is unsettled is less than ``tolerance`` of the deltas, or than ``least``."""
     for _ in range(_ROUNDS):
-        worth = np.maximum(
-            _unsettled(cover.view, notion.epsilon), _unsettled(cover.view.swapped(), notion.epsilon)
-        )
+        views = cover.view, cover.view.swapped()
+        worth = np.maximum(*(_unsettled(view, epsilon, tolerance, least) for view in views))
         chosen = _most_promising(worth, 0.0, cover.room // 4)
         if not chosen.any():
             break
         cover = cover.split(chosen, _fixed(cover, 8 if chosen.sum() < 64 else 4))
-    cover = cover.sorted()
-    ends = [_delta(cover, cover.view, notion.epsilon, swapped=False)]
-    ends.append(_delta(cover, cover.view.swapped(), notion.epsilon, swapped=True))
+    return cover.sorted()
+
+
+def _both_deltas(cover: _Cover, epsilon: float) -> Ends:
+    ends = [_delta(cover, cover.view, epsilon, swapped=False)]
+    ends.append(_delta(cover, cover.view.swapped(), epsilon, swapped=True))
     lower, upper = np.array(ends).T
     return lower, upper
 
@@ -393,11 +426,11 @@ def _straddles(view: View, epsilon: float) -> BoolArray:
     return (view.log_low < epsilon) & (view.log_high > epsilon)
 
 
-def _unsettled(view: View, epsilon: float) -> FloatArray:
+def _unsettled(view: View, epsilon: float, tolerance: float, least: float) -> FloatArray:
     """Return what each panel of unsettled sign adds at most; 0 where cutting it is not worth it."""
     at_most = np.where(_straddles(view, epsilon), view.p_most * kept(epsilon, view.log_high), 0.0)
     at_least = float((view.p_least * kept(epsilon, view.log_low)).sum())
-    allowed = max(_DELTA_TOLERANCE * at_least, _SMALLEST_DELTA)
+    allowed = max(tolerance * at_least, least)
     if float(at_most.sum()) <= allowed:
         return np.zeros(len(at_most))
     count = int((at_most > 0.0).sum())
@@ -609,7 +642,7 @@ class LawPair:
             self._q.beyond_power(self._p, edge, side, alpha),
         )
 
-    def closed_form(self, notion: Notion) -> Ends | None:
+    def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
         return None
 
 

@@ -36,8 +36,12 @@ _LONGEST_SCALE = 1e280
 class PairLoss(Protocol):
     """The loss between two priors, both ways."""
 
-    def interval(self, noise: Noise, notion: Notion) -> Ends:
-        """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
+    def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
+        """Return proven lower and upper ends, each of shape (2,): p to q, q to p.
+
+        Where a budget is given they may be farther apart, if the larger loss is well on one side of
+        it: 1e-6 of it in one column, in two as far as leaves them there.
+        """
 
     def panels(self, noise: Noise, notion: Notion) -> Panels:
         """Return panels that cover all released values, from p to q."""
@@ -71,13 +75,13 @@ class DiscreteLine:
             exponents = np.maximum(masses.exponent, -2000).astype(int)
             self._masses = np.ldexp(masses.mantissa, exponents)
 
-    def interval(self, noise: Noise, notion: Notion) -> Ends:
+    def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
         if self._same:
             return np.zeros(2), np.zeros(2)
         scale = float(noise.axis_scales(self._n_axes)[self._column])
         used = self._usable(scale, noise)
-        lower, upper = loss_interval(self._source(noise.with_scale(used)), notion)
+        lower, upper = loss_interval(self._source(noise.with_scale(used)), notion, budget)
         # less noise loses more, and none at all the most
         limit = self.without_noise(notion)
         upper = np.minimum(upper, limit) if used <= scale else limit
@@ -119,13 +123,13 @@ class MixtureLine:
     def __init__(self, p: GaussianMixture, q: GaussianMixture) -> None:
         self._p, self._q = p, q
 
-    def interval(self, noise: Noise, notion: Notion) -> Ends:
+    def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
         if self._p == self._q:
             return np.zeros(2), np.zeros(2)
         if not self._is_known(noise):  # what is lost without noise bounds what is lost with it
             return np.zeros(2), self.without_noise(notion)
-        return loss_interval(self._source(noise), notion)
+        return loss_interval(self._source(noise), notion, budget)
 
     def panels(self, noise: Noise, notion: Notion) -> Panels:
         """Return panels that cover the line, from p to q."""
@@ -155,16 +159,19 @@ class DiscreteBoxes:
     def __init__(self, p: Discrete, q: Discrete) -> None:
         self._p, self._q = p, q
 
-    def interval(self, noise: Noise, notion: Notion) -> Ends:
-        """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
+    def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
+        """Return proven lower and upper ends, each of shape (2,): p to q, q to p.
+
+        Where a budget is given they may be as far apart as leaves them on one side of it.
+        """
         if self._p == self._q:
             return np.zeros(2), np.zeros(2)
-        panels = self.panels(noise, notion)
+        panels = self.panels(noise, notion, budget)
         ends = [divergence_interval(side, notion) for side in (panels, panels.swapped())]
         lower, upper = np.array(ends).T
         return lower, upper
 
-    def panels(self, noise: Noise, notion: Notion) -> Panels:
+    def panels(self, noise: Noise, notion: Notion, budget: float | None = None) -> Panels:
         """Return boxes that cover the plane, from p to q."""
         if not boxes_computable([self._p, self._q], noise, notion):
             raise ValueError(
@@ -172,7 +179,7 @@ class DiscreteBoxes:
                 "it is for pure epsilon with Laplace noise, and for two columns on few cells; "
                 "use fewer bins, groups of columns, or independence."
             )
-        return box_panels(self._p, self._q, noise, notion)
+        return box_panels(self._p, self._q, noise, notion, budget)
 
     def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
@@ -185,7 +192,7 @@ class GaussianRows:
     def __init__(self, p: GaussianMixture, q: GaussianMixture) -> None:
         self._p, self._q = p, q
 
-    def interval(self, noise: Noise, notion: Notion) -> Ends:
+    def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
         return row_interval(self._p, self._q, noise, notion)
 

@@ -25,7 +25,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._losses.divergences import Panels, renyi_of_terms, renyi_terms
+from sklearn_puffer._losses.divergences import (
+    ROUGHLY,
+    Panels,
+    is_decided,
+    renyi_of_terms,
+    renyi_terms,
+)
 from sklearn_puffer._losses.line import Ends, View, cut
 from sklearn_puffer.notions import RenyiPufferfish
 
@@ -45,10 +51,12 @@ _ROUNDS = 60
 _WORK = 2**30
 _OVERHEAD = 50
 _MOST_PANELS = 2**16
-# Each panel may add this much to the relative error; panels that add less in all are not summed.
-_ACCURACY = log(1e-15)
-_PANEL_ACCURACY = log(1e-13)
-_TAIL_ACCURACY = log(1e-14)
+_FEW_PANELS = 2**8  # as many as share an error that is allowed
+# Tails that hardly fall, as with an exponent near 1, matter up to 1e100 and farther: after so many
+# steps of one size relative to the last, each next one is so much larger. Panels are cut anyway.
+_CALM, _HASTE = 48, 1.25
+# A tail that matters after a few steps does so for many: it is looked at after several at a time.
+_NEAR, _STRIDE = 2, 5
 _FARTHEST = 1e140  # of the unit: squares of distances stay finite
 
 
@@ -150,17 +158,47 @@ class _Sum:
         return _Sum(total_low - _rounding(total_low), total_high + _rounding(total_high))
 
 
-def renyi_by_quadrature(source: Analytic, alpha: float) -> Ends | None:
-    """Return proven ends of the Renyi divergences both ways; None if it would take too long."""
-    edges, total = _reach(source, alpha)
+class _Accuracy(NamedTuple):
+    """Logs of what parts of the integral may add to its relative error.
+
+    A panel beside the others, a panel for itself, and a tail; panels that add less than the first
+    in all are not summed.
+    """
+
+    slight: float = log(1e-15)
+    own: float = log(1e-13)
+    tail: float = log(1e-14)
+
+    @classmethod
+    def within(cls, error: float) -> _Accuracy:
+        """Return what makes the logarithm of the integral about right to within ``error``."""
+        each = log(min(error, 1.0) / _FEW_PANELS)
+        return cls(*(max(each, finest) for finest in cls()))
+
+
+def renyi_by_quadrature(source: Analytic, alpha: float, budget: float | None = None) -> Ends | None:
+    """Return proven ends of the Renyi divergences both ways; None if it would take too long.
+
+    Where a budget is given, and they are well on one side of it, to about 1e-6 of it alone.
+    """
+    if budget is not None:
+        rough = _Accuracy.within(ROUGHLY * budget * (alpha - 1.0))
+        ends = _divergences(source, alpha, rough)
+        if ends is None or is_decided(ends, budget):
+            return ends
+    return _divergences(source, alpha, _Accuracy())
+
+
+def _divergences(source: Analytic, alpha: float, accuracy: _Accuracy) -> Ends | None:
+    edges, total = _reach(source, alpha, accuracy.tail)
     low, high = edges[:-1], edges[1:]
-    work, each = _WORK, source.weight + _OVERHEAD
+    work, each, size = _WORK, source.weight + _OVERHEAD, np.zeros(2)
     for _ in range(_ROUNDS):
         work -= 3 * each * len(low)
         if work < 0 or not 0 < len(low) <= _MOST_PANELS:
             break
         before = len(low)
-        low, high, total = _advance(source, alpha, total, low, high)
+        low, high, total, size = _advance(source, alpha, accuracy, total, size, low, high)
         work -= len(_NODES) * each * max(before - len(low) // 2, 0)
     if len(low):
         return None
@@ -169,32 +207,41 @@ def renyi_by_quadrature(source: Analytic, alpha: float) -> Ends | None:
     return lower, upper
 
 
-def _reach(source: Analytic, alpha: float) -> tuple[FloatArray, _Sum]:
+def _reach(source: Analytic, alpha: float, slight: float) -> tuple[FloatArray, _Sum]:
     """Return points that reach so far out that the tails hardly matter, and the tails' share."""
     points = source.anchors()
-    edges, tails = [points], _Sum(np.full(2, -inf), np.full(2, -inf))
+    edges, tails = [*points.tolist()], _Sum(np.full(2, -inf), np.full(2, -inf))
     for side, start in ((-1, float(points[0])), (1, float(points[-1]))):
-        edge, step = start, 2.0 * source.unit
-        low, high = _tail_terms(source, edge, side, alpha)
-        while _matters(low, high):
-            edge += side * step
-            if not abs(edge) < _FARTHEST * source.unit:
+        edge, step, growth, steps = start, 2.0 * source.unit, 1.5, 0
+        low, high = _tail_terms(source, edge, side, alpha, slight)
+        while _matters(low, high, slight):
+            before = edge
+            for _ in range(1 if steps < _NEAR else _STRIDE):
+                if not abs(edge + side * step) < _FARTHEST * source.unit:
+                    break
+                edge += side * step
+                edges.append(edge)
+                steps += 1
+                step *= growth
+                growth *= _HASTE if steps > _CALM else 1.0
+            if edge == before:
                 break
-            edges.append(np.array([edge]))
-            step *= 1.5
-            low, high = _tail_terms(source, edge, side, alpha)
+            low, high = _tail_terms(source, edge, side, alpha, slight)
         tails = tails.plus(low[:, None], high[:, None])
-    return np.unique(np.concatenate(edges)), tails
+    return np.unique(edges), tails
 
 
-def _matters(low: FloatArray, high: FloatArray) -> bool:
+def _matters(low: FloatArray, high: FloatArray, slight: float) -> bool:
     """Return whether tails between these log bounds matter: the whole integral is at least 1."""
     with np.errstate(divide="ignore", over="ignore"):
-        return bool(np.any(high + np.log(-np.expm1(np.minimum(low - high, 0.0))) > _TAIL_ACCURACY))
+        return bool(np.any(high + np.log(-np.expm1(np.minimum(low - high, 0.0))) > slight))
 
 
-def _tail_terms(source: Analytic, edge: float, side: int, alpha: float) -> Ends:
+def _tail_terms(source: Analytic, edge: float, side: int, alpha: float, slight: float) -> Ends:
     """Return log bounds on the integral over a tail, both ways, each of shape (2,)."""
+    power = np.array(source.tail_power(edge, side, alpha))
+    if power.max() <= slight:  # nothing more is asked
+        return np.full(2, -inf), power
     seen = source.tail(edge, side)
     ends = (
         (np.array([edge]), np.array([inf])) if side == 1 else (np.array([-inf]), np.array([edge]))
@@ -203,29 +250,39 @@ def _tail_terms(source: Analytic, edge: float, side: int, alpha: float) -> Ends:
     notion = RenyiPufferfish(1.0, alpha)
     terms = [renyi_terms(way, notion) for way in (panel, panel.swapped())]
     low, high = np.array(terms)[:, :, 0].T
-    high = np.minimum(high, source.tail_power(edge, side, alpha))
+    high = np.minimum(high, power)
     return np.minimum(low, high), high
 
 
 def _advance(
     source: Analytic,
     alpha: float,
+    accuracy: _Accuracy,
     total: _Sum,
+    size: FloatArray,
     low: FloatArray,
     high: FloatArray,
-) -> tuple[FloatArray, FloatArray, _Sum]:
-    """Add the panels that are narrow enough, and return the halves of the others."""
+) -> tuple[FloatArray, FloatArray, _Sum, FloatArray]:
+    """Add the panels that are narrow enough, and return the halves of the others.
+
+    ``size`` is about the log of the integral, as far as it is seen: it decides what is slight, and
+    any value is sound. Densities of atoms far apart make it large before anything is summed.
+    """
     middle = low + 0.5 * (high - low)
     radius = np.nextafter(np.maximum(high - middle, middle - low), inf)
     at = source.densities(middle, middle)
     value = at.powers(alpha)
     largest = value + at.power_errors(alpha) + source.growth(middle, radius, at, alpha)
     remainder = largest + np.log(radius) + _REMAINDER
-    whole = np.maximum(total.low, 0.0)[:, None]
+    steep = np.abs(at.power_slopes(alpha)) + alpha / source.unit
+    seen = value - np.maximum(np.log(steep), -np.log(2.0 * radius))
+    size = np.maximum(np.maximum(size, total.low), seen.max(axis=1))
+    whole = size[:, None]
     bound = np.log(2.0 * radius) + largest
-    bound = np.minimum(bound, _by_masses(source, alpha, low, high, bound > whole + _ACCURACY))
-    slight = bound <= whole + _ACCURACY
-    exact = remainder <= np.maximum(whole + _ACCURACY, value + np.log(radius) + _PANEL_ACCURACY)
+    bound = np.minimum(bound, _by_masses(source, alpha, low, high, bound > whole + accuracy.slight))
+    slight = bound <= whole + accuracy.slight
+    least = np.maximum(whole + accuracy.slight, value + np.log(radius) + accuracy.own)
+    exact = remainder <= least
     done = (slight | exact).all(axis=0)
     only_slight = slight.all(axis=0)
     total = total.plus(np.full((2, 1), -inf), bound[:, only_slight])
@@ -235,7 +292,7 @@ def _advance(
         total = total.plus(*_summed(source, alpha, middle[summed], half, remainder[:, summed]))
     rest = ~done
     parts = np.full(int(rest.sum()), 2)
-    return (*cut(low[rest], high[rest], parts, source.anchors(), source.unit), total)
+    return (*cut(low[rest], high[rest], parts, source.anchors(), source.unit), total, size)
 
 
 def _by_masses(

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from sklearn_puffer._releases.reach import Judge
-from sklearn_puffer._validation import listed
+from sklearn_puffer._releases.rules import check_scale, is_count
+from sklearn_puffer._validation import listed, quoted
 from sklearn_puffer.spending import Axis, Rule, Spent, rule_from_dict, times_left
 
 SCHEMA = "sklearn_puffer.ledger/1"
@@ -107,7 +108,7 @@ class State:
                 if record["checksum"] == _checksum(texts):
                     rule = known.rule if known and same else rule_from_dict(record["rule"])
                     return cls._from_record(record, rule, texts["rule"])
-        except (ValueError, TypeError, KeyError, RecursionError) as fault:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as fault:
             raise LedgerError(f"{str(path)!r} is not a ledger, or a damaged one.") from fault
         if schema == SCHEMA:
             raise LedgerError(
@@ -115,20 +116,21 @@ class State:
                 "last whole copy, and spend what was released since."
             )
         raise LedgerError(
-            f"{str(path)!r} was written as {schema!r}, and this version reads {SCHEMA!r}; use the "
-            "version that wrote it."
+            f"{str(path)!r} was written as {quoted(schema)}, and this version reads {SCHEMA!r}; "
+            "use the version that wrote it."
         )
 
     @classmethod
     def _from_record(cls, record: Mapping[str, Any], rule: Rule, rule_text: str) -> Self:
-        return cls(
-            record["fingerprint"],
-            rule,
-            rule_text,
-            dict(record["scales"]),
-            tuple(record["datasets"]),
-            tuple(Entry(name, dict(scales), *rest) for name, scales, *rest in record["spent"]),
-        )
+        own, datasets = _scales(record["scales"]), tuple(record["datasets"])
+        if not datasets or not all(isinstance(name, str) for name in datasets):
+            raise TypeError("datasets are not names")
+        if rule.axes and not own.keys() <= set(rule.axes):
+            raise ValueError("the rule does not know the columns")
+        spent = tuple(_entry(*entry) for entry in record["spent"])
+        if not all(e.dataset in datasets and e.scales.keys() <= own.keys() for e in spent):
+            raise ValueError("what was spent is of no dataset or column")
+        return cls(record["fingerprint"], rule, rule_text, own, datasets, spent)
 
     def to_bytes(self) -> bytes:
         """Return the state as JSON, with its checksum."""
@@ -152,16 +154,16 @@ class State:
         """Return the name of a dataset, which may be left out where there is only one."""
         if dataset is None and len(self.datasets) == 1:
             return self.datasets[0]
-        if dataset is None or dataset not in self.datasets:
+        if not isinstance(dataset, str) or dataset not in self.datasets:
             raise ValueError(
-                f"dataset must be one of {listed(self.datasets)}, got {dataset!r}; Ledger.add adds "
-                "one that is independent of the others."
+                f"dataset must be one of {listed(self.datasets)}, got {quoted(dataset)}; "
+                "Ledger.add adds one that is independent of the others."
             )
         return dataset
 
     def known(self, scales: Any, releases: Any, dataset: Any) -> bool | None:
         """Return whether the budget suffices, if that follows from earlier answers, or None."""
-        judge = self._judges.get(dataset)
+        judge = self._judges.get(dataset) if isinstance(dataset, str | None) else None
         if judge is None:
             return None
         return judge.known(self.scales if scales is None else scales, releases)
@@ -183,7 +185,7 @@ class State:
             If the budget does not suffice.
         """
         if not isinstance(note, str):
-            raise TypeError(f"note must be a string, got {note!r}.")
+            raise TypeError(f"note must be a string, got {quoted(note)}.")
         entry = Entry(self.name(dataset), self._chosen(scales), releases, note)
         if not self.allows(scales, releases, dataset):
             raise OverspentError(self._overspent(entry))
@@ -234,10 +236,10 @@ class State:
         return spent
 
     def _judge(self, dataset: str | None) -> Judge:
+        name = self.name(dataset)
         judge = self._judges.get(dataset)
         if judge is None:
-            meter = self.rule.meter(self.spent(self.name(dataset)))
-            judge = self._judges[dataset] = Judge(meter)
+            judge = self._judges[dataset] = Judge(self.rule.meter(self.spent(name)))
         return judge
 
     @cached_property
@@ -258,6 +260,17 @@ def _record(data: bytes, known: State | None) -> tuple[Any, bool]:
             if record["rule"] is None:  # it stood where it should
                 return record, True
     return json.loads(data), False
+
+
+def _entry(dataset: Any, scales: Any, releases: Any, note: Any) -> Entry:
+    """Return releases as they stand in a file, if they are any."""
+    if not (isinstance(dataset, str) and is_count(releases) and isinstance(note, str)):
+        raise TypeError("no releases on record")
+    return Entry(dataset, _scales(scales), releases, note)
+
+
+def _scales(pairs: Any) -> dict[Axis, float]:
+    return {axis: check_scale(scale, axis, free=True) for axis, scale in pairs}
 
 
 def _text(value: Any) -> str:

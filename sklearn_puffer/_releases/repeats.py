@@ -21,8 +21,7 @@ drawn on that grid: a rounding of the continuous releases of the rounded value.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
@@ -30,9 +29,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_puffer._digest import digest
 from sklearn_puffer._fitting.release import ColumnRelease
 from sklearn_puffer._strategies.plan_bounds import is_pure
-from sklearn_puffer._validation import check_count, plain
+from sklearn_puffer._validation import check_count, quoted
 from sklearn_puffer.bounds import Strategy, distribution_aware, sensitivity, wasserstein
 from sklearn_puffer.noise import Gaussian, Laplace, Noise
 from sklearn_puffer.notions import Notion
@@ -138,7 +138,7 @@ def check_releases(releases: Any) -> int:
     """Return the number of releases as an integer from 1 to `MOST_RELEASES`."""
     if check_count(releases, "releases") > MOST_RELEASES:
         raise ValueError(
-            f"releases must be at most {MOST_RELEASES:,}, got {releases!r}; the error of the "
+            f"releases must be at most {MOST_RELEASES:,}, got {quoted(releases)}; the error of the "
             "sampler is paid for each of them."
         )
     return int(releases)
@@ -315,7 +315,9 @@ def _merged(distances: FloatArray, masses: Array) -> tuple[Array, Array]:
     return found, np.add.reduceat(masses[order], first)
 
 
-def fingerprint(columns: Sequence[ColumnRelease], notion: Notion, releases: int) -> str:
+def fingerprint(
+    columns: Sequence[ColumnRelease], notion: Notion, releases: int, *about: Any
+) -> str:
     """Return what tells one fitted representation from all others: a SHA-256 digest in hex.
 
     Parameters
@@ -324,27 +326,11 @@ def fingerprint(columns: Sequence[ColumnRelease], notion: Notion, releases: int)
         Their names, kinds, values, bins, grids and noise count.
     notion : Notion
     releases : int
+    *about
+        What else of the release counts, as plain values.
 
     Notes
     -----
     It is a function of numbers and labels alone, the same in every process and after pickling.
     """
-    digest = hashlib.sha256()
-    for part in _parts(columns, notion, releases):
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.hexdigest()
-
-
-def _parts(columns: Sequence[ColumnRelease], notion: Notion, releases: int) -> Iterable[bytes]:
-    yield f"sklearn_puffer.fingerprint/1 {notion!r} {releases}".encode()
-    for each in columns:
-        column = each.column
-        levels = None if column.levels is None else [plain(level) for level in column.levels]
-        about = [plain(column.name), column.kind, levels, column.missing_code, column.free]
-        yield repr([*about, each.noise, each.grid, each.whole, each.output]).encode()
-        yield _bytes(column.atoms)
-        yield b"" if column.edges is None else _bytes(column.edges)
-
-
-def _bytes(numbers: FloatArray) -> bytes:
-    return (np.asarray(numbers, dtype="<f8") + 0.0).tobytes()  # -0.0 is 0.0
+    return digest("sklearn_puffer.fingerprint/2", columns, notion, releases, *about)

@@ -25,10 +25,15 @@ nothing here is rounded: the extremes are exact, and zero is zero.
 # Why a chain of sets S_1 < S_2 < ... may be treated set by set: the allowed laws are the bases of
 # a submodular function S -> max p(S) (flows in a tree), so one law attains all of them at once.
 # Bounds from the chain hold without that; it is what makes them exact.
+#
+# Why the cells nearest to each of n vertices take n^2 steps and not n^2 log n. A node is a block of
+# the grid. Within it, distances from a vertex outside are those from the vertex clipped to the
+# block, plus one constant: so the block's cells have as many orders as there are cells, and each
+# is treated once. Coordinates are integers, for equal distances must stay equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -180,39 +185,56 @@ def interval_masses(tree: Tree, lower: IntArray, upper: IntArray) -> tuple[IntAr
     return most[:n_boxes], -most[n_boxes:]
 
 
-def chain_masses(
-    tree: Tree, lower: IntArray, upper: IntArray, chains: IntArray
-) -> tuple[IntArray, IntArray]:
-    """Return the most and the least mass of growing sets of cells.
+def nearest_masses(
+    tree: Tree, axes: Sequence[IntArray], lower: IntArray, upper: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the most and the least mass of the cells that are nearest to each cell of a grid.
 
     Parameters
     ----------
     tree : Tree
+    axes : sequence of ndarray of int
+        Coordinates along each axis, not falling; distances are sums over the axes.
     lower, upper : ndarray of shape (n_boxes, 2 n - 1)
         As `Tree.tightened` returns them.
-    chains : ndarray of shape (n_chains, n)
-        Permutations of the *places* of the tree: set k of a chain holds its first k + 1 entries.
 
     Returns
     -------
-    most, least : ndarray of shape (n_boxes, n_chains, n)
+    order : ndarray of shape (n, n)
+        The cells by their distance from each cell; of those at the same distance, the first of the
+        tree come first.
+    most, least : ndarray of shape (n_boxes, n, n)
+        At [b, i, k], that of the first k + 1 cells of order[i].
 
     Examples
     --------
     >>> tree = Tree.over((2,))
     >>> bounds = np.array([[ONE, 0, ONE // 4], [ONE, ONE // 2, ONE]])[:, None]
-    >>> most, least = chain_masses(tree, *tree.tightened(*bounds), np.array([[0, 1], [1, 0]]))
+    >>> order, most, least = nearest_masses(tree, [np.arange(2)], *tree.tightened(*bounds))
     >>> (most[0] / ONE).tolist(), (least[0] / ONE).tolist()
     ([[0.5, 1.0], [1.0, 1.0]], [[0.0, 1.0], [0.5, 1.0]])
     """
-    n_boxes, n_chains = len(lower), len(chains)
-    both = _with_signs_turned(lower, upper)
-    most = np.empty((2 * n_boxes, *chains.shape), dtype=np.int64)
-    step = max(1, _CHUNK // (2 * n_boxes * tree.n_cells))
-    for first in range(0, n_chains, step):
-        chunk = slice(first, first + step)
-        most[:, chunk] = _most_of_chains(tree, *both, chains[chunk])
-    return most[:n_boxes], -most[n_boxes:]
+    shape = tuple(len(axis) for axis in axes)
+    index = np.stack(np.unravel_index(tree.cells, shape), axis=1)
+    points = np.stack([axis[i] for axis, i in zip(axes, index.T, strict=True)], axis=1)
+    places = np.argsort(tree.cells)
+    lower, upper = _with_signs_turned(lower, upper)
+    corners = {
+        tree.n_inner + place: _leaf(lower[:, tree.n_inner + place], upper[:, tree.n_inner + place])
+        for place in range(tree.n_cells)
+    }
+    order = np.zeros((1, 1), dtype=np.int64)
+    for node in reversed(range(tree.n_inner)):
+        cells = _cells(tree, node)
+        sides = []
+        for child in (tree.left[node], tree.right[node]):
+            nearest = _clipped(index[cells], index[_cells(tree, child)], places, shape)
+            sides.append((nearest - tree.start[child], *corners.pop(child)))
+        order, s, r = _joined(points[cells], sides, lower[:, node], upper[:, node])
+        corners[node] = s, r
+    most = corners[0][0][:, places, 1:]
+    n_boxes = len(most) // 2
+    return tree.cells[order[places]], most[:n_boxes], -most[n_boxes:]
 
 
 def _most_of_intervals(tree: Tree, lower: IntArray, upper: IntArray) -> IntArray:
@@ -260,81 +282,73 @@ def _extend(
         s[:, part] = most
 
 
-def _most_of_chains(tree: Tree, lower: IntArray, upper: IntArray, chains: IntArray) -> IntArray:
-    """Return s+ for each prefix of each chain: down the tree to sort it, and up to add."""
-    counts = list(_sorted_down(tree, chains))
-    leaves = slice(tree.n_inner, None)
-    shape = (len(lower), len(chains), tree.n_cells)
-    s = np.broadcast_to(upper[:, None, leaves], shape)
-    r = np.zeros(shape, dtype=np.int64)
-    for nodes, in_left in zip(reversed(tree.levels), reversed(counts), strict=True):
-        s, r = _joined(tree, nodes, in_left, lower, upper, s, r)
-    return s
-
-
-def _sorted_down(tree: Tree, chains: IntArray) -> Iterator[IntArray]:
-    """Yield, level by level, how many of each prefix of a node's cells lie in its left child.
-
-    Column c of the result belongs to the node that covers place c, and to its first
-    c - start + 1 cells in the order of the chain.
-    """
-    rows = np.arange(len(chains))[:, None]
-    sequence = chains
-    for nodes in tree.levels:
-        columns, owners = _columns(tree, nodes)
-        start, middle = tree.start[owners], tree.middle[owners]
-        here = sequence[:, columns]
-        left = here < middle
-        before = np.cumsum(left, axis=1)
-        # what was counted in the nodes to the left is the size of their left children
-        sizes = tree.middle[nodes] - tree.start[nodes]
-        in_left = before - (np.cumsum(sizes) - sizes)[owners - nodes.start]
-        yield in_left
-        places = np.where(left, start + in_left - 1, middle + columns - start - in_left)
-        sequence = sequence.copy()
-        sequence[rows, places] = here
+def _leaf(lower: IntArray, upper: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the corners (s, r) of a single cell, as `_joined` does."""
+    nothing = np.zeros_like(lower)
+    return np.stack([nothing, upper], axis=1)[:, None], np.stack([lower, nothing], axis=1)[:, None]
 
 
 def _joined(
-    tree: Tree,
-    nodes: slice,
-    in_left: IntArray,
+    points: IntArray,
+    sides: Sequence[tuple[IntArray, IntArray, IntArray]],
     lower: IntArray,
     upper: IntArray,
-    s: IntArray,
-    r: IntArray,
-) -> tuple[IntArray, IntArray]:
-    """Turn the corners of all children of one level into those of the parents."""
-    columns, owners = _columns(tree, nodes)
-    start, middle = tree.start[owners], tree.middle[owners]
-    in_right = columns - start + 1 - in_left
-    rows = np.arange(len(in_left))[:, None] * tree.n_cells
-    n_boxes = len(s)
-    flat = [part.reshape(n_boxes, -1) for part in (s, r)]
-    total_s, total_r = (np.zeros((n_boxes, *in_left.shape), dtype=np.int64) for _ in "sr")
-    for held, first, child in (
-        (in_left, start, tree.left[owners]),
-        (in_right, middle, tree.right[owners]),
-    ):
-        places = (rows + first + np.maximum(held, 1) - 1).ravel()
-        none = held == 0
-        part_s, part_r = (np.take(part, places, axis=1) for part in flat)
-        part_s = part_s.reshape(n_boxes, *held.shape)
-        part_r = part_r.reshape(n_boxes, *held.shape)
-        total_s = total_s + np.where(none, 0, part_s)
-        total_r = total_r + np.where(none, lower[:, None, child], part_r)
-    new_s, new_r = np.array(s), np.array(r)
-    new_s[..., columns] = np.minimum(total_s, upper[:, None, owners] - total_r)
-    new_r[..., columns] = np.maximum(total_r, lower[:, None, owners] - total_s)
-    return new_s, new_r
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the order of a node's cells around each of them, and its corners (s, r).
+
+    Parameters
+    ----------
+    points : ndarray of shape (m, d)
+        The coordinates of its cells.
+    sides : sequence of (nearest, s, r)
+        Of each half: the place in it that stands for each cell, and its corners.
+    lower, upper : ndarray of shape (n_boxes,)
+
+    Returns
+    -------
+    order : ndarray of shape (m, m)
+    s, r : ndarray of shape (n_boxes, m, m + 1)
+        At [b, i, k] where S holds the k cells that are nearest to cell i.
+    """
+    n_boxes, m = len(lower), len(points)
+    order = np.empty((m, m), dtype=np.int64)
+    corners = np.empty((2, n_boxes, m, m + 1), dtype=np.int64)
+    n_left = sides[0][1].shape[1]
+    step = max(1, _CHUNK // (n_boxes * m))
+    for rows in (slice(first, first + step) for first in range(0, m, step)):
+        order[rows] = np.argsort(_distances(points[rows], points), axis=1, kind="stable")
+        held = np.zeros((len(order[rows]), m + 1), dtype=np.int64)
+        np.cumsum(order[rows] < n_left, axis=1, out=held[:, 1:])
+        s, r = corners[:, :, rows]
+        s[:], r[:] = 0, 0
+        for (nearest, *parts), of_half in zip(sides, (held, np.arange(m + 1) - held), strict=True):
+            flat = nearest[rows, None] * parts[0].shape[2] + of_half
+            for total, part in zip((s, r), parts, strict=True):
+                total += np.take(part.reshape(n_boxes, -1), flat, axis=1)
+        most = np.minimum(s, upper[:, None, None] - r)
+        np.maximum(r, lower[:, None, None] - s, out=r)
+        s[:] = most
+    return order, corners[0], corners[1]
 
 
-def _columns(tree: Tree, nodes: slice) -> tuple[IntArray, IntArray]:
-    """Return the places that some nodes cover, and the node that covers each."""
-    sizes = tree.stop[nodes] - tree.start[nodes]
-    owners = np.repeat(np.arange(nodes.start, nodes.stop), sizes)
-    columns = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return columns + tree.start[owners], owners
+def _distances(points: IntArray, others: IntArray) -> IntArray:
+    total = np.zeros((len(points), len(others)), dtype=np.int64)
+    for own, other in zip(points.T, others.T, strict=True):
+        total += np.abs(own[:, None] - other)
+    return total
+
+
+def _clipped(
+    cells: IntArray, block: IntArray, places: IntArray, shape: tuple[int, ...]
+) -> IntArray:
+    """Return the place of the cell of a block that is nearest to each cell."""
+    inside = np.clip(cells, block.min(axis=0), block.max(axis=0))
+    nearest: IntArray = places[np.ravel_multi_index(tuple(inside.T), shape)]
+    return nearest
+
+
+def _cells(tree: Tree, node: int) -> slice:
+    return slice(tree.start[node], tree.stop[node])
 
 
 def _with_signs_turned(lower: IntArray, upper: IntArray) -> tuple[IntArray, IntArray]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from numbers import Real
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +93,29 @@ class Tightest:
         """Return the smallest losses, shape (n_pairs, 2)."""
         smallest: FloatArray = np.min([bound.losses(factor) for bound in self.bounds], axis=0)
         return smallest
+
+
+def checked_bound(bound: Any, n_pairs: int) -> Bound:
+    """Return what a strategy from elsewhere gave, once it is seen to be a bound on the pairs.
+
+    Raises
+    ------
+    TypeError
+        If it lacks a positive ``guess``, or its ``losses`` are no array of shape (n_pairs, 2).
+    """
+    guess, losses = getattr(bound, "guess", None), getattr(bound, "losses", None)
+    if not (isinstance(guess, Real) and float(guess) > 0.0 and callable(losses)):
+        raise TypeError(
+            "the strategy must return a bound with a positive guess and a method losses(factor), "
+            f"got {bound!r}; bounds.sensitivity is the shortest example."
+        )
+    found = np.asarray(losses(1.0))
+    if found.shape != (n_pairs, 2) or found.dtype.kind not in "fiu" or np.isnan(found).any():
+        raise TypeError(
+            f"losses(factor) of the strategy's bound must be numbers of shape ({n_pairs}, 2), "
+            f"forward and backward for each pair; got {found!r}."
+        )
+    return cast(Bound, bound)
 
 
 def both_ways(losses: FloatArray) -> FloatArray:

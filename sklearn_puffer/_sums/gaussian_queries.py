@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from sklearn_puffer._search import smallest_within
-from sklearn_puffer._sums.reports import Reporters, labels_of
+from sklearn_puffer._sums.reports import Reporters, is_always_there, labels_of
 from sklearn_puffer._sums.user_losses import Asked, Losses, asked_of
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import calibrate
@@ -70,15 +70,15 @@ class GaussianReporters(Reporters):
         _, sds, counts = gaussian_classes(self.users)
         return float(np.linalg.norm(np.sqrt(counts) * sds))
 
-    def total(self, reports: Any) -> tuple[Fraction, int]:
-        """Return the exact sum of the reports, and how many users are absent.
+    def total(self, reports: Any) -> Fraction:
+        """Return the exact sum of the reports, whoever is absent.
 
         Raises
         ------
         TypeError, ValueError
             If there is not one finite number for each user who is present.
         """
-        values, classes, absent = self.present(reports)
+        values, classes = self.present(reports)
         strange = ~np.isfinite(values)
         if strange.any():
             first = int(strange.argmax())
@@ -86,7 +86,7 @@ class GaussianReporters(Reporters):
                 f"{self.called(classes, first)} reports {float(values[first])!r}, which is not "
                 "finite; correct the report."
             )
-        return exact_sum(values), absent
+        return exact_sum(values)
 
     def parts(self) -> Iterator[bytes]:
         """Return what tells these reports from others, for a fingerprint."""
@@ -166,6 +166,9 @@ class GaussianSystem:
     ----------
     means, sds, counts : ndarray of shape (n_classes,)
         Of those who change together: users, or whole classes.
+    certain : ndarray of shape (n_classes,), or None
+        Standard deviation of what those others add up to who are never absent; None where
+        nobody ever is.
     shifts, spreads, others : ndarray of shape (n_pairs,)
         m, s and S of each pair.
     asked : list of Asked
@@ -177,6 +180,7 @@ class GaussianSystem:
     means: FloatArray
     sds: FloatArray
     counts: FloatArray
+    certain: FloatArray | None
     shifts: FloatArray
     spreads: FloatArray
     others: FloatArray
@@ -190,7 +194,9 @@ class GaussianSystem:
     def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
         """Return the smallest scale of every condition that applies, and the exact ones."""
         if self.secrets == "distribution-absence":
-            found = gaussian_users(self.means, self.sds, notion, counts=self.counts)
+            found = gaussian_users(
+                self.means, self.sds, notion, counts=self.counts, others=self.certain
+            )
             published = {"corollary_1a": found.corollary_1a}
             if found.equation_11 is not None:
                 published["equation_11"] = found.equation_11
@@ -260,7 +266,9 @@ def gaussian_system(reporters: GaussianReporters, secrets: str, together: bool) 
     members = counts if together else np.ones_like(counts)
     groups = np.ones_like(counts) if together else counts
     means, sds = members * means, np.sqrt(members) * sds
-    others = _others(sds, groups)
+    there = np.array([is_always_there(user) for user in reporters.users])
+    others = _others(sds, groups * there)
+    certain = None if there.all() else others
     pairs = user_pairs(reporters.users, secrets, farthest_only=True)
     places = np.array([pair.user for pair in pairs])
     if secrets == "distribution-absence":
@@ -270,17 +278,20 @@ def gaussian_system(reporters: GaussianReporters, secrets: str, together: bool) 
         spreads = np.zeros(len(pairs))
     asked = [asked_of(reporters, pair, secrets, together) for pair in pairs]
     return GaussianSystem(
-        means, sds, groups, shifts, spreads, others[places], asked, secrets, together
+        means, sds, groups, certain, shifts, spreads, others[places], asked, secrets, together
     )
 
 
 def _others(sds: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return the deviation of the sum of all but one of each class, without subtracting."""
+    """Return the deviation of the sum of all but one of each class, without subtracting.
+
+    Of a class of which nobody is counted, that is the sum of all.
+    """
     unit = float(sds.max())
     squares = (sds / unit) ** 2
     totals = np.concatenate([[0.0], squares * counts, [0.0]])
     before, after = np.cumsum(totals)[:-2], np.cumsum(totals[::-1])[::-1][2:]
-    found: FloatArray = unit * np.sqrt(before + after + squares * (counts - 1.0))
+    found: FloatArray = unit * np.sqrt(before + after + squares * np.maximum(counts - 1.0, 0.0))
     return found
 
 

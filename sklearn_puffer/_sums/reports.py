@@ -16,10 +16,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._fitting.columns import as_levels, check_whole, distinct
+from sklearn_puffer._arrays import floats
+from sklearn_puffer._fitting.columns import (
+    as_levels,
+    check_integers,
+    check_whole,
+    distinct,
+    of_kind,
+    present,
+)
 from sklearn_puffer._fitting.selection import resolve
-from sklearn_puffer._validation import check_positive, listed, plain
-from sklearn_puffer.frame import Name, Table, Values, frame_table, is_frame
+from sklearn_puffer._validation import check_positive, listed, on_one_line, plain, quoted
+from sklearn_puffer.frame import (
+    Name,
+    Table,
+    Values,
+    frame_table,
+    is_frame,
+    known_column,
+    without_na,
+)
 from sklearn_puffer.priors import Discrete, Prior
 from sklearn_puffer.users import User, check_users, common_step
 
@@ -54,7 +70,7 @@ def in_steps(values: Any, step: float, what: str) -> IntArray:
     numbers = np.asarray(values, dtype=float)
     with np.errstate(over="ignore", invalid="ignore"):
         quotient = numbers / step
-    wrong = ~(np.abs(quotient) <= _FARTHEST)
+    wrong = ~(np.abs(quotient) < _FARTHEST)  # where integers round to, too
     if wrong.any():
         bad = float(numbers[wrong].flat[0])
         raise ValueError(
@@ -63,6 +79,11 @@ def in_steps(values: Any, step: float, what: str) -> IntArray:
         )
     floor = np.floor(quotient)
     return (floor + (quotient - floor >= 0.5)).astype(np.int64)
+
+
+def is_always_there(user: User) -> bool:
+    """Return whether a user is never absent, but where the secret says so."""
+    return user.presence >= 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +130,8 @@ class Reporters:
         Reports are rounded to its multiples.
     source : Source or None
         Where the users were learnt from a table.
+    crossed : bool
+        Whether the secret is which class's law a user follows, whatever class the user is of.
     """
 
     users: tuple[User, ...]
@@ -116,6 +139,7 @@ class Reporters:
     secrets: str
     step: float
     source: Source | None = None
+    crossed: bool = False
 
     @property
     def sensitive(self) -> Name:
@@ -167,13 +191,24 @@ class Reporters:
         return [law for law in (user.law, user.alternative) if isinstance(law, Discrete)]
 
     def accepted(self, user: User) -> IntArray:
-        """Return the reports, in steps, that a user may hand in: the laws allow no others."""
+        """Return the reports, in steps, that a user may hand in: the laws allow no others.
+
+        A report that a protected alternative has must never be refused: that would tell of it.
+        """
+        if self.crossed:
+            return self._of_all_classes
         about_laws = self.secrets == "distribution"
         laws = self.laws(user) if about_laws else self.laws(user)[:1]
         possible = [law.atoms[law.counts > 0] for law in laws]
         if self.secrets.startswith("value"):  # then the reported value is given, and needs no mass
             possible.append(user.protected)
         return self._steps_of(np.concatenate(possible))
+
+    @cached_property
+    def _of_all_classes(self) -> IntArray:
+        """The reports, in steps, that the law of some class has."""
+        laws = [law for user in self.users for law in self.laws(user)]
+        return self._steps_of(np.concatenate([law.atoms[law.counts > 0] for law in laws]))
 
     @property
     def deviation(self) -> float:
@@ -185,15 +220,15 @@ class Reporters:
         for label, user in zip(self.labels, self.users, strict=True):
             yield repr([plain(label), user.count, self.accepted(user).tolist()]).encode()
 
-    def total(self, reports: Any) -> tuple[int | Fraction, int]:
-        """Return the sum of the reports in steps, and how many users are absent.
+    def total(self, reports: Any) -> int | Fraction:
+        """Return the sum of the reports in steps, whoever is absent.
 
         Raises
         ------
         TypeError, ValueError
             If there is not one report for each user, or one is not in the law of its user.
         """
-        values, classes, absent = self.present(reports)
+        values, classes = self.present(reports)
         steps = in_steps(values, self.step, "values")
         strange = ~self._allowed(steps, classes)
         if strange.any():
@@ -202,16 +237,16 @@ class Reporters:
                 f"{self.called(classes, first)} reports {float(values[first])!r}, which its law "
                 "does not have; correct the report, or fit on a law that has it."
             )
-        return int(steps.sum()), absent
+        return int(steps.sum())
 
-    def present(self, reports: Any) -> tuple[FloatArray, Array | None, int]:
-        """Return the reports of those who are present, their classes, and how many are absent."""
+    def present(self, reports: Any) -> tuple[FloatArray, Array | None]:
+        """Return the reports of those who are present, and their classes."""
         values, classes = self._read(reports)
         gone = np.isnan(values)
         if not gone.any():
-            return values, classes, 0
+            return values, classes
         self._check_absent(classes if classes is None else classes[gone])
-        return values[~gone], classes if classes is None else classes[~gone], int(gone.sum())
+        return values[~gone], classes if classes is None else classes[~gone]
 
     def _allowed(self, steps: IntArray, classes: Array | None) -> Array:
         """Return which reports the laws of their users have, or some law where none is known."""
@@ -229,7 +264,7 @@ class Reporters:
         return levels, np.concatenate(pairs)
 
     def _check_absent(self, classes: Array | None) -> None:
-        present = np.array([user.presence >= 1.0 for user in self.users])
+        present = np.array([is_always_there(user) for user in self.users])
         wrong = np.flatnonzero(present if classes is None else present[classes])
         if wrong.size:
             raise ValueError(
@@ -237,12 +272,21 @@ class Reporters:
                 "that none ever is; fill it, or declare a presence below 1 and fit again."
             )
 
+    def _check_alike(self) -> None:
+        """Refuse a column alone, missing values or not, where it matters whose they are."""
+        if len({is_always_there(user) for user in self.users}) > 1:
+            raise ValueError(
+                "values is one column, and presence= allows missing reports of some classes only; "
+                "pass the table, which tells the classes apart."
+            )
+
     def called(self, classes: Array | None, row: int) -> str:
         """Return what a message calls the user of a report."""
-        return "one of the rows" if classes is None else self.named(int(classes[row]))
+        return "one of the rows" if classes is None else on_one_line(self.named(int(classes[row])))
 
     def _read(self, reports: Any) -> tuple[FloatArray, Array | None]:
         """Return the reports, NaN where one is missing, and their classes where these are known."""
+        reports = known_column(reports, "values")
         if self.source is not None and is_frame(reports):
             return self._read_table(reports, self.source)
         values = _column_of(reports)
@@ -252,6 +296,7 @@ class Reporters:
                 "one for each user, in the order of fit, and NaN for a user who is absent."
             )
         if self.source is not None and len(self.users) > 1:
+            self._check_alike()
             return values, None  # a column alone does not tell whose class a row is of
         return values, np.repeat(np.arange(len(self.users)), [user.count for user in self.users])
 
@@ -260,7 +305,7 @@ class Reporters:
         absent = [name for name in (source.value, *source.by) if name not in table.names]
         if absent:
             raise ValueError(
-                f"values lacks column {absent[0]!r} of fit; its columns are "
+                f"values lacks column {listed(absent, len(absent))} of fit; its columns are "
                 f"{listed(list(table.names), 10)}."
             )
         labels, codes = source.classes(table)
@@ -270,12 +315,12 @@ class Reporters:
         for label in {**counts, **expected}:
             if counts.get(label, 0) != expected.get(label, 0):
                 raise ValueError(
-                    f"values has {counts.get(label, 0)} row(s) of class {label!r} and fit had "
-                    f"{expected.get(label, 0)}; release the rows of fit, with missing values for "
-                    "those who are absent, or fit again."
+                    f"values has {counts.get(label, 0)} row(s) of class {quoted(label)} and fit "
+                    f"had {expected.get(label, 0)}; release the rows of fit, with missing values "
+                    "for those who are absent, or fit again."
                 )
         places = {label: k for k, label in enumerate(self.labels)}
-        return floats(source.values(table)), np.array([places[x] for x in labels])[codes]
+        return column_floats(source.values(table)), np.array([places[x] for x in labels])[codes]
 
 
 # ----------------------------------------------------------------------------------------- reading
@@ -330,16 +375,18 @@ def split_by(values: Array, codes: Array) -> list[Array]:
 
 def numeric_values(table: Table, name: Name) -> Values:
     """Return a column of numbers or booleans."""
-    values = table.values(name)
+    values = of_kind("float", table.values(name))
     if values.kind == "category":
         raise TypeError(
             f"column {name!r} is not numeric (its values are {listed(values.levels or ())}); name "
             "a numeric column in value=, or code its values as numbers."
         )
+    if values.kind == "integer":
+        check_integers(present(values), name)
     return values
 
 
-def floats(values: Values) -> FloatArray:
+def column_floats(values: Values) -> FloatArray:
     """Return a column of numbers as floats, with NaN where it is missing."""
     data = np.asarray(values.data, dtype=float)
     return data if values.missing is None else np.where(values.missing, np.nan, data)
@@ -349,16 +396,8 @@ def _column_of(reports: Any) -> FloatArray:
     if isinstance(reports, str | Mapping):
         raise TypeError(f"values must be a list or a column of numbers, got {reports!r}.")
     if hasattr(reports, "to_frame") and is_frame(reports.to_frame("values")):
-        return floats(numeric_values(frame_table(reports.to_frame("values")), "values"))
-    try:
-        values = np.asarray(reports)
-        kind = values.dtype.kind
-        values = values.astype(float) if kind not in "SUc" else values
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"values must be a list or a column of numbers: {error}.") from error
-    if kind in "SUc":  # which numpy would read as real numbers
-        what = "complex numbers" if kind == "c" else "strings"
-        raise TypeError(f"values must be a list or a column of numbers, got {what}; convert them.")
+        return column_floats(numeric_values(frame_table(reports.to_frame("values")), "values"))
+    values = floats(without_na(reports), "values")
     if values.ndim != 1:
         raise ValueError(
             f"values must be one number for each user, got shape {values.shape}; pass a list."
@@ -368,11 +407,12 @@ def _column_of(reports: Any) -> FloatArray:
 
 def class_of(label: Any, labels: Sequence[Any], argument: str) -> int:
     """Return the position of a class."""
+    label = plain(label)
     for k, known in enumerate(labels):
         if known == label and isinstance(known, str) == isinstance(label, str):
             return k
     raise ValueError(
-        f"{argument} names class {plain(label)!r}, which is not there; the classes are "
+        f"{argument} names class {quoted(label)}, which is not there; the classes are "
         f"{listed(labels, 10)}."
     )
 
@@ -402,7 +442,8 @@ def read_reporters(X: Any, columns: TableChoice, secrets: str, step: Any) -> Rep
         columns.check_unused()
         users, labels = read_users(X)
     found = common_step(users) if step is None else check_positive(step, "step")
-    made = Reporters(users, labels, secrets, found, source)
+    crossed = secrets == "distribution" and is_all(columns.alternatives)
+    made = Reporters(users, labels, secrets, found, source, crossed)
     if not made.reach <= _MOST:
         raise ValueError(
             f"step={found!r} is too fine: sums of these reports lie up to {made.reach:.3g} steps "

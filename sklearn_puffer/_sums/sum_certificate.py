@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any
 
-from sklearn_puffer._sums.reports import Reporters
+from sklearn_puffer._page import Section
+from sklearn_puffer._sums.reports import Reporters, is_always_there
 from sklearn_puffer._sums.sum_plans import SumOfUsers, SumPlan
-from sklearn_puffer.certificate import Certificate, ColumnNoise, PairLoss
+from sklearn_puffer._validation import shown
+from sklearn_puffer._version import __version__, utc_now
+from sklearn_puffer.certificate import Certificate, ColumnNoise, PairLoss, jsonable, short_number
 from sklearn_puffer.spending import Precisions, Refused, Rule
 
 UNCHANGED = (
@@ -15,8 +20,17 @@ UNCHANGED = (
 )
 
 
+@dataclass(frozen=True)
 class SumCertificate(Certificate):
-    """The certificate of answers to a sum, mean or count: see `Certificate`."""
+    """The certificate of answers to a sum, mean or count: see `Certificate`.
+
+    Attributes
+    ----------
+    worst : float
+        A bound on the loss to whoever knows the other users' reports, in the unit of the budget.
+    """
+
+    worst: float = math.inf
 
     def promise(self) -> str:
         """Return the promise in one sentence."""
@@ -24,16 +38,44 @@ class SumCertificate(Certificate):
             return super().promise()
         secrets = "secrets about one user"
         if self.pairs[0].sensitive != "user":
-            secrets = f"secrets about one class of {self.pairs[0].sensitive}"
+            by = shown(self.pairs[0].sensitive)
+            secrets = f"secrets about one class of {by}"
             if self.dependence == "independent users":
-                secrets = f"secrets about one user (by {self.pairs[0].sensitive})"
+                secrets = f"secrets about one user (by {by})"
         told = self.notion.promise().replace("secrets", secrets)
         seen = f"{self.releases} answers together" if self.releases > 1 else "an answer"
         return f"Whoever sees {seen}, and knows the law of everybody's report, can {told}."
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the certificate as plain Python values, for JSON."""
+        return {**super().to_dict(), "worst": jsonable(self.worst)}
 
-def sum_certificate(system: SumOfUsers, who: Reporters, plan: SumPlan) -> Certificate:
-    """Return the certificate, with both directions of every pair."""
+    def _beyond(self) -> str:
+        if not self.holds:
+            return ""
+        kept = ", and" if self.worst <= self.notion.budget else ", but NOT"
+        return f"{kept} for whoever knows other users' reports: {short_number(self.worst)}"
+
+    def _glossary(self) -> list[str]:
+        return [
+            "The law of a report is how probable each of its values is; all laws together are the "
+            "prior, what somebody may know before the answer. Odds are those between two secrets, "
+            "before and after the answer."
+        ]
+
+    def _about_noise(self) -> str:
+        return (
+            "theta is the scale of the noise in an answer's unit: its mean absolute value; std is "
+            "the standard deviation of the true answer under these laws; grid is the distance "
+            "between neighbouring answers"
+        )
+
+    def _further_sections(self) -> list[Section]:
+        return []
+
+
+def sum_certificate(system: SumOfUsers, who: Reporters, plan: SumPlan) -> SumCertificate:
+    """Return the certificate, with both directions of every pair, and no fingerprint yet."""
     settings = plan.settings
     rows = tuple(row for k in range(len(system.asked)) for row in _both_ways(system, who, plan, k))
     column = ColumnNoise(
@@ -56,7 +98,10 @@ def sum_certificate(system: SumOfUsers, who: Reporters, plan: SumPlan) -> Certif
         n_rows=who.n_reports,
         releases=settings.releases,
         rule=_rule(plan, column.name),
-        fingerprint=_fingerprint(who, plan),
+        prior="the given laws" if who.source is None else "the counted laws",
+        version=__version__,
+        date=utc_now(),
+        worst=plan.worst,
     )
 
 
@@ -95,26 +140,6 @@ def _rule(plan: SumPlan, name: str | int) -> Rule:
     return Precisions.of_scales(1, scales, plan.settings.draws if plan.theta > 0.0 else None)
 
 
-def _fingerprint(who: Reporters, plan: SumPlan) -> str:
-    """Return what tells these answers from all others: a SHA-256 digest in hex."""
-    settings = plan.settings
-    about = [
-        "sklearn_puffer.sum/1",
-        settings.notion,
-        settings.secrets,
-        settings.query,
-        settings.together,
-        settings.releases,
-        who.n_reports,
-        None if who.source is None else (str(who.source.value), tuple(map(str, who.source.by))),
-        *(float(x) for x in (who.step, plan.unit, plan.grid, plan.theta, plan.together)),
-    ]
-    digest = hashlib.sha256()
-    for part in (repr(about).encode(), *who.parts()):
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.hexdigest()
-
-
 # ----------------------------------------------------------------------------------- the sentences
 
 
@@ -122,24 +147,18 @@ def _assumptions(system: SumOfUsers, who: Reporters, plan: SumPlan) -> list[str]
     settings = plan.settings
     said = [
         _about_laws(system, who),
-        "The reports are independent of each other. Everybody but the user in question is present, "
-        "and their reports are unknown to the adversary.",
+        _about_presence(who),
         _about_others(plan),
         _about_unit(system, plan),
         _about_rounding(system, who, plan),
         _about_releases(settings.releases),
+        _about_refusals(system, who),
     ]
     if settings.notion.delta > 0.0:
         said.append(
             f"delta = {settings.notion.delta:g} is what the probability of any set of answers may "
             "exceed e^epsilon times its probability under the other secret by; it should be far "
             "below one over the number of users."
-        )
-    if any(user.presence < 1.0 for user in who.users):
-        said.append(
-            "The probabilities that users are present change nothing: they multiply the chances of "
-            "an answer under either secret alike, and cancel. Where other users may be absent, the "
-            "loss is that over all other users."
         )
     if settings.query == "mean":
         said.append(
@@ -177,16 +196,55 @@ def _about_laws(system: SumOfUsers, who: Reporters) -> str:
     )
 
 
+def _about_presence(who: Reporters) -> str:
+    known = "who the users are, and with which laws and presences"
+    if who.source is not None:
+        known = "how many rows there are of each class"
+    independent = f"What is public is {known}. The reports are independent of each other."
+    if all(map(is_always_there, who.users)):
+        return (
+            f"{independent} Everybody but the user in question is present, and their reports are "
+            "unknown to the adversary."
+        )
+    return (
+        f"{independent} Users whose presence is below 1 may be absent, all others but the user in "
+        "question are present, and their reports are unknown to the adversary. The loss is the "
+        "largest over all sets of absent users, who may be known to the adversary; the "
+        "probabilities of these sets multiply the chances of an answer under either secret alike, "
+        "and cancel."
+    )
+
+
+def _about_refusals(system: SumOfUsers, who: Reporters) -> str:
+    """Return which refusals depend on what is protected."""
+    wrong = "a report that is not finite"
+    if system.whole:
+        wrong = "a report that the law of its user (or class) does not have"
+    absent = "; a missing report is never refused"
+    if any(map(is_always_there, who.users)):
+        wrong += ", and a missing report of a user whose presence is 1"
+        absent = "; presence= below 1 allows absence"
+    further = ""
+    if who.source is not None:
+        wrong += ", and classes that have other numbers of rows than in fit" * bool(who.source.by)
+        further = " Whether fit succeeds depends on its rows, too."
+    return (
+        "Whether there is an answer, its noise and this certificate depend on nothing protected, "
+        f"but for reports that contradict what was declared: {wrong}. Such a refusal is not "
+        f"covered: whoever sees it learns of that report{absent}.{further}"
+    )
+
+
 def _about_others(plan: SumPlan) -> str:
     notion = plan.settings.notion
-    within = "within" if plan.worst <= notion.budget else "ABOVE"
-    remedy = "" if within == "within" else '; strategy="worst_case" keeps it within'
     loss = "the loss is at most" if notion.delta == 0.0 else "delta is at most"
     unit = " nats" if notion.delta == 0.0 else ""
+    kept = "so that the budget is kept for them too"
+    if plan.worst > notion.budget:
+        kept = 'so that the promise is NOT made to them (strategy="worst_case" makes it)'
     return (
         "To whoever knows other users' reports, or is told them by users who collude, "
-        f"{loss} {plan.worst:.6g}{unit}, whatever the other users report: {within} the budget"
-        f"{remedy}."
+        f"{loss} {plan.worst:.6g}{unit}, whatever the other users report, {kept}."
     )
 
 
@@ -198,8 +256,8 @@ def _about_unit(system: SumOfUsers, plan: SumPlan) -> str:
         )
     if not system.bounded:
         return (
-            "All the users of a class leave or change together; the loss stated is that of all of "
-            "them."
+            "All the users of a class are present, absent or changed together; the loss stated is "
+            "that of all of them."
         )
     if plan.losses.recomputed.all():
         kind = "and that is the loss itself"

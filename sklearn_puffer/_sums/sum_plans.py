@@ -22,7 +22,7 @@ import numpy as np
 from sklearn_puffer._fitting.drawing import FINEST
 from sklearn_puffer._fitting.problems import SPARE, sampler_loss
 from sklearn_puffer._fitting.settings import check_seed
-from sklearn_puffer._releases.repeats import check_releases, factor_below
+from sklearn_puffer._releases.repeats import MOST_RELEASES, check_releases, factor_below
 from sklearn_puffer._sums.reports import TableChoice
 from sklearn_puffer._sums.user_losses import CONDITIONS, Asked, Losses
 from sklearn_puffer._validation import check_choice, check_delta, check_positive
@@ -35,6 +35,7 @@ from sklearn_puffer.user_conditions import rounded_up
 from sklearn_puffer.users import SECRETS
 
 _LEAST_EPSILON = 1e-8  # less is lost in the rounding of the noise
+_MOST_EPSILON = 1e100
 _STRATEGIES = ("exact", "worst_case", "published", *CONDITIONS)
 _SLACK = 1e-13  # of the budget, for the roundings between a calibration and its certificate
 _SLACK_OF_DELTA = 1e-9
@@ -70,6 +71,11 @@ class SumSettings:
                 f"epsilon must be at least {_LEAST_EPSILON:g}, got {epsilon!r}: less is lost in "
                 "the rounding of the noise; choose a larger budget."
             )
+        if epsilon > _MOST_EPSILON:
+            raise ValueError(
+                f"epsilon must be at most {_MOST_EPSILON:g}, got {epsilon!r}, which promises "
+                "nothing; choose a budget in nats, such as 1.0."
+            )
         return cls(
             notion=Pufferfish(epsilon, check_delta(params["delta"], "delta")),
             secrets=check_choice(params["secrets"], "secrets", SECRETS),
@@ -89,7 +95,8 @@ class SumSettings:
 
         More than are planned: a ledger may choose more of them, at larger scales.
         """
-        return self.releases + math.floor(SPARE * self.notion.epsilon / sampler_loss(1))
+        spare = SPARE * self.notion.epsilon / sampler_loss(1)
+        return self.releases + math.floor(min(spare, MOST_RELEASES))
 
     def notion_for_law(self, drawing: float) -> Pufferfish:
         """Return what the continuous law must keep, where drawing adds this much to a pure loss."""

@@ -23,7 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from sklearn_puffer._sums.reports import Reporters, in_steps, is_all
+from sklearn_puffer._arrays import as_array, floats
+from sklearn_puffer._sums.reports import Reporters, in_steps, is_all, is_always_there
+from sklearn_puffer._validation import check_pairs
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, Prior
 from sklearn_puffer.sums import MAX_STEPS, SumLosses, sum_scale, worst_case_scale
@@ -50,6 +52,7 @@ CONDITIONS = (
 )
 _CLOSED, _CLOSED_CLASS = 1e-9, 1e-6  # relative width of an interval that stands for one number
 _QUICK = 2**17  # pairs times steps of the sum up to which every loss is computed
+_NOBODY = User(Discrete.from_counts([0.0], [1]))
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,9 @@ class Asked:
 class Losses:
     """Losses at a scale, for each pair in both directions, shape (n_pairs, 2): nats, or deltas.
 
-    ``lower`` and ``upper`` hold the loss for the given users, and ``worst`` is a bound over all
-    other users. ``recomputed`` says of each pair whether that interval is the loss itself, and not
-    only a bound on it.
+    ``lower`` and ``upper`` hold the loss for the given users, the largest over who of the others is
+    present, and ``worst`` is a bound over all other users. ``recomputed`` says of each pair whether
+    that interval is the loss itself, and not only a bound on it.
     """
 
     lower: FloatArray
@@ -106,18 +109,27 @@ class System:
         """The laws of each pair."""
         return [each.pair for each in self.asked]
 
+    @cached_property
+    def counted_on(self) -> list[User]:
+        """The users as the others of a pair: whoever may be absent adds nothing.
+
+        Other users never increase a loss, so the largest over all patterns of presence is the loss
+        with those others only who are always there.
+        """
+        return [user if is_always_there(user) else _NOBODY for user in self.users]
+
     def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
         """Return the smallest scale, in steps, of every condition that applies.
 
-        "exact" is for the given users, "worst_case" over all others; of a class that leaves
-        together both are those of the bound. Where ``exact`` is False, "exact" may be missing:
-        sums that are too long are not computed.
+        "exact" is for the given users, whoever of them is present, "worst_case" over all others;
+        of a class that leaves together both are those of the bound. Where ``exact`` is False,
+        "exact" may be missing: sums that are too long are not computed.
         """
         epsilon = notion.epsilon
         if not self.together:
             scales = _sufficient(self.users, self.pairs, self.secrets, epsilon)
             if exact or self._is_computable:
-                scales = {"exact": sum_scale(self.users, self.pairs, epsilon).scale} | scales
+                scales = {"exact": sum_scale(self.counted_on, self.pairs, epsilon).scale} | scales
             return scales
         found: dict[str, list[float]] = {}
         for k, pairs in self._by_class().items():
@@ -164,12 +176,12 @@ class System:
 
     def _with_few(self, chosen: IntArray, theta: float) -> FloatArray:
         """Return upper ends that count on some of the other users only."""
-        losses = SumLosses(self.users, [self.pairs[k] for k in chosen.tolist()])
+        losses = SumLosses(self.counted_on, [self.pairs[k] for k in chosen.tolist()])
         return np.array([losses.upper(k, theta, few=True) for k in range(len(chosen))])
 
     def _given(self, chosen: IntArray, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return both ends of the losses of some pairs, for the given users."""
-        losses = SumLosses(self.users, [self.pairs[k] for k in chosen.tolist()])
+        losses = SumLosses(self.counted_on, [self.pairs[k] for k in chosen.tolist()])
         if theta > 0.0:
             return losses.intervals(theta)
         upper = np.array([[losses.upper(k, 0.0)] * 2 for k in range(len(chosen))])
@@ -191,11 +203,11 @@ class System:
     @cached_property
     def _span(self) -> int:
         """Return how long the sum of all users is, in the steps that the laws have in common."""
-        laws = [_with_mass(user.law) for user in self.users]
+        laws = [_with_mass(user.law) for user in self.counted_on]
         free = [pair for pair in self.pairs if pair.shift is None]
         further = [_with_mass(law) for pair in free for law in (pair.p, pair.q)]
         step = step_of(np.concatenate([*laws, *further]))
-        lengths = [user.count * np.ptp(x) for user, x in zip(self.users, laws, strict=True)]
+        lengths = [user.count * np.ptp(x) for user, x in zip(self.counted_on, laws, strict=True)]
         return int(sum(lengths) / step)
 
     @property
@@ -326,10 +338,8 @@ def _declared_pairs(reporters: Reporters, users: Sequence[User], values: Any) ->
 
 
 def _checked_values(values: Any) -> list[tuple[float, float]]:
-    try:
-        pairs = np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"values must be a list of pairs of numbers, got {values!r}.") from error
+    array = as_array(values, "values")
+    pairs: FloatArray = floats(array.ravel(), "values").reshape(array.shape)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs):
         raise ValueError(f"values must be a list of pairs of numbers, got {values!r}.")
     return [(first, second) for first, second in pairs.tolist()]
@@ -343,6 +353,11 @@ def _crossed_pairs(reporters: Reporters, users: Sequence[User]) -> list[UserPair
     if len(users) < 2:
         raise ValueError("alternatives='all' needs two classes at least; name columns in by=.")
     labels = reporters.labels
+    check_pairs(
+        len(users) * (len(users) - 1),
+        f"alternatives='all' and {len(users):,} classes",
+        "name fewer columns in by=, or map each class to its alternative",
+    )
     return [
         UserPair(i, str(labels[i]), str(labels[j]), users[i].law, users[j].law)
         for i, j in itertools.permutations(range(len(users)), 2)

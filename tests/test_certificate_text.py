@@ -1,0 +1,160 @@
+"""What a person reads of a certificate: one verdict, its words explained, and no forged lines."""
+
+import dataclasses
+import html
+import json
+import re
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sklearn_puffer
+from sklearn_puffer import (
+    PufferfishNoiser,
+    PufferfishSGDClassifier,
+    PufferfishSGDRegressor,
+    PufferfishSum,
+)
+from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture
+from sklearn_puffer.users import User
+
+LAWS = {"n": Discrete([0, 1], [0.5, 0.5]), "y": Discrete([0, 1], [0.25, 0.75])}
+BELLS = {"n": GaussianMixture([1.0], [0.0], [1.0]), "y": GaussianMixture([1.0], [1.0], [1.0])}
+
+
+def table_of(n=60):
+    return pd.DataFrame({"s": ["n", "y", "y"] * (n // 3), "x": [0, 1, 1, 1, 1, 0] * (n // 6)})
+
+
+def noiser(epsilon=0.1, **options):
+    return PufferfishNoiser(epsilon, sensitive="s", **options).fit(table_of())
+
+
+def descent(kind):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (100, 2))
+    return kind(1.0).fit(X, (X[:, 0] > 0).astype(float))
+
+
+def query():
+    return PufferfishSum(0.5).fit([User(Discrete([0, 1], [0.5, 0.5]), count=9)])
+
+
+MAKERS = {
+    "noiser": noiser,
+    "sum": query,
+    "regressor": lambda: descent(PufferfishSGDRegressor),
+    "classifier": lambda: descent(PufferfishSGDClassifier),
+}
+
+
+@pytest.fixture(params=list(MAKERS))
+def certificate(request):
+    return MAKERS[request.param]().certificate_
+
+
+def verdict(certificate):
+    return str(certificate).splitlines()[0]
+
+
+# ------------------------------------------------------------------------------------- one verdict
+
+
+@pytest.mark.parametrize(
+    ("options", "whose"),
+    [
+        ({}, "the counted prior, but NOT for every prior within sampling error (95%): "),
+        ({"adversaries": [LAWS]}, "the counted prior and 1 further prior(s), but NOT for every "),
+        (
+            {"adversaries": [ConfidenceSet(0.9)]},
+            "the counted prior, and for every prior within sampling error (90%): 0.1",
+        ),
+        ({"prior": LAWS}, "the given prior"),
+        ({"prior": BELLS}, "the given prior"),
+        ({"prior": "gaussian"}, "the fitted Gaussian prior"),
+        ({"prior": "gmm"}, "the fitted Gaussian mixture prior"),
+    ],
+)
+def test_the_verdict_names_the_prior_and_what_sampling_error_does_to_it(options, whose):
+    certificate = noiser(**options).certificate_
+    assert verdict(certificate).startswith(f"Certificate: holds for {whose}")
+
+
+def test_a_promise_that_is_broken_has_no_second_verdict():
+    certificate = dataclasses.replace(noiser().certificate_, loss=9.0)
+    assert verdict(certificate) == "Certificate: DOES NOT HOLD for the counted prior"
+
+
+def test_no_line_says_that_a_loss_is_above_the_budget_of_a_promise_that_holds(certificate):
+    assert "holds" in verdict(certificate)
+    assert "above the budget" not in str(certificate).lower()
+
+
+def test_html_has_the_headings_the_lines_and_the_sentences_of_the_text(certificate):
+    text, page = str(certificate), certificate._repr_html_()
+    shown = html.unescape(re.sub(r"<[^>]*>", "\n", page)).split("\n")
+    titles = [line.removesuffix(":") for line in text.splitlines() if line.endswith(":")]
+    assert titles
+    assert [html.unescape(title) for title in re.findall("<h5>(.*?)</h5>", page)] == titles
+    assert html.unescape(re.search("<h4>(.*?)</h4>", page)[1]) == verdict(certificate)
+    for line in text.split("\n\n")[0].splitlines():
+        assert line in shown
+    for sentence in certificate.assumptions:
+        assert sentence in shown
+
+
+def test_the_words_of_the_certificate_are_explained_where_they_stand():
+    lines = str(noiser().certificate_).splitlines()
+    after = {line: lines[k + 1] for k, line in enumerate(lines[:-1])}
+    assert "theta is the scale of the noise" in after["Noise by column:"]
+    assert "grid is the distance" in after["Noise by column:"]
+    assert "recomputed: " in after["Worst pairs of secrets (of 2):"]
+    assert "theorem: " in after["Worst pairs of secrets (of 2):"]
+    assert any("The prior is what somebody may know" in line and "law" in line for line in lines)
+
+
+# --------------------------------------------------------------------------- date, version and size
+
+
+def test_a_certificate_tells_its_date_its_version_and_its_table(certificate):
+    told = json.loads(certificate.to_json())
+    date = datetime.fromisoformat(told["date"])
+    assert date.utcoffset() == timedelta(0)
+    assert timedelta(0) <= datetime.now(UTC) - date < timedelta(hours=1)
+    assert told["version"] == sklearn_puffer.__version__
+    assert f"Fitted by sklearn_puffer {told['version']} at {told['date']} on " in str(certificate)
+    assert told["schema"][-2:] != "/1"
+
+
+def test_a_certificate_counts_all_columns_of_the_table():
+    assert noiser().certificate_.n_columns == 2
+    apart = PufferfishNoiser(0.1).fit(table_of()[["x"]], sensitive_features=table_of()["s"])
+    assert apart.certificate_.n_columns == 2
+    assert "on 60 rows and 2 columns." in str(apart.certificate_)
+    assert "on 100 records and 3 columns." in str(descent(PufferfishSGDRegressor).certificate_)
+
+
+def test_a_certificate_may_be_given_the_name_of_the_table(certificate):
+    named = certificate.named("bank.csv")
+    assert verdict(named).startswith("Certificate of bank.csv: holds")
+    assert json.loads(named.to_json())["name"] == "bank.csv"
+    assert named == certificate
+    assert certificate.name == ""
+    with pytest.raises(TypeError, match="name must be a string, got 7"):
+        certificate.named(7)
+
+
+def test_the_date_is_no_part_of_what_makes_certificates_equal():
+    certificate = noiser().certificate_
+    later = dataclasses.replace(certificate, date="2999-01-01T00:00:00Z")
+    assert later == certificate
+    assert later.fingerprint == certificate.fingerprint
+
+
+def test_the_html_of_a_fitted_estimator_says_whether_the_promise_holds():
+    fitted = noiser()
+    assert "holds for the counted prior" in fitted._repr_html_()
+    fitted.certificate_ = dataclasses.replace(fitted.certificate_, loss=9.0)
+    assert "DOES NOT HOLD" in fitted._repr_html_()

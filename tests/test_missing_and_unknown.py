@@ -1,0 +1,317 @@
+"""What was missing or unseen in `fit`: every type of table must be able to say so in a release."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._fitting.columns import looks_like_key
+
+N_ROWS = 240
+RNG = np.random.default_rng(0)
+SECRET = RNG.integers(0, 2, N_ROWS)
+FLAGS = RNG.random(N_ROWS) < 0.3 + 0.4 * SECRET
+GONE = RNG.random(N_ROWS) < 0.3
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*need no noise under this prior:UserWarning")
+seeded = pytest.mark.filterwarnings("ignore:random_state=.* is for tests only:UserWarning")
+
+
+def noiser(**options):
+    """A noiser of so small a budget that every value is drawn nearly evenly, and repeatably."""
+    return PufferfishNoiser(**{"epsilon": 0.05, "sensitive": "secret", "random_state": 7} | options)
+
+
+def frame(column):
+    return pd.DataFrame({"x": column, "secret": SECRET})
+
+
+def objects(values):
+    """The values as Python objects, None where something is missing."""
+    return [None if pd.isna(value) else value for value in list(values)]
+
+
+def arrow(values):
+    pytest.importorskip("pyarrow")
+    return pd.array(values, dtype="bool[pyarrow]")
+
+
+COMPLETE = {
+    "bool": lambda: frame(FLAGS),
+    "nullable": lambda: frame(pd.array(FLAGS, dtype="boolean")),
+    "arrow": lambda: frame(arrow(FLAGS)),
+    "int": lambda: frame(FLAGS.astype(int)),
+    "uint8": lambda: frame(FLAGS.astype(np.uint8)),
+    "Int64": lambda: frame(pd.array(FLAGS.astype(int), dtype="Int64")),
+    "float": lambda: frame(FLAGS.astype(float)),
+    "polars": lambda: pl.DataFrame({"x": FLAGS, "secret": SECRET}),
+    "polars integers": lambda: pl.DataFrame({"x": FLAGS.astype(int), "secret": SECRET}),
+}
+
+
+@seeded
+@pytest.mark.parametrize("kind", COMPLETE)
+@pytest.mark.parametrize("container", ["default", "pandas"])
+def test_a_boolean_drawn_as_missing_is_missing_in_a_table_that_has_no_missing_values(
+    kind, container
+):
+    gappy = frame(np.where(GONE, None, FLAGS).astype(object))
+    fitted = noiser(missing="category").set_output(transform=container).fit(gappy)
+    expected = objects(fitted.transform(frame(FLAGS.astype(object)))["x"])
+    again = noiser(missing="category").set_output(transform=container).fit(gappy)
+    assert objects(again.transform(COMPLETE[kind]())["x"]) == expected
+    assert {None, False, True} == set(expected)
+
+
+@seeded
+@pytest.mark.parametrize("dtype", [bool, int, float, object])
+def test_a_boolean_drawn_as_missing_is_missing_in_an_array(dtype):
+    gappy = np.column_stack([np.where(GONE, None, FLAGS), SECRET]).astype(object)
+    fitted = noiser(missing="category", sensitive=1).fit(gappy)
+    expected = objects(fitted.transform(gappy)[:, 0])
+    rows = np.column_stack([FLAGS, SECRET]).astype(object)
+    rows[GONE, 0] = None
+    complete = np.column_stack([FLAGS, SECRET]).astype(dtype)
+    drawn = noiser(missing="category", sensitive=1).fit(gappy).transform(complete)[:, 0]
+    some = [value for value, gone in zip(objects(drawn), GONE, strict=True) if not gone]
+    assert some == [value for value, gone in zip(expected, GONE, strict=True) if not gone]
+    assert None in some
+
+
+LABELLED = {
+    "bool": (FLAGS, [False, True]),
+    "int": (FLAGS.astype(np.int8), [0, 1]),
+    "float": (FLAGS.astype(float), [0.0, 1.0]),
+    "text": (np.where(FLAGS, "b", "a"), ["a", "b"]),
+}
+
+
+@seeded
+@pytest.mark.parametrize("kind", LABELLED)
+def test_a_category_drawn_as_missing_is_missing_in_a_table_that_has_no_missing_values(kind):
+    column, levels = LABELLED[kind]
+    gappy = frame(pd.Series(column, dtype=object).where(~GONE, None))
+    options = {"missing": "category", "categories": {"x": levels}}
+    expected = objects(noiser(**options).fit(gappy).transform(frame(column.astype(object)))["x"])
+    drawn = noiser(**options).fit(gappy).transform(frame(column))["x"]
+    assert objects(drawn) == expected
+    assert {None, *levels} == set(expected)
+
+
+@seeded
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64])
+def test_a_category_of_fit_that_an_array_cannot_hold_widens_the_array(dtype):
+    levels = [0, 1, 0.5, 300]
+    seen = np.array(levels)[RNG.integers(0, 4, N_ROWS)]
+    fitted = noiser(sensitive=1, categories={0: levels}).fit(np.column_stack([seen, SECRET]))
+    rows = np.column_stack([FLAGS, SECRET]).astype(dtype)
+    assert set(fitted.transform(rows)[:, 0].tolist()) == {0.0, 1.0, 0.5, 300.0}
+
+
+@seeded
+def test_what_is_left_missing_stays_so_in_arrays_of_objects():
+    rows = np.column_stack([np.where(GONE, None, FLAGS), np.where(GONE, None, 3), SECRET])
+    released = noiser(missing="propagate", sensitive=2).fit(rows).transform(rows)
+    for column, kind in ((released[:, 0], bool), (released[:, 1], int)):
+        assert [value is None for value in column] == GONE.tolist()
+        assert {type(value) for value in column} <= {kind, type(None)}
+
+
+# ---------------------------------------------------------------------------- unseen categories
+
+JOBS = np.array(["cook", "nurse", "clerk"])[RNG.integers(0, 3, N_ROWS)]
+LATER = np.resize(["cook", "pilot", "judge", "pilot", "clerk"], N_ROWS)
+
+
+def table(job=JOBS, **more):
+    return pd.DataFrame({"job": job, "secret": SECRET, **more})
+
+
+def harmless(**options):
+    """A noiser that adds next to nothing, so that what is released is what was read."""
+    return noiser(**{"epsilon": 1e6, "random_state": None} | options)
+
+
+@pytest.mark.parametrize("known", [JOBS, np.where(GONE, "other", JOBS)])
+@pytest.mark.parametrize("kind", ["object", "category", "polars", "Enum"])
+def test_unseen_categories_become_the_declared_one(known, kind):
+    def given(column):
+        if kind in ("polars", "Enum"):
+            own = pl.Enum(sorted(set(column))) if kind == "Enum" else pl.String
+            return pl.DataFrame({"job": pl.Series(column, dtype=own), "secret": SECRET})
+        return table(pd.Series(column, dtype=kind))
+
+    fitted = harmless(unknown={"job": "other"}).fit(given(known))
+    with pytest.warns(UserWarning, match=r"moved values .* not seen in fit .*: 144 in 'job'"):
+        released = fitted.transform(given(LATER))["job"]
+    expected = np.where(np.isin(LATER, ["pilot", "judge"]), "other", LATER)
+    assert list(released) == expected.tolist()
+
+
+def test_the_declared_category_has_a_code_that_no_row_of_fit_needs():
+    fitted = harmless(unknown={"job": "other"}).fit(table())
+    [law] = fitted.priors_["secret"][0].values()
+    counts = [int(((job == JOBS) & (SECRET == 0)).sum()) for job in ("clerk", "cook", "nurse")]
+    assert law.counts.tolist() == [*counts, 0]
+    drawn = harmless(epsilon=0.01, unknown={"job": "other"}).fit(table()).transform(table())
+    assert set(drawn["job"]) == {"clerk", "cook", "nurse", "other"}
+
+
+@pytest.mark.filterwarnings("ignore:.*moved values that were not seen in fit")
+def test_what_categories_does_not_list_becomes_the_declared_one_in_fit_too():
+    options = {"categories": {"job": ["cook", "rest"]}, "unknown": {"job": "rest"}}
+    fitted = harmless(**options).fit(table())
+    [law] = fitted.priors_["secret"][1].values()
+    own = JOBS[SECRET == 1]
+    assert law.counts.tolist() == [int((own == "cook").sum()), int((own != "cook").sum())]
+    assert (
+        list(fitted.transform(table())["job"]) == np.where(JOBS == "cook", "cook", "rest").tolist()
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*moved values that were not seen in fit")
+def test_numbers_beside_categories_can_be_moved_to_the_nearest():
+    unknown = {"job": "other", "age": "nearest"}
+    fitted = harmless(unknown=unknown).fit(table(age=np.resize([20, 30], N_ROWS)))
+    released = fitted.transform(table(LATER, age=np.resize([19, 29], N_ROWS)))
+    assert released["age"].tolist() == np.resize([20, 30], N_ROWS).tolist()
+
+
+MISTAKEN = [
+    (r"unknown\['job'\] is 'nearest', which no row of fit has; name the cat", {"job": "nearest"}),
+    (r"unknown\['job'\] is 3, and the values of column 'job' are such as 'clerk'", {"job": 3}),
+    (r"unknown\['age'\] must be \"error\" or \"nearest\", got 'old'", {"age": "old"}),
+    (r"unknown names column 'town', which is not public", {"town": "other"}),
+    (r"unknown\['job'\] must be a value of that column, got None", {"job": None}),
+    (r"unknown must be one of \['error', 'nearest'\], got 'other'", "other"),
+]
+
+
+@pytest.mark.parametrize(("message", "unknown"), MISTAKEN)
+def test_a_mistaken_declaration_is_refused(message, unknown):
+    with pytest.raises((TypeError, ValueError), match=message):
+        harmless(unknown=unknown).fit(table(age=np.resize([20, 30], N_ROWS)))
+
+
+def test_a_category_declared_after_fit_needs_a_new_one():
+    fitted = harmless().fit(table()).set_params(unknown={"job": "other"})
+    with pytest.raises(ValueError, match="which fit was not told of; fit again"):
+        fitted.transform(table(LATER))
+
+
+def test_a_category_that_categories_does_not_list_cannot_stand_for_the_unseen():
+    options = {"categories": {"job": ["clerk", "cook", "nurse"]}, "unknown": {"job": "other"}}
+    with pytest.raises(ValueError, match=r"categories\['job'\] does not list"):
+        harmless(**options).fit(table())
+
+
+# ------------------------------------------------------------------------- all faults in one error
+
+
+def test_all_unseen_values_are_named_at_once_with_their_counts():
+    column = np.resize([20, 30], N_ROWS)
+    fitted = harmless().fit(table(age=column, size=column / 4))
+    later = np.where(np.arange(N_ROWS) < 3, 99, np.where(np.arange(N_ROWS) > 234, 7, column))
+    size = np.where(np.arange(N_ROWS) == N_ROWS - 1, np.inf, column / 4)
+    with pytest.raises(ValueError, match="3 faults were found") as told:
+        fitted.transform(table(LATER, age=later, size=size))
+    _, job, age, infinite = str(told.value).splitlines()
+    assert "'job' contains 2 values" in job
+    assert "'pilot' (96), 'judge' (48)" in job
+    assert "'age' contains 2 values" in age
+    assert "7 (5), 99 (3)" in age
+    assert "'size' contains infinity" in infinite
+
+
+def test_faults_of_every_kind_are_collected_at_transform():
+    numbers = np.resize([20, 30], N_ROWS)
+    fitted = harmless().fit(table(a=numbers, b=numbers, c=numbers / 4, d=numbers > 20))
+    mixed = np.resize(np.array(["cook", 3], dtype=object), N_ROWS)
+    later = table(mixed, a="x", b=np.where(GONE, np.nan, 20), c=0.1, d=numbers > 20)
+    with pytest.raises(ValueError, match="4 faults") as told:
+        fitted.transform(later)
+    patterns = ["'job' holds mixed", "'a' holds category", "'b' has .* missing", "'c' contains 0.1"]
+    for line, pattern in zip(str(told.value).splitlines()[1:], patterns, strict=True):
+        assert re.search(pattern, line)
+
+
+def test_faults_of_numbers_that_any_number_may_follow_are_collected():
+    columns = {name: np.arange(N_ROWS) % 9 for name in "abc"}
+    frame = pd.DataFrame({"secret": SECRET, **columns})
+    options = {"epsilon": 1.0, "alpha": 2.0, "noise": "gaussian", "dependence": "independent"}
+    fitted = noiser(prior="gaussian", random_state=None, **options).fit(frame)
+    with pytest.raises(ValueError, match="3 faults") as told:
+        fitted.transform(frame.assign(a=0.5, b=np.inf, c=np.nan))
+    lines = str(told.value).splitlines()[1:]
+    for line, pattern in zip(
+        lines, ["'a' .* 0.5 and held whole", "'b' .* infin", "'c' has 240 missing"], strict=True
+    ):
+        assert re.search(pattern, line)
+
+
+def test_faults_of_all_columns_are_collected_in_fit():
+    names = [f"n{k}" for k in range(N_ROWS)]
+    frame = table(
+        SECRET,
+        gone=np.where(GONE, np.nan, 1.0),
+        when=pd.Timestamp(0),
+        name=names,
+        key=np.arange(N_ROWS) + 1000,
+        fine=FLAGS,
+    ).assign(secret=np.where(GONE, None, "s"))
+    with pytest.raises(ValueError, match="5 faults") as told:
+        harmless().fit(frame)
+    patterns = [
+        "'secret' has .* missing",
+        "'gone' has",
+        "'when' holds dates",
+        "'name' .*distinct s",
+    ]
+    patterns.append("'key' .* distinct whole numbers in 240 rows and looks like an identifier")
+    for line, pattern in zip(str(told.value).splitlines()[1:], patterns, strict=True):
+        assert re.search(pattern, line)
+
+
+def test_faults_of_types_alone_are_a_type_error():
+    frame = table(a=pd.Timestamp(0), b=pd.Timestamp(0))
+    with pytest.raises(TypeError, match="2 faults"):
+        harmless().fit(frame)
+
+
+# ---------------------------------------------------------------------------------- integer keys
+
+KEYS = RNG.permutation(N_ROWS) + 5000
+
+
+@pytest.mark.parametrize("keys", [KEYS, KEYS.astype(float), np.where(np.arange(240) < 9, 5, KEYS)])
+def test_whole_numbers_that_number_the_rows_are_identifiers(keys):
+    with pytest.raises(
+        ValueError, match=r"'key' .*identifier; drop it from X, bin it, .*\{'key': 5"
+    ):
+        noiser().fit(table(key=keys))
+
+
+@pytest.mark.filterwarnings("ignore:column 'key' has .* an empirical prior is too fine")
+@pytest.mark.parametrize(
+    "options",
+    [{"public": ["key"]}, {"n_bins": {"key": 3}}, {"prior": "gaussian", "categories": None}],
+)
+def test_whole_numbers_that_are_asked_for_are_no_identifiers(options):
+    frame = pd.DataFrame({"key": KEYS, "secret": SECRET})
+    assert noiser(**options).fit(frame).theta_["key"] > 0.0
+
+
+@pytest.mark.filterwarnings("ignore:column 'x' has .* an empirical prior is too fine")
+@pytest.mark.parametrize("column", [KEYS / 7, np.where(np.arange(240) < 80, 5, KEYS)])
+def test_measurements_and_amounts_that_repeat_are_no_identifiers(column):
+    assert noiser().fit(frame(column)).theta_["x"] > 0.0
+
+
+@pytest.mark.tables
+def test_the_weights_of_the_census_are_no_identifiers(table):
+    weights = table("adult")["fnlwgt"]
+    assert not looks_like_key(np.unique(weights).astype(float), len(weights))
+    assert looks_like_key(np.arange(len(weights)) + 1.0, len(weights))

@@ -1,0 +1,380 @@
+"""How much of the data survives, against sums over the noise and against the sampler itself."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+
+from sklearn_puffer import PufferfishNoiser, UtilityWarning
+from sklearn_puffer._fitting.columns import Column
+from sklearn_puffer._fitting.release import ColumnRelease
+from sklearn_puffer._fitting.utility import RawLaw, utilities
+from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
+from sklearn_puffer.priors import Discrete
+
+COLUMNS = [
+    "change",
+    "change_sd",
+    "median_change",
+    "unchanged",
+    "constant",
+    "constant_sd",
+    "constant_median",
+    "constant_unchanged",
+]
+FAMILIES = {
+    "laplace": (Laplace, stats.laplace()),
+    "gaussian": (Gaussian, stats.norm()),
+    "cauchy": (Cauchy, stats.cauchy()),
+    "k=1.5": (lambda s: GeneralizedCauchy(s, k=1.5), stats.t(0.5, scale=0.5**-0.5)),
+    "k=5": (lambda s: GeneralizedCauchy(s, k=5.0), stats.t(4.0, scale=0.5)),
+}
+RAW, SHARES = np.array([0.0, 1.0, 2.0, 5.0]), np.array([0.4, 0.3, 0.1, 0.2])
+
+
+def fitted(X, sample_weight=None, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return PufferfishNoiser(**parameters).fit(X, sample_weight=sample_weight)
+
+
+def survives(kind, noise, grid, low=-np.inf, high=np.inf, edges=None, atoms=RAW):
+    """Return what the package says of four values under given noise."""
+    known = np.ones(len(atoms), dtype=bool)
+    levels = tuple("abcdef") if kind == "category" else None
+    column = Column("x", kind, atoms, known, levels=levels, edges=edges)
+    release = ColumnRelease(column, noise, grid, "native")
+    return utilities([release], [RawLaw(RAW, SHARES, 1.0, low, high)], [1.0])[0]
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.8, 6.0, 45.0])
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("low", "high"), [(0.0, 5.0), (-128.0, 127.0), (0.0, 255.0)])
+def test_cut_whole_numbers_change_as_a_sum_over_the_noise_says(family, scale, low, high):
+    make, law = FAMILIES[family]
+    kind = "category" if high == 5.0 else "integer"
+    edges, atoms = np.array([1.0]), np.array([0.0, 5.0])
+    if kind == "category":
+        edges, atoms = None, np.arange(6.0)
+    told = survives(kind, make(scale), 1.0, low, high, edges, atoms)
+    released = np.arange(low, high + 1.0)
+    change = same = 0.0
+    for value, share in zip(RAW, SHARES, strict=True):
+        atom = value if edges is None else (0.0 if value <= 1.0 else 5.0)
+        ends = np.concatenate([[-np.inf], released[1:] - 0.5, [np.inf]])
+        masses = np.diff(law.cdf((ends - atom) / scale))
+        change += share * (masses @ np.abs(released - value))
+        same += share * masses[released == value].sum()
+    assert told.change == pytest.approx(change, rel=1e-9, abs=1e-12)
+    assert told.unchanged == pytest.approx(same, rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.8, 45.0, 300.0])
+@pytest.mark.parametrize("family", ["laplace", "gaussian", "k=5"])
+def test_whole_numbers_without_ends_change_as_a_long_sum_says(family, scale):
+    make, law = FAMILIES[family]
+    told = survives("integer", make(scale), 1.0)
+    far = np.arange(1, 400_000 if family == "k=5" else 20_000)
+    # twice the tails, which are above 1/2, 3/2, ...
+    expected = 2.0 * law.sf((far - 0.5) / scale).sum()
+    assert told.change == pytest.approx(expected, rel=1e-7, abs=1e-13)
+
+
+def test_an_integer_type_that_cuts_far_out_makes_heavy_tails_finite():
+    ends = np.arange(-(2**15), 2**15 + 1.0)
+    told = survives("integer", Cauchy(3.0), 1.0, -(2.0**15), 2.0**15)
+    cuts = np.concatenate([[-np.inf], ends[1:] - 0.5, [np.inf]])
+    expected = sum(
+        share * (np.diff(stats.cauchy.cdf((cuts - value) / 3.0)) @ np.abs(ends - value))
+        for value, share in zip(RAW, SHARES, strict=True)
+    )
+    assert told.change == pytest.approx(expected, rel=1e-9)
+    assert survives("integer", Cauchy(3.0), 1.0).change == np.inf
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("most", [0.0, 1e-3, 0.7, 30.0])
+def test_the_mean_above_zero_is_the_integral_of_the_tails(family, most):
+    make, law = FAMILIES[family]
+    expected = quad(lambda t: float(law.sf(t / 2.0)), 0.0, most, epsabs=1e-13)[0]
+    assert make(2.0).mean_up_to(most) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_mean_above_zero_is_half_the_mean_size(family):
+    make, _ = FAMILIES[family]
+    sizes = {"laplace": 2.0, "gaussian": 2.0 * np.sqrt(2.0 / np.pi)}
+    sizes["k=5"] = 2.0 * float(stats.t(4.0, scale=0.5).expect(np.abs))
+    assert 2.0 * make(2.0).mean_up_to(np.inf) == pytest.approx(sizes.get(family, np.inf), rel=1e-8)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_binned_fractions_change_by_bin_and_noise_together(family):
+    make, law = FAMILIES[family]
+    told = survives("float", make(0.9), 2.0**-41, edges=np.array([1.0]), atoms=np.array([0.5, 3.0]))
+    moved = np.array([-0.5, 0.5, -1.0, 2.0])
+
+    def chance(most):
+        ends = [law.cdf((moved + side * most) / 0.9) for side in (1.0, -1.0)]
+        return float(SHARES @ (ends[0] - ends[1]))
+
+    assert chance(told.median_change) == pytest.approx(0.5, abs=1e-9)
+    if family in ("cauchy", "k=1.5"):
+        assert told.change == np.inf
+        return
+    expected = [law.expect(lambda z, d=d: abs(0.9 * z - d)) for d in moved]
+    assert told.change == pytest.approx(float(SHARES @ expected), rel=1e-6)
+
+
+def everything(n_rows=400):
+    """Return a table with a column of each kind, all of which tell about the secret."""
+    rng = np.random.default_rng(3)
+    secret = rng.integers(0, 2, n_rows)
+    return pd.DataFrame(
+        {
+            "secret": secret,
+            "flag": rng.random(n_rows) < 0.3 + 0.5 * secret,
+            "kind": np.array(["a", "b", "c"])[np.minimum(rng.integers(0, 3, n_rows) + secret, 2)],
+            "small": (rng.integers(120, 126, n_rows) + secret).astype(np.int8),
+            "whole": rng.integers(0, 5, n_rows) + secret,
+            "real": rng.integers(0, 5, n_rows) / 4.0 + secret,
+            "coarse": np.round(rng.normal(secret, 1.0), 2),
+            "binned": rng.integers(0, 60, n_rows) + 20 * secret,
+        }
+    )
+
+
+def as_codes(table):
+    coded = table.copy()
+    for name in set(table) & {"flag", "kind"}:
+        levels = {"flag": [False, True], "kind": ["a", "b", "c"]}[name]
+        coded[name] = table[name].map({level: code for code, level in enumerate(levels)})
+    return coded.astype(float)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"output": "noisy"},
+        {"noise": "gaussian", "alpha": 4.0},
+        {"noise": GeneralizedCauchy(1.0, k=6.0)},
+        {"epsilon": 3.0, "releases": 3},
+    ],
+    ids=str,
+)
+def test_the_sampler_changes_values_as_utility_says(options):
+    X = everything()
+    public = [name for name in X if name != "secret"]
+    public = public if "noise" not in options else ["kind", "small", "coarse"]
+    n_bins = {name: 4 for name in public if name in ("coarse", "binned")}
+    noiser = fitted(
+        X, sensitive="secret", public=public, n_bins=n_bins, dependence="independent",
+        random_state=0, **{"epsilon": 6.0, **options},
+    )  # fmt: skip
+    assert noiser.utility_.columns.tolist() == COLUMNS
+    assert noiser.utility_.index.equals(noiser.theta_.index)
+    original, errors = as_codes(X[public]), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for _ in range(40):
+            released = noiser.transform(X)
+            released = released if options.get("output") == "noisy" else as_codes(released)
+            errors.append((released - original).abs())
+    drawn = pd.concat(errors)
+    for name in public:
+        told, seen = noiser.utility_.loc[name], drawn[name]
+        # draws of one table are independent given the rows, which are those of fit
+        standard_error = seen.std() / np.sqrt(len(seen)) + 1e-12
+        assert abs(seen.mean() - told["change"]) < 5.0 * standard_error, name
+        same = told["unchanged"]
+        assert abs((seen == 0).mean() - same) < 5.0 * np.sqrt(same * (1 - same) / len(seen)) + 1e-9
+        assert (seen < told["median_change"] * (1 - 1e-9)).mean() < 0.5 + 5.0 / np.sqrt(len(seen))
+        assert (seen <= told["median_change"] * (1 + 1e-9)).mean() > 0.5 - 5.0 / np.sqrt(len(seen))
+        assert told["change_sd"] == pytest.approx(told["change"] / original[name].std(ddof=0))
+
+
+def test_the_constant_is_the_median_of_the_values_before_binning():
+    X = everything()
+    noiser = fitted(X, sensitive="secret", dependence="independent", n_bins={"coarse": 4})
+    coded = as_codes(X)
+    for name, told in noiser.utility_.iterrows():
+        middle = coded[name].quantile(0.5, interpolation="lower")
+        errors = (coded[name] - middle).abs()
+        assert told["constant"] == pytest.approx(errors.mean(), rel=1e-12)
+        assert told["constant_unchanged"] == pytest.approx((errors == 0).mean())
+        assert told["constant_median"] == errors.quantile(0.5, interpolation="lower")
+
+
+def test_columns_without_noise_change_by_their_bins_alone():
+    X = pd.DataFrame({"s": ["a", "b"] * 60, "x": np.repeat(np.arange(60), 2)})
+    noiser = fitted(X, sensitive="s", n_bins=6, adversaries=None)
+    assert noiser.theta_["x"] == 0.0
+    errors = (noiser.transform(X)["x"] - X["x"]).abs()
+    told = noiser.utility_.loc["x"]
+    assert told["change"] == pytest.approx(errors.mean())
+    assert told["unchanged"] == pytest.approx((errors == 0).mean())
+    assert told["median_change"] == errors.quantile(0.5, interpolation="lower")
+
+
+def test_weights_count_as_repeated_rows_do():
+    X = everything(60)
+    weights = np.arange(60) % 4
+    options = {"sensitive": "secret", "dependence": "independent", "n_bins": {"coarse": 3}}
+    weighed = fitted(X, weights, **options).utility_
+    repeated = fitted(X.loc[np.repeat(X.index, weights)], **options).utility_
+    pd.testing.assert_frame_equal(weighed, repeated, rtol=1e-12)
+
+
+def test_missing_values_stay_or_are_a_value_of_their_own():
+    rng = np.random.default_rng(0)
+    secret = rng.integers(0, 2, 300)
+    value = np.array(["a", "b"], dtype=object)[np.minimum(rng.integers(0, 2, 300) + secret, 1)]
+    value[:60] = None
+    X = pd.DataFrame({"secret": secret, "x": value})
+    stay = fitted(X, sensitive="secret", missing="propagate").utility_.loc["x"]
+    whole = fitted(X.iloc[60:], sensitive="secret").utility_.loc["x"]
+    assert stay["change"] == pytest.approx(whole["change"])
+    assert stay["unchanged"] == pytest.approx(0.2 + 0.8 * whole["unchanged"])
+    own = fitted(X, sensitive="secret", missing="category", random_state=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        drawn = pd.concat([own.transform(X) for _ in range(30)])["x"]
+    codes = [column.map({"a": 0, "b": 1}).fillna(2) for column in (drawn, X["x"])]
+    errors = np.abs(codes[0].to_numpy() - np.tile(codes[1].to_numpy(), 30))
+    assert own.utility_.loc["x", "change"] == pytest.approx(errors.mean(), abs=0.04)
+    assert own.utility_.loc["x", "unchanged"] == pytest.approx((errors == 0).mean(), abs=0.03)
+
+
+def test_a_copy_with_more_noise_has_figures_of_its_own():
+    X = everything()[["secret", "flag", "whole"]]
+    noiser = fitted(X, sensitive="secret", random_state=0, epsilon=2.0)
+    other = noiser.noisier(3.0)
+    assert (other.utility_["change"] > noiser.utility_["change"]).all()
+    pd.testing.assert_series_equal(other.utility_["constant"], noiser.utility_["constant"])
+    again = pickle.loads(pickle.dumps(noiser)).noisier(3.0)
+    pd.testing.assert_frame_equal(again.utility_, other.utility_)
+    scale = float(other.theta_["whole"])
+    tails = 2.0 * stats.laplace.sf((np.arange(2000) + 0.5) / scale).sum()
+    assert other.utility_.loc["whole", "change"] == pytest.approx(tails, rel=1e-9)
+    assert other.certificate_.utility != noiser.certificate_.utility
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 5.0])
+def test_a_law_of_many_values_is_kept_small_and_close(scale):
+    values = np.sort(np.random.default_rng(0).normal(0.0, 1.0, 50_000))
+    edges, known = np.array([-0.5, 0.5]), np.ones(3, dtype=bool)
+    column = Column("x", "float", np.array([-1.0, 0.0, 1.0]), known, edges=edges)
+    law = RawLaw.of(values, np.ones(50_000), 50_000, _Read())
+    small = law.kept(column)
+    assert len(small.values) <= 3 * 18
+    assert not np.isin(small.values, values).any()
+    assert small.shares.sum() == pytest.approx(1.0)
+    release = ColumnRelease(column, Laplace(scale), 2.0**-43, "native")
+    told = [utilities([release], [of], [1.0])[0] for of in (law, small)]
+    assert told[0].change == pytest.approx(told[1].change, rel=2e-3)
+    assert told[0].median_change == pytest.approx(told[1].median_change, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"n_bins": 4}, {"prior": "gaussian", "delta": 1e-3, "dependence": "independent"}],
+)
+def test_a_copy_keeps_no_rows_and_has_figures_close_to_those_of_all_rows(options):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"s": np.resize(list("ab"), 400), "x": rng.normal(size=400)})
+    frame["w"] = rng.integers(0, 40, 400) + 8 * (frame["s"] == "a")
+    noiser = fitted(frame, sensitive="s", epsilon=0.3, **options)
+    assert sum(len(law.values) for law in noiser._laws) <= 4 * 18 * 2
+    same = noiser.noisier(1.0)  # the same noise, told from what is kept
+    pd.testing.assert_frame_equal(same.utility_, noiser.utility_, rtol=5e-3, atol=1e-3)
+
+
+class _Read:
+    kind = "float"
+
+
+def test_continuous_priors_change_values_by_the_noise():
+    rng = np.random.default_rng(0)
+    secret = rng.integers(0, 2, 200)
+    X = pd.DataFrame({"secret": secret, "x": rng.normal(secret, 1.0)})
+    noiser = fitted(X, sensitive="secret", prior="gaussian", epsilon=0.5, delta=1e-3)
+    told = noiser.utility_.loc["x"]
+    assert told["change"] == pytest.approx(noiser.theta_["x"], rel=1e-9)
+    assert told["median_change"] == pytest.approx(np.log(2.0) * noiser.theta_["x"], rel=1e-9)
+    assert told["unchanged"] < 1e-9
+
+
+def test_under_a_given_prior_the_figures_are_those_of_the_rows():
+    X = pd.DataFrame({"s": ["a", "b"] * 50, "x": [0, 1, 1, 0, 1] * 20})
+    prior = {"a": Discrete([0, 1], [0.9, 0.1]), "b": Discrete([0, 1], [0.1, 0.9])}
+    noiser = fitted(X, sensitive="s", prior=prior)
+    assert noiser.utility_.loc["x", "constant"] == pytest.approx(0.4)
+    assert noiser.utility_.loc["x", "constant_unchanged"] == pytest.approx(0.6)
+
+
+WORTHLESS = {"sensitive": "s", "epsilon": 0.01}
+
+
+def told_apart():
+    rng = np.random.default_rng(0)
+    secret = rng.integers(0, 2, 100)
+    return pd.DataFrame({"s": secret, "x": rng.integers(0, 9, 100) + secret, "y": secret})
+
+
+def test_one_warning_names_all_columns_that_tell_nothing_and_what_would_help():
+    with pytest.warns(UtilityWarning) as caught:
+        noiser = PufferfishNoiser(**WORTHLESS).fit(told_apart())
+    [said] = [str(w.message) for w in caught if w.category is UtilityWarning]
+    for words in ("'x'", "'y'", "merged secrets", "n_bins", "dependence", "larger epsilon"):
+        assert words in said
+    assert "\n" not in said
+    assert noiser.certificate_.holds
+    text, told = str(noiser.certificate_), json.loads(noiser.certificate_.to_json())
+    assert "Of 2 columns, 2 tell less than a constant would: x, y." in text
+    assert "How much of the data survives" in text
+    assert "How much of the data survives" in noiser.certificate_._repr_html_()
+    assert [column["name"] for column in told["utility"]] == ["x", "y"]
+    assert told["utility"][0]["change"] == noiser.utility_.loc["x", "change"]
+
+
+def test_a_release_that_is_worth_something_is_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UtilityWarning)
+        noiser = PufferfishNoiser(sensitive="s", epsilon=20.0).fit(told_apart())
+    assert "Of 2 columns, none tells less" in str(noiser.certificate_)
+
+
+def test_where_the_mean_is_infinite_medians_are_compared():
+    X = told_apart().astype({"x": float, "y": float})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UtilityWarning)
+        good = PufferfishNoiser(sensitive="s", public="x", epsilon=5.0, noise="cauchy").fit(X)
+    assert good.utility_.loc["x", "change"] == np.inf
+    assert good.utility_.loc["x", "median_change"] < good.utility_.loc["x", "constant_median"]
+    assert json.loads(good.certificate_.to_json())["utility"][0]["change"] == "infinity"
+    with pytest.warns(UtilityWarning):
+        PufferfishNoiser(noise="cauchy", **WORTHLESS).fit(X)
+
+
+@pytest.mark.slow
+@pytest.mark.tables
+@pytest.mark.filterwarnings("ignore:columns .* span:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*need no noise:UserWarning")
+def test_the_naive_call_on_adult_is_no_success(table):
+    X = table("adult", keep_default_na=False).drop(columns="fnlwgt")
+    with pytest.warns(UtilityWarning, match="tell nothing any more") as caught:
+        noiser = PufferfishNoiser(sensitive="race").fit(X)
+    assert sum(each.category is UtilityWarning for each in caught) == 1
+    utility = noiser.utility_
+    worse = (utility["change"] > utility["constant"]).sum()
+    assert worse > len(utility) / 2
+    assert (utility["change_sd"] > 1.0).sum() > len(utility) / 2
+    assert f"Of {len(utility)} columns, {worse} tell less" in str(noiser.certificate_)
