@@ -12,12 +12,9 @@ from math import isnan
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._validation import on_one_line, plain
-
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 
 LARGEST_INTEGER = 2**53 - 1
 """Up to here every integer is a float64 of its own; what lies beyond may round to 2^53."""

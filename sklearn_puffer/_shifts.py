@@ -9,10 +9,9 @@ from collections.abc import Callable
 from math import gamma, inf, log, pi, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, erfcx, logsumexp, ndtr
 
-FloatArray = NDArray[np.float64]
+from sklearn_puffer._base.types import FloatArray
 
 QUADRATURE_MARGIN = 1e-11
 """What the Renyi divergences that are a quadrature have added to them."""

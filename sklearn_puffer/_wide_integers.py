@@ -29,8 +29,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
+from sklearn_puffer._base.types import Array, FloatArray
 
 _BITS = 64
 _STEP_BITS = 61  # sums of shares, and the number of the pair before them, are below 2^62

@@ -38,8 +38,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from sklearn_puffer._base.rounding import LN2, UNIT
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._losses.boxes import boxes_computable
-from sklearn_puffer._losses.convolution import UNIT, Grid, Wide
+from sklearn_puffer._losses.convolution import Grid, Wide
 from sklearn_puffer._losses.divergences import Panels
 from sklearn_puffer._losses.gaussian_rows import rows_computable
 from sklearn_puffer._losses.pair_losses import (
@@ -56,8 +58,6 @@ from sklearn_puffer.noise import KINDS, Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct, numbered
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Ends = tuple[FloatArray, FloatArray]
 
 MAX_CELLS = 2**17
@@ -65,7 +65,6 @@ MAX_CELLS = 2**17
 
 _PURE = Pufferfish(1.0)
 _LAPLACE = Laplace(1.0)
-_LN2 = log(2.0)
 # Above this many numbers (cells times priors) pairs are treated one by one, not on a common grid.
 _MAX_TABLE = 2**24
 # Ratios are formed for so many cells at a time: they stay in the cache, and the C library keeps
@@ -459,7 +458,7 @@ def _wide_extremes(p: Wide, q: Wide, out: FloatArray) -> None:
     """Write the same for normalised wide numbers; places where both are zero do not count."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.log(p.mantissa / q.mantissa)
-        ratio += (p.exponent - q.exponent) * _LN2
+        ratio += (p.exponent - q.exponent) * LN2
     ratio[(p.mantissa == 0.0) & (q.mantissa == 0.0)] = 0.0
     ratio.max(axis=1, out=out[:, 0])
     np.negative(ratio.min(axis=1), out=out[:, 1])

@@ -15,8 +15,8 @@ from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._fitting.close_priors import Release, distance_bounds
 from sklearn_puffer._fitting.columns import Column
 from sklearn_puffer._fitting.counting import CodeArray
@@ -28,9 +28,6 @@ from sklearn_puffer.frame import Name, records_frame
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, Pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
-
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_puffer._strategies import mixture_bounds
 from sklearn_puffer._strategies.bound_types import Bound, Impossible, Strategy, Tightest
@@ -49,8 +48,6 @@ __all__ = [
     "tightest",
     "wasserstein",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._search import LARGEST, smallest_for_all, smallest_within
 from sklearn_puffer._strategies.bound_types import checked_bound
 from sklearn_puffer._strategies.plan_bounds import factor_of_shift, has_pure_loss, is_pure
@@ -41,8 +41,6 @@ from sklearn_puffer.noise import FAMILIES, KINDS, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
 from sklearn_puffer.transport import ground_cost
-
-FloatArray = NDArray[np.float64]
 
 _PRIORS = (Discrete, GaussianMixture)
 _TOLERANCE = 1e-12  # relative width of the bracket at which the search stops

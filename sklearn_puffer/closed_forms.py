@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_puffer._arrays import as_array, refuse_masked
+from sklearn_puffer._base.rounding import ULP, rounded_up
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._validation import check_choice
 from sklearn_puffer.calibration import Calibration, calibrate
 from sklearn_puffer.gaussian_sums import (
@@ -33,7 +35,6 @@ from sklearn_puffer.gaussian_sums import (
 from sklearn_puffer.noise import FAMILIES, Gaussian, Laplace, Noise
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete
-from sklearn_puffer.user_conditions import rounded_up
 
 __all__ = [
     "GaussianUsers",
@@ -48,7 +49,6 @@ __all__ = [
     "weakly_dependent",
 ]
 
-FloatArray = NDArray[np.float64]
 Exact = NDArray[Any]  # of fractions
 
 _NORMS = {"absolute": None, "l1": Laplace, "l2": Gaussian}
@@ -332,9 +332,9 @@ def langevin(
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         exponents = -rate * instants
         # a product that rounds by u of itself moves e^x by u |x|
-        outwards = np.maximum(exponents + np.abs(exponents) * 2.0**-52, _SMALLEST_EXPONENT)
+        outwards = np.maximum(exponents + np.abs(exponents) * ULP, _SMALLEST_EXPONENT)
         factors = np.exp(np.where(np.isneginf(exponents), _SMALLEST_EXPONENT, outwards))
-        total = float(factors.sum()) * span * (1.0 + (len(instants) + 8) * 2.0**-52)
+        total = float(factors.sum()) * span * (1.0 + (len(instants) + 8) * ULP)
     moves = _not_negative(diameter, "diameter") > 0.0 < _not_negative(lipschitz, "lipschitz")
     if moves and not math.isfinite(total):
         raise ValueError(

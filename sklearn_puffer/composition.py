@@ -35,19 +35,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from sklearn_puffer._base.rounding import ULP, log_sum
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._losses.divergences import Panels, divergence_interval
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 GRID = 10_000
 """Number of grid losses that the groups share."""
 
-_ULP = 2.0**-52
 _TINY = 2.0**-1022
 # Losses whose share of delta is surely below this are not resolved, only bounded.
 _NEGLIGIBLE = 1e-8
@@ -107,7 +104,7 @@ def _sums(groups: Sequence[Panels], notion: Notion) -> tuple[float, float]:
     ends = np.array([divergence_interval(panels, notion) for panels in groups])
     # sums of non-negative numbers, off by k u
     lower, upper = ends.sum(axis=0)
-    margin = len(groups) * _ULP
+    margin = len(groups) * ULP
     return float(lower * (1.0 - margin)), float(upper * (1.0 + margin))
 
 
@@ -124,12 +121,12 @@ def _given_events(groups: Sequence[Panels], notion: RenyiPufferfish) -> float:
         best = np.array(
             [min(best[n - m] + losses[m] for m in range(n + 1)) for n in range(pieces + 1)]
         )
-    return float(best[-1]) * (1.0 + len(groups) * _ULP)
+    return float(best[-1]) * (1.0 + len(groups) * ULP)
 
 
 def _with_share(notion: RenyiPufferfish, share: float) -> RenyiPufferfish:
     # shares of delta sum to at most delta
-    part = notion.delta * share * (1.0 - 4.0 * _ULP)
+    part = notion.delta * share * (1.0 - 4.0 * ULP)
     return RenyiPufferfish(notion.epsilon, notion.alpha, part)
 
 
@@ -210,7 +207,7 @@ def _chernoff(
 
     def bound(tilt: float) -> float:
         logs = zip(sketches, log_masses, strict=True)
-        moments = sum(_log_sum(tilt * losses + mass) for (losses, _), mass in logs)
+        moments = sum(float(log_sum(tilt * losses + mass)) for (losses, _), mass in logs)
         return moments - tilt * epsilon
 
     tilts = np.append(0.0, np.geomspace(1e-3, 1e4, 36))
@@ -218,11 +215,6 @@ def _chernoff(
     around = np.linspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], 9)
     values = [bound(tilt) for tilt in around]
     return float(around[np.argmin(values)]), min(*values, 0.0)
-
-
-def _log_sum(logs: FloatArray) -> float:
-    top = float(logs.max())
-    return top + float(np.log(np.exp(logs - top).sum()))
 
 
 def _window(panels: Panels, epsilon: float, tilt: float, log_delta: float) -> tuple[float, float]:
@@ -234,7 +226,7 @@ def _window(panels: Panels, epsilon: float, tilt: float, log_delta: float) -> tu
     high = highs[max(int(np.sum(np.log(above) > log_delta + allowed)) - 1, 0)]
     # what lies below moves up to the end, where its weight is e^(s end)
     lows, masses = _finite(panels.log_low, panels, epsilon)
-    weight = _log_sum(tilt * lows + np.log(masses))
+    weight = float(log_sum(tilt * lows + np.log(masses)))
     below = np.log(np.cumsum(masses))
     low = lows[int(np.argmax(below + tilt * lows > weight + allowed))]
     return float(min(low, high)), float(high)
@@ -259,7 +251,7 @@ def _upper(groups: Sequence[Panels], epsilon: float, plan: _Plan) -> float:
     stick = _excess(left, right, sum(plan.first), plan.step, epsilon)
     beyond = _first_of(infinite, resolved, totals)
     lost = _lost(finite) + _lost([np.array([total]) for total in totals])
-    return min((stick + beyond) * (1.0 + 8.0 * _ULP * _terms(groups, size)) + lost, 1.0)
+    return min((stick + beyond) * (1.0 + 8.0 * ULP * _terms(groups, size)) + lost, 1.0)
 
 
 def _lost(parts: Sequence[FloatArray]) -> float:
@@ -294,10 +286,10 @@ def _at_high(panels: Panels, low: FloatArray, high: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         log_q = np.log(q)
         at_low = np.exp(np.minimum(low + log_q, 700.0))
-        rounding = 4.0 * _ULP * (p + at_low * (2.0 + np.abs(low) + np.abs(log_q)))
+        rounding = 4.0 * ULP * (p + at_low * (2.0 + np.abs(low) + np.abs(log_q)))
         share = (p - at_low + rounding) / -np.expm1(np.minimum(low - high, 0.0))
     whole = (q == 0.0) | (low == -np.inf) | (high <= low)
-    upper: FloatArray = np.where(whole, p, np.clip(share * (1.0 + 8.0 * _ULP), 0.0, p))
+    upper: FloatArray = np.where(whole, p, np.clip(share * (1.0 + 8.0 * ULP), 0.0, p))
     return upper
 
 
@@ -354,7 +346,7 @@ def _lower(groups: Sequence[Panels], epsilon: float, plan: _Plan) -> float:
     start, size = sum(plan.first), sum(p.size for p, _ in parts)
     p_halves, q_halves = _halves([p for p, _ in parts]), _halves([q for _, q in parts])
     # beside the sums: exponents of up to 1500
-    margin = 8.0 * _ULP * (_terms(groups, size) + 3000.0)
+    margin = 8.0 * ULP * (_terms(groups, size) + 3000.0)
     lost = _lost([p + q for p, q in parts])
     place = int(_floor(np.array(epsilon), plan.step))
     best = 0.0

@@ -39,11 +39,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import UNIT
+from sklearn_puffer._base.types import FloatArray, Integers
 from sklearn_puffer._sets.confidence_boxes import (
     Box,
     box_of,
@@ -71,8 +72,6 @@ __all__ = [
     "work",
 ]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[Any]
 
 MAX_CELLS = 4096
 """Most cells of a grid whose sets are looked through."""
@@ -80,7 +79,6 @@ MAX_CELLS = 4096
 MAX_WORK = 2**26
 """Most numbers held: twice the squared number of cells for every set."""
 
-_UNIT = 2.0**-53
 _LIKELY_PANELS = 4096  # for an integral over one column
 _MOST_DISTANCE = 2.0**58  # of two cells, as integers
 _SMALLEST_SUM = 1e-250  # sums below it may have lost terms that are no floats
@@ -173,7 +171,7 @@ class Extremes:
         """Return what each log may be wrong by."""
         size = float(self.masses.shape[2] + 16)
         moved = 1.01 * self.moved / factor if factor > 0.0 else 0.0
-        return moved + 1.01 * _UNIT * (size + (self.n_axes + 12.0) * np.abs(logs))
+        return moved + 1.01 * UNIT * (size + (self.n_axes + 12.0) * np.abs(logs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,8 +303,8 @@ class SetLosses:
 class _Vertices:
     """Laplace noise and a pure promise: the worst is at a vertex of the grid."""
 
-    members: IntArray  # (n_members,)
-    sides: tuple[IntArray, IntArray]  # the sets of each pair
+    members: Integers  # (n_members,)
+    sides: tuple[Integers, Integers]  # the sets of each pair
     extremes: Extremes
 
     def worst(self, factor: float) -> FloatArray:
@@ -326,8 +324,8 @@ class _Vertices:
 class _Integrals:
     """One column, any noise and notion: the extremes at every point, between which to bound."""
 
-    members: IntArray
-    sides: tuple[IntArray, IntArray]
+    members: Integers
+    sides: tuple[Integers, Integers]
     column: Column
     noise: Noise
     notion: Notion
@@ -413,12 +411,12 @@ def _group(
 
 
 def _without_noise(
-    logs: FloatArray, first: IntArray, second: IntArray, notion: Notion
+    logs: FloatArray, first: Integers, second: Integers, notion: Notion
 ) -> FloatArray:
     """Return losses of the values themselves, from the log extremes (2, n_boxes, n) of cells."""
     most, least = logs[0, first], logs[1, second]
     sizes = [np.where(np.isfinite(part), np.abs(part), 0.0) for part in (most, least)]
-    error = 16.0 * _UNIT * (1.0 + notion.epsilon + sizes[0] + sizes[1])
+    error = 16.0 * UNIT * (1.0 + notion.epsilon + sizes[0] + sizes[1])
     with np.errstate(invalid="ignore", over="ignore"):
         if _is_pure(notion):
             return _largest(most - least + error)
@@ -443,7 +441,7 @@ def _distances(axes: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
     return total
 
 
-def _masses(boxes: Sequence[Box], weights: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+def _masses(boxes: Sequence[Box], weights: FloatArray) -> tuple[Integers, Integers, Integers]:
     """Return the cells in their order around each vertex, and the most and least of the nearest."""
     tree, axes = boxes[0].tree, boxes[0].axes
     lower, upper = (np.stack([getattr(box, side) for box in boxes]) for side in ("lower", "upper"))
@@ -457,14 +455,14 @@ def _masses(boxes: Sequence[Box], weights: FloatArray) -> tuple[IntArray, IntArr
     return order, most[:, first, last], least[:, first, last]
 
 
-def _whole(axes: Sequence[FloatArray], weights: FloatArray) -> list[IntArray]:
+def _whole(axes: Sequence[FloatArray], weights: FloatArray) -> list[Integers]:
     """Return the coordinates as integers, by which cells are ordered."""
     scaled = [(axis - axis[0]) / weight for axis, weight in zip(axes, weights, strict=True)]
     unit = _MOST_DISTANCE / (float(sum(axis[-1] for axis in scaled)) or 1.0)
     return [np.rint(axis * unit).astype(np.int64) for axis in scaled]
 
 
-def _steps(masses: IntArray) -> FloatArray:
+def _steps(masses: Integers) -> FloatArray:
     """Return what each cell adds, as floats."""
     steps: FloatArray = np.diff(masses, axis=2, prepend=0) / ONE
     return steps

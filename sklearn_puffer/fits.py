@@ -15,17 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtri
 from sklearn import mixture
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_puffer._arrays import real_numbers
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._validation import check_choice, check_count, check_positive, quoted
 from sklearn_puffer.priors import GaussianMixture
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[Any]
 
 MOST_ROWS = 2**13
 """Largest number of values of a column that a mixture is fitted to: else as many quantiles are."""

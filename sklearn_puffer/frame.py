@@ -15,12 +15,11 @@ from typing import Any, Literal, Protocol
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from sklearn_puffer._arrays import as_array, inexact, refuse_masked, refuse_tables
+from sklearn_puffer._base.types import Array
 from sklearn_puffer._validation import on_one_line
 
-Array = NDArray[Any]
 Kind = Literal["float", "integer", "boolean", "category"]
 Name = int | str
 

@@ -17,10 +17,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtri_exp
 
 from sklearn_puffer._arrays import refuse_masked
+from sklearn_puffer._base.rounding import rounded_up
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._search import smallest_within
 from sklearn_puffer._validation import check_choice
 from sklearn_puffer.accounting import LossTable
@@ -28,10 +30,7 @@ from sklearn_puffer.calibration import Calibration, calibrate
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
-from sklearn_puffer.user_conditions import rounded_up
 from sklearn_puffer.users import User, check_users
-
-FloatArray = NDArray[np.float64]
 
 _THIN = 1e-20  # width that a point mass is given, in units of the user's own values
 _ROOT_8_PI = math.sqrt(8.0 / math.pi)

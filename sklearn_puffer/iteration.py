@@ -13,9 +13,10 @@ from math import inf, log, log1p
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_puffer._arrays import real_numbers
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._iterations.iteration_losses import (
     SMALLEST,
     SUM_ROUNDING,
@@ -56,8 +57,6 @@ __all__ = [
     "worst_record",
     "worst_shifts",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 def worst_record(

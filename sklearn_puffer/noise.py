@@ -36,9 +36,10 @@ from math import inf, log, pi, sqrt
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._shifts import QUADRATURE_MARGIN as QUADRATURE_MARGIN
 from sklearn_puffer._shifts import (
     cauchy_mass,
@@ -53,8 +54,6 @@ from sklearn_puffer._shifts import (
     student_mass,
 )
 from sklearn_puffer._validation import check_above, check_positive
-
-FloatArray = NDArray[np.float64]
 
 ROUNDING = 1e-12
 

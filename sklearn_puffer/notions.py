@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sklearn_puffer._base.rounding import ULP
+from sklearn_puffer._base.types import FloatArray, Integers
 from sklearn_puffer._validation import check_above, check_delta, check_positive
 from sklearn_puffer.noise import Noise
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[Any]
-
-_ULP = 2.0**-52
 #: The largest Renyi order that estimators take: beyond, the mean is the worst case.
 MOST_ALPHA = 1e6
 
@@ -47,7 +45,7 @@ class Notion(Protocol):
     def shift_loss(self, noise: Noise, shift: ArrayLike) -> FloatArray:
         """Return the loss of noise that moves by ``shift`` (..., d), of shape (...)."""
 
-    def average(self, losses: FloatArray, weights: FloatArray, starts: IntArray) -> FloatArray:
+    def average(self, losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
         """Return what losses amount to when each has a chance ``weights``, group by group."""
 
     def shared(self, n_groups: int) -> Self:
@@ -132,7 +130,7 @@ class Pufferfish:
             return noise.max_divergence(shift)
         return noise.hockey_stick(shift, self.epsilon)
 
-    def average(self, losses: FloatArray, weights: FloatArray, starts: IntArray) -> FloatArray:
+    def average(self, losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
         """Return the largest loss of each group, or the mean of its deltas (004, Thm 4.5)."""
         if self.delta == 0.0:
             return _largest(losses, weights, starts)
@@ -276,7 +274,7 @@ class RenyiPufferfish:
         """
         return noise.renyi_divergence(shift, self.alpha)
 
-    def average(self, losses: FloatArray, weights: FloatArray, starts: IntArray) -> FloatArray:
+    def average(self, losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
         """Return log E[e^((alpha - 1) D)] / (alpha - 1) of each group (004, Thm 4.5)."""
         order = self.alpha - 1.0
         tops = _largest(losses, weights, starts)
@@ -286,7 +284,7 @@ class RenyiPufferfish:
             powers = np.exp(np.minimum(order * (losses - np.repeat(finite, lengths)), 0.0))
         logs = np.log(np.add.reduceat(weights * powers, starts) * _sum_margin(losses.size))
         below = np.minimum(finite + logs / order, finite)
-        rounded = below + (8.0 + 4.0 / order) * _ULP * (1.0 + np.abs(finite))
+        rounded = below + (8.0 + 4.0 / order) * ULP * (1.0 + np.abs(finite))
         return np.where(np.isfinite(tops), np.minimum(rounded, tops), np.inf)
 
     def shared(self, n_groups: int) -> RenyiPufferfish:
@@ -328,13 +326,13 @@ class RenyiPufferfish:
         return f"epsilon = {self.epsilon:g} of order alpha = {self.alpha:g}{left_out}"
 
 
-def _largest(losses: FloatArray, weights: FloatArray, starts: IntArray) -> FloatArray:
+def _largest(losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
     largest: FloatArray = np.maximum.reduceat(np.where(weights > 0.0, losses, 0.0), starts)
     return largest
 
 
 def _sum_margin(n_terms: int) -> float:
-    return 1.0 + (n_terms + 8.0) * _ULP
+    return 1.0 + (n_terms + 8.0) * ULP
 
 
 def _left_of(epsilon: float, extra: float) -> float:

@@ -13,12 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_puffer._arrays import as_array, floats, real_numbers
+from sklearn_puffer._base.types import Array, FloatArray, Integers
 from sklearn_puffer._validation import check_positive, on_one_line
 from sklearn_puffer._wide_integers import WideIntegers
-
-FloatArray = NDArray[np.float64]
-Array = NDArray[Any]
-IntArray = NDArray[Any]
 
 _SUM_TOLERANCE = 1e-9
 _LARGEST_DENOMINATOR = 2**53
@@ -66,7 +63,7 @@ class Discrete:
     __slots__ = ("_wide_counts", "atoms", "counts", "probabilities", "total")
 
     atoms: FloatArray
-    counts: IntArray
+    counts: Integers
     probabilities: FloatArray
     total: int
     _wide_counts: WideIntegers | None
@@ -143,7 +140,7 @@ class Discrete:
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (self.atoms, self.counts))
 
-    def _set(self, atoms: FloatArray, counts: IntArray | WideIntegers) -> None:
+    def _set(self, atoms: FloatArray, counts: Integers | WideIntegers) -> None:
         order, starts = _sorted_runs(atoms)
         self.atoms = atoms[order[starts]]
         if isinstance(counts, WideIntegers):
@@ -323,7 +320,7 @@ class ConfidenceSet:
             )
 
 
-def rational_counts(masses: FloatArray) -> IntArray:
+def rational_counts(masses: FloatArray) -> Integers:
     """Return integers proportional to ``masses``, undoing decimal rounding where that is possible.
 
     Each mass is read as the simplest fraction that rounds to it. Where one denominator up to
@@ -337,7 +334,7 @@ def rational_counts(masses: FloatArray) -> IntArray:
     return counts.integers() if isinstance(counts, WideIntegers) else counts
 
 
-def _exact_counts(masses: FloatArray) -> IntArray | WideIntegers:
+def _exact_counts(masses: FloatArray) -> Integers | WideIntegers:
     """Return what `rational_counts` does, in limbs where 64 bits are too few for the sum."""
     denominator = 1
     while denominator <= _LARGEST_DENOMINATOR:
@@ -366,7 +363,7 @@ def _simplest_fraction(value: float) -> Fraction:
     return exact.limit_denominator(high)
 
 
-def _binary_counts(masses: FloatArray) -> IntArray | WideIntegers:
+def _binary_counts(masses: FloatArray) -> Integers | WideIntegers:
     mantissas, exponents = np.frexp(masses)
     integers = (mantissas * 2.0**53).astype(np.int64)
     shifts = np.where(masses > 0, exponents - exponents[masses > 0].min(), 0).astype(np.int64)
@@ -435,7 +432,7 @@ def _check_scales(scales: ArrayLike, means: FloatArray) -> FloatArray:
     return values
 
 
-def _check_counts(counts: ArrayLike) -> IntArray:
+def _check_counts(counts: ArrayLike) -> Integers:
     integers = as_array(counts, "counts")
     if integers.ndim != 1 or integers.size == 0:
         raise ValueError(
@@ -447,7 +444,7 @@ def _check_counts(counts: ArrayLike) -> IntArray:
     return integers
 
 
-def _whole_counts(counts: Array) -> IntArray:
+def _whole_counts(counts: Array) -> Integers:
     """Return whole numbers as int64, or as Python integers where their sum needs more."""
     try:
         with np.errstate(invalid="ignore"):
@@ -464,7 +461,7 @@ def _whole_counts(counts: Array) -> IntArray:
         ) from error
 
 
-def _fits(integers: IntArray) -> bool:
+def _fits(integers: Integers) -> bool:
     return float(np.abs(integers.astype(float)).sum()) < 2.0**62
 
 
@@ -479,7 +476,7 @@ def _check_atoms(atoms: ArrayLike, size: int) -> FloatArray:
     return values + 0.0  # a copy, in which -0.0 is 0.0
 
 
-def _sorted_runs(atoms: FloatArray) -> tuple[IntArray, IntArray]:
+def _sorted_runs(atoms: FloatArray) -> tuple[Integers, Integers]:
     """Return the order of the atoms, and where in it a run of equal ones begins."""
     order = np.lexsort(atoms[None, :] if atoms.ndim == 1 else atoms.T[::-1])
     rows = atoms.reshape(len(atoms), -1)[order]
@@ -488,10 +485,10 @@ def _sorted_runs(atoms: FloatArray) -> tuple[IntArray, IntArray]:
     return order, np.flatnonzero(new)
 
 
-def _times(counts: IntArray, factor: int) -> list[int]:
+def _times(counts: Integers, factor: int) -> list[int]:
     """Return exact products, which 64 bits may not hold."""
     return [int(count) * factor for count in counts]
 
 
-def _rebuild(atoms: FloatArray, counts: IntArray) -> Discrete:
+def _rebuild(atoms: FloatArray, counts: Integers) -> Discrete:
     return Discrete.from_counts(atoms, counts)

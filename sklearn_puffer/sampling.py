@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._drawing.entropy import Entropy, NotCopied, Words
 from sklearn_puffer._drawing.grid import (
     GRID_BITS,
     MAX_STEPS,
-    FloatArray,
     Grid,
-    IntArray,
     coarse_enough,
     finest_grid,
     grid_of,

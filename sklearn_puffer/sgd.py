@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._iterations.descent import OUTWARDS, Descent, Logistic, Squares
 from sklearn_puffer._iterations.descent_arguments import check_bound, check_bound_or, check_flag
 from sklearn_puffer._iterations.noisy_descent import NoisyDescent
 from sklearn_puffer._validation import quoted
-
-FloatArray = NDArray[np.float64]
 
 _FLOATS = (np.float64, np.float32)
 

@@ -41,8 +41,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._fitting.problems import sampler_loss
 from sklearn_puffer._iterations.descent_certificate import SGDCertificate
 from sklearn_puffer._search import smallest_within
@@ -58,8 +58,6 @@ from sklearn_puffer.sampling import GRID_BITS, coarse_enough, grid_step
 
 __all__ = ["Dependence", "Iteration", "SGDCertificate", "calibrate_descent", "described"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _OUTWARDS = 1.0 + 1e-12  # more than the rounding of the few operations it stands for
 _TOLERANCE = 1e-10

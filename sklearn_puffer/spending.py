@@ -46,13 +46,13 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from sklearn_puffer._base.rounding import rounded_down
 from sklearn_puffer._releases.averages import Averages
 from sklearn_puffer._releases.rules import (
     Axis,
@@ -281,7 +281,7 @@ class _PrecisionMeter:
         if budget == math.inf:
             return math.inf
         unused = max(_WHOLE - self.used.get(axis, 0), 0)
-        return _rounded_down(Fraction(budget) * Fraction(unused, _WHOLE))
+        return rounded_down(Fraction(budget) * Fraction(unused, _WHOLE))
 
 
 @dataclass(frozen=True)
@@ -401,13 +401,6 @@ def _total(terms: Sequence[Fraction]) -> Fraction:
         return sum(terms, Fraction(0))
     half = len(terms) // 2
     return _total(terms[:half]) + _total(terms[half:])
-
-
-def _rounded_down(value: Fraction) -> float:
-    if value >= sys.float_info.max:
-        return sys.float_info.max
-    nearest = float(value)  # correctly rounded
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
 def _check_power(power: Any) -> int:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._search import LARGEST, smallest_within
 from sklearn_puffer._sums.losses import (
     MAX_STEPS,
@@ -24,8 +24,6 @@ from sklearn_puffer.calibration import Calibration
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User, UserPair
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Loss = Callable[[float], float]
 
 __all__ = ["MAX_STEPS", "SumLosses", "sum_scale", "worst_case_scale"]

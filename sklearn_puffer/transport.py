@@ -15,16 +15,13 @@ from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._wide_integers import Shares, WideIntegers, merged
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.priors import Discrete, PriorPair
-
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 
 #: Largest number of cells (atoms of p times atoms of q) of a pair whose bottleneck is searched for.
 BOTTLENECK_CELLS = 2**22

@@ -22,16 +22,15 @@ from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import ULP, rounded_up
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._validation import check_choice, check_positive
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, Prior, PriorPair
 from sklearn_puffer.transport import monotone
-
-FloatArray = NDArray[np.float64]
 
 _LARGEST_PSI = 1e300
 
@@ -552,19 +551,6 @@ def conditions(pairs: Sequence[TwoLaws], secrets: str, epsilon: float) -> list[C
     return [condition(pairs, epsilon) for condition in (*published, relaxed)]
 
 
-def rounded_up(exact: Fraction) -> float:
-    """Return the smallest float that is not below, or infinity.
-
-    >>> rounded_up(Fraction(1, 2)), rounded_up(Fraction(1, 10)) >= Fraction(1, 10)
-    (0.5, True)
-    """
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return math.inf
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
-
-
 def _per_epsilon(distance: Fraction, epsilon: float) -> float:
     return rounded_up(distance / Fraction(check_positive(epsilon, "epsilon")))
 
@@ -574,7 +560,7 @@ def _ratio(part: Fraction, whole: Fraction) -> float | None:
     if not whole:
         return None
     ratio = part / whole
-    return _LARGEST_PSI if ratio > _LARGEST_PSI else max(float(ratio) * (1.0 - 2.0**-52), 0.0)
+    return _LARGEST_PSI if ratio > _LARGEST_PSI else max(float(ratio) * (1.0 - ULP), 0.0)
 
 
 def _scale_of_psi(psi: Sequence[float | None], epsilon: float) -> float:

@@ -10,13 +10,12 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_puffer._arrays import floats
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._validation import as_float, check_choice, check_count, check_pairs, quoted
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
-
-FloatArray = NDArray[np.float64]
 
 SECRETS = ("value", "value-absence", "distribution-absence", "distribution")
 """The four sets of secret pairs, in the order of 001's Theorems 1, 2, 3 and 4."""

@@ -15,6 +15,8 @@ PACKAGE = Path(sklearn_puffer.__file__).parent
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 RANKS = {
+    "_base.rounding": 0.1,
+    "_base.types": 0,
     "_progress": 0,
     "_validation": 0,
     "_version": 0,

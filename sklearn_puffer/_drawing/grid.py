@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._validation import check_positive
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 GRID_BITS = 40
 """A grid step is at most 2^-39 of the scale of the noise (unless the data's range forbids it)."""

@@ -9,8 +9,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._drawing.entropy import Entropy
-from sklearn_puffer._drawing.grid import FloatArray, Grid, IntArray
+from sklearn_puffer._drawing.grid import Grid
 from sklearn_puffer._drawing.sampler import (
     CHUNKS,
     REST_MASK,

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._drawing.entropy import CheckedEntropy, Entropy, NotCopied
-from sklearn_puffer._drawing.grid import FloatArray, Grid, IntArray
+from sklearn_puffer._drawing.grid import Grid
 from sklearn_puffer.noise import Noise
 
 RELATIVE_ERROR = 1e-12

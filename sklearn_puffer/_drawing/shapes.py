@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_puffer._drawing.grid import FloatArray, IntArray
+from sklearn_puffer._base.types import FloatArray, IntArray
 
 _LOG_2 = math.log(2.0)
 _DIGITS = 60

@@ -8,10 +8,10 @@ from decimal import Decimal, localcontext
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import BoolArray, FloatArray, IntArray
 from sklearn_puffer._drawing.entropy import Entropy, Words
-from sklearn_puffer._drawing.grid import MAX_STEPS, FloatArray, Grid, IntArray
+from sklearn_puffer._drawing.grid import MAX_STEPS, Grid
 from sklearn_puffer._drawing.sampler import (
     CHUNKS,
     REST_CHUNKS,
@@ -24,8 +24,6 @@ from sklearn_puffer._drawing.sampler import (
 )
 from sklearn_puffer._drawing.shapes import Bell, Shape, Tail, power
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy
-
-BoolArray = NDArray[np.bool_]
 
 _ONE, _TWO = np.array(1, dtype=np.uint64), np.array(2, dtype=np.uint64)
 _TOP = np.array(2**62)  # the leading bit of a position in a shell

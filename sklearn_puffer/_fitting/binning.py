@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
+from sklearn_puffer._base.types import Array, FloatArray
 
 
 class Bins(NamedTuple):

@@ -49,11 +49,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._fitting.drawing import Drawing, on_steps
 from sklearn_puffer._fitting.learning import Adversary, Group, Part, make_groups
 from sklearn_puffer._fitting.planning import losses_at
@@ -72,8 +71,6 @@ from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
 from sklearn_puffer.transport import couplings
 
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 Interval = tuple[FloatArray, FloatArray, Array]
 Losses = Callable[[Notion], FloatArray]
 Pairs = Mapping[Name, Sequence[Pair]]

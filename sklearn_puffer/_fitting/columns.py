@@ -12,17 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_puffer._arrays import LARGEST_INTEGER, refuse_masked
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._fitting.binning import quantile_bins, standard_deviation
 from sklearn_puffer._fitting.lookup import Lookup, nearest
 from sklearn_puffer._fitting.unseen import Other, Unknown, unseen_message, with_other
 from sklearn_puffer._validation import listed, plain, quoted
 from sklearn_puffer.frame import Kind, Name, Values
 
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 Missing = Literal["error", "category", "propagate"]
 
 BLOCK_ROWS = 1 << 15

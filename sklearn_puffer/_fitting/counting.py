@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import Array
 from sklearn_puffer._fitting.columns import BLOCK_ROWS
-
-Array = NDArray[Any]
 
 MOST_DENSE_CELLS = 1 << 22
 

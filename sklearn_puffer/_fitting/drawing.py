@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._fitting.learning import Group, Part
 from sklearn_puffer._fitting.problems import Problem
 from sklearn_puffer._releases.repeats import (
@@ -19,8 +18,6 @@ from sklearn_puffer.frame import Name
 from sklearn_puffer.priors import Discrete, Prior
 from sklearn_puffer.sampling import coarse_enough, grid_step, to_steps
 
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 # values off the grid are rounded to it: the noise then hides a move of half a step, whose log
 # density ratio is bounded over this many scales; what lies further out has a mass below 1e-800
 # under Gaussian noise, and is no steeper under the others

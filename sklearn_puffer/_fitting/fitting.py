@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_puffer._arrays import as_array, real_numbers
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._fitting import sentences as say
 from sklearn_puffer._fitting.binning import standard_deviation
 from sklearn_puffer._fitting.columns import (
@@ -57,9 +57,6 @@ from sklearn_puffer.frame import Name, Table, Values
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.sampling import grid_step, sampler
 from sklearn_puffer.spending import Refused, Rule
-
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 
 MOST_JOINT_POINTS = 1 << 23
 """Largest number of joint rows, over all secret pairs, that a coupling is built for."""

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import Array
 from sklearn_puffer._fitting.columns import Column, Reader
 from sklearn_puffer._fitting.counting import Cells, Coded, count
 from sklearn_puffer._fitting.selection import Pair, Secret
@@ -17,7 +17,6 @@ from sklearn_puffer._validation import listed, quoted
 from sklearn_puffer.frame import Name
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
 
-Array = NDArray[Any]
 Members = tuple[int, ...]
 Laws = dict[Members, Any]  # columns that are present -> their joint law, a Prior
 _MOST_PROPAGATED = 16

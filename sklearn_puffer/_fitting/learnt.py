@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._fitting import sentences as say
 from sklearn_puffer._fitting.columns import Column
 from sklearn_puffer._fitting.learning import Adversary, SecretPair
@@ -37,8 +37,6 @@ from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.frame import Name
 from sklearn_puffer.priors import Prior
 from sklearn_puffer.spending import Rule
-
-FloatArray = NDArray[np.float64]
 
 _MODELS: dict[Any, str] = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
 _ZERO, _ONE = np.zeros(1), np.ones(1, dtype=bool)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
+from sklearn_puffer._base.types import Array, FloatArray
 
 _MOST_BINS = 1 << 16
 _MOST_CROWDED = 4

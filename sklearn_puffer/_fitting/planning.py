@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._fitting.drawing import Drawing, moving_columns, on_grid, rounded_part
 from sklearn_puffer._fitting.learning import Group, Part
 from sklearn_puffer._fitting.problems import (
@@ -50,8 +50,6 @@ from sklearn_puffer.calibration import ExactLosses, exact, smallest_factor
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, Prior, PriorPair
 
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 # strategies whose bound is a theorem, besides `Relaxed`; `exact` falls back on `tightest`
 _PROVEN = (sensitivity, wasserstein, approximate, distribution_aware, exact)
 # what the search leaves for the outward rounding of the certificate's own sums

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import ULP
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._fitting.learning import Group, Part, SecretPair
 from sklearn_puffer._losses.divergences import Panels
 from sklearn_puffer._releases.repeats import (
@@ -36,8 +37,6 @@ from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
 from sklearn_puffer.sampling import RELATIVE_ERROR
 
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 # the smallest factor that serves a set of priors, from the problem, the notion that continuous laws
 # must keep, the grids (None before there are any), the budget and a tolerance
 SetSearch = Callable[[Any, Notion, FloatArray | None, float, float], float]
@@ -175,7 +174,7 @@ def outwards(
     lower: FloatArray, upper: FloatArray, n_groups: int, notion: Notion
 ) -> tuple[FloatArray, FloatArray]:
     """Round sums over groups outwards, and the few operations of a loss without noise."""
-    rounding = (n_groups + 8) * 2.0**-52
+    rounding = (n_groups + 8) * ULP
     # a difference of logarithms is off by as much however small; a delta may itself be far smaller
     spare = 2.0**-50 if notion.budget == notion.epsilon else 0.0
     low = lower * (1.0 - rounding) - spare
@@ -413,7 +412,7 @@ def bare_panels(pair: PriorPair) -> Panels:
     with np.errstate(divide="ignore"):
         ratio = np.log(p) - np.log(q)
     error = np.where(np.isfinite(ratio), 2.0**-50 * (1.0 + np.abs(ratio)), 0.0)
-    outwards = 1.0 + 2.0**-52  # counts over a total, rounded once
+    outwards = 1.0 + ULP  # counts over a total, rounded once
     return Panels(
         p / outwards, p * outwards, q / outwards, q * outwards, ratio - error, ratio + error
     )

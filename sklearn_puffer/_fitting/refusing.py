@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sklearn_puffer._fitting.learning import Group, Part
 from sklearn_puffer._fitting.problems import Bounds, Problem, known
 from sklearn_puffer._releases.repeats import (
@@ -27,9 +24,6 @@ from sklearn_puffer._strategies.ways_out import (
 )
 from sklearn_puffer._validation import listed, quoted
 from sklearn_puffer.calibration import strategy_changes
-
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 
 
 def refusal_of(problem: Problem) -> str:

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import Array
 from sklearn_puffer._fitting.columns import (
     BLOCK_ROWS,
     Column,
@@ -31,7 +31,6 @@ from sklearn_puffer.noise import Noise
 from sklearn_puffer.sampling import Entropy, grid_step, sampler, to_steps
 from sklearn_puffer.sampling import release as add_noise
 
-Array = NDArray[Any]
 Output = Literal["native", "noisy"]
 
 # Values further out, in steps, have no place: their sums with heavy-tailed noise are saturated.

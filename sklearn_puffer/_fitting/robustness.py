@@ -10,8 +10,8 @@ from math import prod
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import FloatArray, Integers
 from sklearn_puffer._fitting import sentences as say
 from sklearn_puffer._fitting.columns import Column
 from sklearn_puffer._fitting.drawing import on_steps
@@ -37,9 +37,6 @@ from sklearn_puffer.fits import bootstrap
 from sklearn_puffer.frame import Name
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[Any]
 
 N_DRAWS = 20
 """Priors drawn around fitted ones: what 95 % of them do not exceed is what none does."""
@@ -311,7 +308,7 @@ class Draws:
 
     level: float
     groups: list[Group]
-    draw_of: IntArray  # of each pair
+    draw_of: Integers  # of each pair
 
     @property
     def remarks(self) -> list[str]:

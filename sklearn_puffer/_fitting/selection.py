@@ -9,9 +9,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_puffer._arrays import LARGEST_INTEGER
+from sklearn_puffer._base.types import Array
 from sklearn_puffer._fitting.columns import (
     Missing,
     as_levels,
@@ -24,7 +24,6 @@ from sklearn_puffer._fitting.lookup import Lookup
 from sklearn_puffer._validation import check_pairs, listed, meant, plain, quoted
 from sklearn_puffer.frame import Name, Values
 
-Array = NDArray[Any]
 Pair = tuple[Any, Any]
 
 

@@ -19,20 +19,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._fitting.columns import Column
 from sklearn_puffer._fitting.release import ColumnRelease
 from sklearn_puffer._survival import ColumnUtility
 from sklearn_puffer.frame import Values
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.sampling import to_steps
-
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 
 _ADDED = 4096  # terms that are added one by one
 _WIDE = 80.0  # from so many steps on a density is wide

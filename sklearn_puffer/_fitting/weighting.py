@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._fitting.planning import needed_factor
 from sklearn_puffer._fitting.problems import Problem
 from sklearn_puffer._progress import task
 from sklearn_puffer._validation import listed
-
-FloatArray = NDArray[np.float64]
 
 _EVALUATIONS = 8  # of the joint factor, for each column
 _ROUGHLY, _TOLERANCE = 1e-2, 1e-3  # of a factor that is only compared, on the way and at the end

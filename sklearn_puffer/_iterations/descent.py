@@ -52,20 +52,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from sklearn_puffer._base.rounding import UNIT
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._drawing.entropy import CheckedEntropy
 from sklearn_puffer.iteration import contraction
 from sklearn_puffer.notions import RenyiPufferfish
 from sklearn_puffer.sampling import Entropy, Sampler
 from sklearn_puffer.sgd_certificate import Dependence, Iteration
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
 _BLOCK = 2**12  # rows that are scaled at a time: they stay in the cache
 OUTWARDS = 1.0 + 1e-9
 """More than the rounding of norms of up to a million features."""
-
-_UNIT = 2.0**-53
 
 
 # --------------------------------------------------------------------------------------- the losses
@@ -210,7 +207,7 @@ class Descent:
         moved = (n_weights + 8) * (self.row_norm * margin + scaled)
         moved += (self.batch_size + 8) * self.gradient_bound
         kept = (n_weights + 24) * self.radius + 2.0 * self.reach
-        return 2.0 * _UNIT * (kept + self.step * moved)
+        return 2.0 * UNIT * (kept + self.step * moved)
 
     def iteration(self, n_records: int, n_features: int, *, at_every_step: bool) -> Iteration:
         """Return what the loss of this descent depends on.

@@ -47,16 +47,15 @@ from math import inf, isfinite, nextafter, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_puffer._arrays import real_numbers
+from sklearn_puffer._base.rounding import ULP
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._iterations.moves import check_moves
 from sklearn_puffer._validation import check_above, check_choice, check_positive
 from sklearn_puffer.noise import FAMILIES, ROUNDING, Gaussian, Noise
 
-FloatArray = NDArray[np.float64]
-
-_ULP = float(np.finfo(float).eps)
 SUM_ROUNDING = (
     1.0 + 8.0 * ROUNDING
 )  # what rounding may take off a sum of divergences of some million steps
@@ -208,7 +207,7 @@ def _pooled(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArra
         if first == last:
             a[first] = s[first]
     # A little more than the optimum, so that rounding does not pile up on the last step.
-    return a * (1.0 + 4.0 * len(a) * _ULP)
+    return a * (1.0 + 4.0 * len(a) * ULP)
 
 
 def _blocks(
@@ -335,7 +334,7 @@ def _chosen(
             f"{s[t + 1]:g} at step {t + 1}; use shifts='optimal'."
         )
     # Equal shifts ignore the contractions, which a pass of (1) uses all the same at the end.
-    return _safe(np.full_like(s, s.mean() * (1.0 + 4.0 * len(s) * _ULP)), s, factors)
+    return _safe(np.full_like(s, s.mean() * (1.0 + 4.0 * len(s) * ULP)), s, factors)
 
 
 def _given(shifts: ArrayLike, s: FloatArray, factors: FloatArray) -> FloatArray:

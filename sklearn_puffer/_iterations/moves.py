@@ -12,15 +12,14 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh, toeplitz
 
 from sklearn_puffer._arrays import as_array, real_numbers
+from sklearn_puffer._base.rounding import ULP
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._validation import check_count, check_positive
 
-FloatArray = NDArray[np.float64]
-
-_ULP = float(np.finfo(float).eps)
 _TOLERANCE = 1e-9  # by how much correlations may miss those of a law, through rounding
 _LEADING = 512  # records of a stationary sequence whose whole matrix is looked at
 _PAIRS = 4_000_000  # pairs of records that are looked at one by one
@@ -84,7 +83,7 @@ def joint_shifts(
             f"masses must hold a mass for each of the {len(x)} pairs, one of them positive, got "
             f"shape {used.shape}."
         )
-    apart = (np.abs(x - y) * (1.0 + 2.0 * _ULP))[used > 0.0]
+    apart = (np.abs(x - y) * (1.0 + 2.0 * ULP))[used > 0.0]
     rows = apart if apart.ndim == 2 else _norms(apart)
     return Gradient(lipschitz, sensitivity, step).moves(rows.max(axis=0), 1.0)
 
@@ -93,7 +92,7 @@ def _norms(rows: FloatArray) -> FloatArray:
     top = rows.max(axis=-1, keepdims=True)
     unit = np.where(top > 0.0, top, 1.0)
     norms = unit[..., 0] * np.sqrt(np.square(rows / unit).sum(axis=-1))
-    raised: FloatArray = norms * (1.0 + (rows.shape[-1] + 8.0) * _ULP)
+    raised: FloatArray = norms * (1.0 + (rows.shape[-1] + 8.0) * ULP)
     return raised
 
 
@@ -203,7 +202,7 @@ class RecordMoves:
         if size == 1:
             return moves
         sums: FloatArray = np.add.reduceat(moves, np.arange(0, len(moves), size))
-        means = np.nextafter(sums * (1.0 + 2.0 * size * _ULP) / size, inf)
+        means = np.nextafter(sums * (1.0 + 2.0 * size * ULP) / size, inf)
         return np.where(sums > 0.0, means, 0.0)
 
 
@@ -405,9 +404,9 @@ def _dominating(rows: Iterable[FloatArray]) -> FloatArray:
     for row in rows:
         largest = np.maximum(largest, np.cumsum(row[::-1]))
     # Sums of n floats are right to n ulps, and a difference of floats to one ulp of itself.
-    largest = largest * (1.0 + 2.0 * len(largest) * _ULP)
+    largest = largest * (1.0 + 2.0 * len(largest) * ULP)
     moves: FloatArray = np.diff(largest, prepend=0.0)[::-1]
-    return moves * (1.0 + 4.0 * _ULP)
+    return moves * (1.0 + 4.0 * ULP)
 
 
 def check_moves(values: ArrayLike, name: str) -> FloatArray:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._certified import CertifiedEstimator
 from sklearn_puffer._digest import digest
 from sklearn_puffer._fitting import sentences as say
@@ -52,8 +53,6 @@ from sklearn_puffer.sampling import (
     to_steps,
 )
 from sklearn_puffer.sgd_certificate import Dependence, Iteration, calibrate_descent
-
-FloatArray = NDArray[np.float64]
 
 _LEAST_EPSILON = 1e-8
 _LEAST_ORDER = 1.01

@@ -50,14 +50,13 @@ from math import inf, log
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import ULP
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._losses.divergences import Panels, divergence_interval, gaps
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, RenyiPufferfish
 from sklearn_puffer.priors import Discrete
-
-FloatArray = NDArray[np.float64]
 
 MAX_CELLS = 1024
 """Largest grid of atoms that is cut into boxes."""
@@ -65,7 +64,6 @@ MAX_CELLS = 1024
 MAX_BOXES = 2**18
 """Most boxes that the plane is cut into."""
 
-_ULP = 2.0**-52
 _LOST = 1e-304  # more than all products of a sum of products that underflow
 _UNKNOWN = 1e-280  # below this what underflows could matter
 _TOLERANCE = 1e-3
@@ -328,7 +326,7 @@ def _column(atoms: FloatArray, edges: FloatArray, noise: Noise) -> _Column:
     low, high = edges[:-1], edges[1:]
     infinite = np.isinf(low) | np.isinf(high)
     centre = np.where(np.isinf(low), high, np.where(np.isinf(high), low, low / 2.0 + high / 2.0))
-    half = np.where(infinite, 0.0, np.maximum(centre - low, high - centre) * (1.0 + 2.0 * _ULP))
+    half = np.where(infinite, 0.0, np.maximum(centre - low, high - centre) * (1.0 + 2.0 * ULP))
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         logs = noise.log_density((centre - atoms[:, None])[..., None])
         score = noise.score(centre - atoms[:, None])
@@ -347,7 +345,7 @@ def _column(atoms: FloatArray, edges: FloatArray, noise: Noise) -> _Column:
     at_edges = np.where(np.isfinite(edges), edges, 0.0)
     corners = noise.log_density((at_edges - atoms[:, None])[..., None])
     corner_top = corners.max(axis=0)
-    off = 2.0 * _ULP * (np.abs(centre) + half + np.abs(atoms).max())
+    off = 2.0 * ULP * (np.abs(centre) + half + np.abs(atoms).max())
     steep = np.where(infinite, np.abs(score).max(axis=0), steepest)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         per_width = np.where(infinite, 0.0, 1.0 / (high - low))
@@ -364,7 +362,7 @@ def _column(atoms: FloatArray, edges: FloatArray, noise: Noise) -> _Column:
         stoop=np.where(infinite, inf, 0.5 * np.maximum(-lowest, 0.0) * half**2),
         lip=lip,
         bend=np.where(infinite & (lip > 0.0), inf, bend),
-        blur=4.0 * off * steep + 16.0 * _ULP * (np.abs(top) + depth + 3.0 * half * steep),
+        blur=4.0 * off * steep + 16.0 * ULP * (np.abs(top) + depth + 3.0 * half * steep),
         margin=margin,
     )
 
@@ -395,8 +393,8 @@ def _between_atoms(
     """
     if _has_kink(noise):
         return np.full_like(low, inf), np.full_like(low, inf)
-    span = (atoms[-1] - atoms[0]) * (1.0 + 4.0 * _ULP)
-    near = np.maximum(np.maximum(low - atoms[-1], atoms[0] - high), 0.0) * (1.0 - 4.0 * _ULP)
+    span = (atoms[-1] - atoms[0]) * (1.0 + 4.0 * ULP)
+    near = np.maximum(np.maximum(low - atoms[-1], atoms[0] - high), 0.0) * (1.0 - 4.0 * ULP)
     least, most = noise.curvature(near, np.full_like(near, inf))
     steps = span * np.maximum(np.abs(least), np.abs(most)) * (1.0 + 1e-11)
     return steps, span * noise.turning(near) * (1.0 + 1e-11)
@@ -527,7 +525,7 @@ def _extremes(p: FloatArray, q: FloatArray) -> tuple[float, float]:
     some = (p > 0.0) | (q > 0.0)
     with np.errstate(divide="ignore"):
         ratios = np.log(p[some]) - np.log(q[some])
-    slack = 8.0 * _ULP * (1.0 + np.abs(np.where(np.isfinite(ratios), ratios, 0.0)))
+    slack = 8.0 * ULP * (1.0 + np.abs(np.where(np.isfinite(ratios), ratios, 0.0)))
     return float((ratios - slack).min()), float((ratios + slack).max())
 
 
@@ -576,7 +574,7 @@ def _log_tail(
 
 def _boxes(p: FloatArray, q: FloatArray, one: _Column, two: _Column) -> tuple[Panels, FloatArray]:
     """Return the boxes of two laws row by row, and the first axis' portion of f's moves."""
-    margin = one.margin[:, None] + two.margin + 4.0 * _ULP * (sum(p.shape) + 8)
+    margin = one.margin[:, None] + two.margin + 4.0 * ULP * (sum(p.shape) + 8)
     p_mass, q_mass = (one.mass.T @ w @ two.mass for w in (p, q))
     low, high, portion = _log_ratios(p, q, one, two)
     least, most = _extremes(p, q)
@@ -601,8 +599,8 @@ def _log_ratios(
         stoop = one.stoop[:, None] + two.stoop
         high = np.fmin(high, _highest(p, q, one, two) + stoop)
         low = np.fmax(low, -_highest(q, p, one, two) - stoop)
-        blur = one.blur[:, None] + two.blur + 8.0 * _ULP * (sum(p_law.shape) + 8)
-        blur = blur + 1e-12 * moved + 8.0 * _ULP * np.abs(ratio)
+        blur = one.blur[:, None] + two.blur + 8.0 * ULP * (sum(p_law.shape) + 8)
+        blur = blur + 1e-12 * moved + 8.0 * ULP * np.abs(ratio)
     blur = np.where(np.isnan(blur), inf, blur)
     with np.errstate(invalid="ignore"):
         low, high = low - blur, high + blur

@@ -15,13 +15,11 @@ from math import log
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._losses.heavy_profiles import NARROWEST, STEEPEST, WIDEST, HeavyProfile, profile
 from sklearn_puffer._losses.mixture_parts import ARGUMENT, SLACK, MixtureLaw, Ranges, Values
 from sklearn_puffer.noise import Cauchy, GeneralizedCauchy
-
-FloatArray = NDArray[np.float64]
 
 _SUBNORMAL = 2.0**-1060  # relative errors say nothing of what is below all normal floats
 

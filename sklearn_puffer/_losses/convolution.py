@@ -53,10 +53,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from sklearn_puffer._base.rounding import UNIT
+from sklearn_puffer._base.types import FloatArray, IntArray
 
-UNIT = 2.0**-53
 MASS_ERROR = 3.0
 SECOND_ORDER = 1.01
 # No sum below this is used in floats (line 6 above).

@@ -31,14 +31,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from sklearn_puffer._base.rounding import UNIT
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._losses.line import Ends, View
 from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
 from sklearn_puffer.noise import ROUNDING, Cauchy, Gaussian, GeneralizedCauchy, Noise
 from sklearn_puffer.notions import Notion, RenyiPufferfish
 
-FloatArray = NDArray[np.float64]
-
-_UNIT = 2.0**-53
 # Numbers in one block of kernel values: they stay in the cache.
 _BLOCK = 2**16
 # Sums in floats must exceed this, or logs of masses are used.
@@ -99,7 +98,7 @@ class DiscretePair:
         # where floats hold all masses well, no logs of them are needed
         self._in_floats = (np.isneginf(log_masses) | (masses > _SMALLEST_FLOAT)).all(axis=1)
         ratios = log_masses[0] - log_masses[1]
-        rounding = 16.0 * _UNIT * (1.0 + float(np.abs(known).max()))
+        rounding = 16.0 * UNIT * (1.0 + float(np.abs(known).max()))
         # a mean of ratios lies between the smallest and the largest: so does f
         self._most, self._least = float(ratios.max()) + rounding, float(ratios.min()) - rounding
         self._log_top = float(noise.log_density([[0.0]])[0])
@@ -128,7 +127,7 @@ class DiscretePair:
         points, back = np.unique(np.concatenate((low, high)), return_inverse=True)
         at = self._at(points)
         a, b = at.taken(back[: len(low)]), at.taken(back[len(low) :])
-        error = a.error + b.error + 4.0 * _UNIT * (np.abs(a.value) + np.abs(b.value))
+        error = a.error + b.error + 4.0 * UNIT * (np.abs(a.value) + np.abs(b.value))
         width = high - low
         bend = 0.5 * self._bend(low, high) * width * width
         sag, share = _sag(a, b, width, bend, error)
@@ -160,7 +159,7 @@ class DiscretePair:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return bounds on f in panels from their ends, and how far they are rounded."""
         f_a, f_b = a.value[0] - a.value[1], b.value[0] - b.value[1]
-        rounding = error.sum(axis=0) + 8.0 * _UNIT * (np.abs(f_a) + np.abs(f_b))
+        rounding = error.sum(axis=0) + 8.0 * UNIT * (np.abs(f_a) + np.abs(f_b))
         line = f_a + share * (f_b - f_a)
         most = np.maximum(np.maximum(f_a, f_b), line[1] + sag[1])
         least = np.minimum(np.minimum(f_a, f_b), line[0] - sag[0])
@@ -206,15 +205,15 @@ class DiscretePair:
         atoms = self._atoms
         if self._kernel.is_gaussian:
             outside = (high <= atoms[0]) | (low >= atoms[-1])
-            return np.where(outside, 0.0, (1.0 + 8.0 * _UNIT) / self.unit / self.unit)
+            return np.where(outside, 0.0, (1.0 + 8.0 * UNIT) / self.unit / self.unit)
         after = np.searchsorted(atoms, low)
         before = np.clip(after - 1, 0, None)
         next_one = atoms[np.minimum(after, len(atoms) - 1)]
         right = np.where(after < len(atoms), np.maximum(next_one - high, 0.0), np.inf)
         left = np.where(after > 0, low - atoms[before], np.inf)
         # left: low - the last atom before low; an atom at or after low and up to high gives 0
-        near = np.maximum(np.minimum(left, right), 0.0) * (1.0 - 4.0 * _UNIT)
-        far = np.maximum(np.abs(high - atoms[0]), np.abs(low - atoms[-1])) * (1.0 + 4.0 * _UNIT)
+        near = np.maximum(np.minimum(left, right), 0.0) * (1.0 - 4.0 * UNIT)
+        far = np.maximum(np.abs(high - atoms[0]), np.abs(low - atoms[-1])) * (1.0 + 4.0 * UNIT)
         far = np.maximum(far, np.maximum(np.abs(low - atoms[0]), np.abs(high - atoms[-1])))
         lowest = self._noise.curvature(near, far)[0]
         return -lowest + 1e-9 * np.abs(lowest)
@@ -252,7 +251,7 @@ class DiscretePair:
         near = self._window(float(low.min()), float(high.max()))
         ends = self._kernel.masses(self._noise, low[:, None], high[:, None], self._atoms[near])
         sums = np.array([self._masses[:, near] @ mass.T for mass in ends])
-        margin = (len(self._atoms) + 16.0) * _UNIT
+        margin = (len(self._atoms) + 16.0) * UNIT
         sums[0] *= 1.0 - margin
         sums[1] *= 1.0 + margin
         return sums
@@ -282,7 +281,7 @@ class DiscretePair:
         at = self._at(points)
         base = self._kernel.base(points, self._atoms) + self._log_top
         slope = at.slope + self._kernel.base_slope(points, self._atoms)
-        slope_error = at.slope_error + 8.0 * _UNIT * np.abs(slope)
+        slope_error = at.slope_error + 8.0 * UNIT * np.abs(slope)
         return Densities(at.value, at.error, slope, slope_error, base)
 
     def growth(
@@ -359,11 +358,11 @@ def _sag(
     chord = b.value - a.value
     fall, rise = width * a.slope, width * b.slope
     slack = error + width * np.maximum(a.slope_error, b.slope_error)
-    slack += 8.0 * _UNIT * (np.abs(fall) + np.abs(rise) + np.abs(bend))
+    slack += 8.0 * UNIT * (np.abs(fall) + np.abs(rise) + np.abs(bend))
     left = np.maximum(chord - fall + bend + slack, 0.0)
     right = np.maximum(rise + bend - chord + slack, 0.0)
     share = right / np.maximum(left + right, 1e-300)
-    return left * share * (1.0 + 8.0 * _UNIT), share
+    return left * share * (1.0 + 8.0 * UNIT), share
 
 
 @dataclass(frozen=True)
@@ -428,7 +427,7 @@ class _GaussianKernel:
         return most, most
 
     def error(self, value: FloatArray, size: int) -> FloatArray:
-        return _UNIT * (12.0 * np.abs(value) + size + 16.0)
+        return UNIT * (12.0 * np.abs(value) + size + 16.0)
 
     def steepest(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
         c = np.clip(y, atoms[0], atoms[-1])
@@ -458,7 +457,7 @@ class _GaussianKernel:
             there = pair.densities(points, m)
             rest = there.value + there.base - value - side * reach * at.slope
             rest += 0.5 * np.square(reach / self.scale)
-            slack = there.error + at.error + 16.0 * _UNIT * (np.abs(value) + np.abs(at.base))
+            slack = there.error + at.error + 16.0 * UNIT * (np.abs(value) + np.abs(at.base))
             change += np.exp(np.minimum(rest + slack + leaning, 700.0))
         change = np.maximum(change, 0.0) + 1e-9
         zero_free = (change < 1.0).all(axis=0)
@@ -474,7 +473,7 @@ class _GaussianKernel:
         There h_p over the common factor falls towards its mass at the outermost atom.
         """
         (p, q), last = pair.beside(edge, side)
-        slack = 8.0 * _UNIT * (1.0 + np.abs(np.where(np.isfinite(last), last, 0.0)))
+        slack = 8.0 * UNIT * (1.0 + np.abs(np.where(np.isfinite(last), last, 0.0)))
         low = last[0] - slack[0] - q if np.isfinite(last[0]) else -inf
         high = p - last[1] + slack[1] if np.isfinite(last[1]) else inf
         return float(low), float(high)
@@ -512,7 +511,7 @@ class _CauchyKernel:
             both = np.arctan2((high - low) / self.scale, 1.0 + a * b)
         both = np.where(np.isinf(high), np.arctan2(1.0, a), both)
         both = np.where(np.isinf(low), np.arctan2(1.0, -b), both) / pi
-        return both * (1.0 - 24.0 * _UNIT), both * (1.0 + 24.0 * _UNIT)
+        return both * (1.0 - 24.0 * UNIT), both * (1.0 + 24.0 * UNIT)
 
     def logs(self, y: FloatArray, atoms: FloatArray, near: slice) -> tuple[FloatArray, FloatArray]:
         u = (y[:, None] - atoms) / self.scale
@@ -534,7 +533,7 @@ class _CauchyKernel:
         return -0.5 * self.k * np.log(nearest), terms, u
 
     def error(self, value: FloatArray, size: int) -> FloatArray:
-        return _UNIT * (8.0 * np.abs(value) + size + 16.0 + 12.0 * self.k)
+        return UNIT * (8.0 * np.abs(value) + size + 16.0 + 12.0 * self.k)
 
     def steepest(self, y: FloatArray, atoms: FloatArray) -> FloatArray:
         return np.full(len(y), 0.5 * self.k)

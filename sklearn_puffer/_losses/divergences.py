@@ -23,12 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import ULP, log_sum
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer.notions import Notion, RenyiPufferfish
 
-FloatArray = NDArray[np.float64]
-
 _MARGIN = 2.0**-44
-_ULP = 2.0**-52
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def _supremum(panels: Panels) -> tuple[float, float]:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.log(panels.p_low) - np.log(panels.q_high)
     lower = float(ratios[panels.p_low > 0.0].max(initial=0.0))
-    lower -= 8.0 * _ULP * (1.0 + abs(lower)) if np.isfinite(lower) else 0.0
+    lower -= 8.0 * ULP * (1.0 + abs(lower)) if np.isfinite(lower) else 0.0
     return max(min(lower, upper), 0.0), upper
 
 
@@ -177,17 +176,17 @@ def apart(p: FloatArray, q: FloatArray, log_factor: FloatArray | float, side: fl
         # the exponent is off by the roundings of its two parts, the exponential by 4u
         size = np.abs(np.where(np.isfinite(log_q), log_q, 0.0)) + 2.0 * np.abs(log_factor)
         taken = np.exp(np.minimum(log_factor + log_q, 700.0))
-        slack = _ULP * (4.0 + np.where(np.isfinite(size), size, 0.0))
+        slack = ULP * (4.0 + np.where(np.isfinite(size), size, 0.0))
         taken = np.where(q > 0.0, np.nan_to_num(taken) * (1.0 - side * slack), 0.0)
-    return np.maximum(p - taken + side * 2.0 * _ULP * p, 0.0)
+    return np.maximum(p - taken + side * 2.0 * ULP * p, 0.0)
 
 
 def _straddling(panels: Panels, keep_high: FloatArray) -> FloatArray:
     """Return the chord's bound where f - epsilon changes its sign."""
     with np.errstate(invalid="ignore"):  # an infinite ratio throughout, which straddles nothing
-        width = np.fmax(panels.log_high - panels.log_low, _ULP)
+        width = np.fmax(panels.log_high - panels.log_low, ULP)
     above = apart(panels.p_high, panels.q_low, panels.log_low, 1.0)
-    chord: FloatArray = keep_high / -np.expm1(-width) * above * (1.0 + 16.0 * _ULP)
+    chord: FloatArray = keep_high / -np.expm1(-width) * above * (1.0 + 16.0 * ULP)
     return chord
 
 
@@ -201,7 +200,7 @@ def _renyi(panels: Panels, notion: RenyiPufferfish) -> tuple[float, float]:
 def renyi_of_terms(low: FloatArray, high: FloatArray, alpha: float) -> tuple[float, float]:
     """Return ends of the Renyi divergence from logs of bounds on the panels' integrals."""
     order = alpha - 1.0
-    lower, upper = _log_sum(low) / order, _log_sum(high) / order
+    lower, upper = float(log_sum(low)) / order, float(log_sum(high)) / order
     if not np.isfinite(upper):
         return max(min(lower, np.inf), 0.0), np.inf
     return max(lower - _log_margin(lower, order), 0.0), max(upper + _log_margin(upper, order), 0.0)
@@ -228,7 +227,7 @@ def _chord(panels: Panels, alpha: float) -> FloatArray:
     slope = np.where(width > 1e-300, np.expm1(alpha * narrow) / np.expm1(narrow), alpha)
     below = np.exp(panels.log_low) * panels.q_low
     size = np.minimum(np.abs(panels.log_low), 1e4)
-    rounding = 16.0 * _ULP * slope * panels.p_high * (1.0 + alpha * narrow + size)
+    rounding = 16.0 * ULP * slope * panels.p_high * (1.0 + alpha * narrow + size)
     chord: FloatArray = panels.p_high + (slope - 1.0) * (panels.p_high - below) + rounding
     return np.where(np.isfinite(chord) & (chord > 0.0), chord, np.inf)
 
@@ -251,7 +250,7 @@ def given_an_event(
     """
     order, size = notion.alpha - 1.0, len(high)
     worst_first = np.argsort(-panels.log_high, kind="stable")
-    gone = np.append(0.0, np.cumsum(panels.p_high[worst_first])) * (1.0 + size * _ULP)
+    gone = np.append(0.0, np.cumsum(panels.p_high[worst_first])) * (1.0 + size * ULP)
     rest = np.append(np.logaddexp.accumulate(high[worst_first][::-1])[::-1], -np.inf)
     allowed = gone <= notion.delta
     losses = (rest[allowed] - notion.alpha * np.log1p(-gone[allowed])) / order
@@ -259,9 +258,9 @@ def given_an_event(
     least = float(losses[best])
     missed = np.zeros(size, dtype=bool)
     missed[worst_first[:best]] = True
-    floor = (_log_sum(low[~missed]) - notion.alpha * float(np.log1p(-gone[best]))) / order
+    floor = (float(log_sum(low[~missed])) - notion.alpha * float(np.log1p(-gone[best]))) / order
     # accumulated sums of n terms are off by 2 n u
-    upper = max(least + _log_margin(least, order) + 2.0 * size * _ULP / order, 0.0)
+    upper = max(least + _log_margin(least, order) + 2.0 * size * ULP / order, 0.0)
     return min(floor, upper), upper, missed
 
 
@@ -332,7 +331,7 @@ def sharper_terms(panels: Panels, runs: Slopes, alpha: float) -> tuple[FloatArra
         ratio = c * np.exp(runs.value)
         slack = (
             64.0
-            * _ULP
+            * ULP
             * (1.0 + np.abs(runs.value))
             * (alpha * panels.p_high + ratio * panels.q_high)
         )
@@ -341,11 +340,11 @@ def sharper_terms(panels: Panels, runs: Slopes, alpha: float) -> tuple[FloatArra
         log_low = c * runs.value + np.log(np.maximum(low, 0.0))
         log_high = c * runs.value + np.log(np.maximum(high, 0.0))
     # roundings of the exponents, which the sums over panels do not count
-    margin = 8.0 * _ULP * (1.0 + c * np.abs(runs.value))
+    margin = 8.0 * ULP * (1.0 + c * np.abs(runs.value))
     log_low = np.where(np.isfinite(low) & (low > 0.0), log_low - margin, -np.inf)
     log_high = np.where(np.isfinite(high) & (high > 0.0), log_high + margin, np.inf)
     roof = np.log(2.0 * runs.radius) + runs.p_top + c * panels.log_high
-    roof += 8.0 * _ULP * (1.0 + np.abs(runs.p_top) + c * np.abs(panels.log_high))
+    roof += 8.0 * ULP * (1.0 + np.abs(runs.p_top) + c * np.abs(panels.log_high))
     return log_low, np.fmin(log_high, roof)
 
 
@@ -370,16 +369,9 @@ def _mean_square(runs: Slopes) -> tuple[FloatArray, FloatArray, FloatArray]:
     return np.maximum(least - wrong, 0.0) * (1.0 - _MARGIN), (most + wrong) * (1.0 + _MARGIN), reach
 
 
-def _log_sum(logs: FloatArray) -> float:
-    top = float(logs.max(initial=-np.inf))
-    if not np.isfinite(top):
-        return top
-    return top + float(np.log(np.exp(logs - top).sum()))
-
-
 def _log_margin(value: float, order: float) -> float:
     """Return what roundings move log(sum)/order by, at most."""
     # each exponent is (alpha - 1) f + log p, or alpha log p - (alpha - 1) log q, off by a few u of
     # its parts; logs of masses are at most 750
     size = abs(value) if np.isfinite(value) else 0.0
-    return _MARGIN / order + 8.0 * _ULP * (size + 1500.0 * (1.0 + 1.0 / order))
+    return _MARGIN / order + 8.0 * ULP * (size + 1500.0 * (1.0 + 1.0 / order))

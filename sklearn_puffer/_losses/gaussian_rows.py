@@ -52,15 +52,15 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, eigh
 from scipy.optimize import minimize_scalar
 
+from sklearn_puffer._base.rounding import UNIT
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer.noise import ROUNDING, Gaussian, Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import GaussianMixture
 
-FloatArray = NDArray[np.float64]
 Ends = tuple[float, float]
 
-_UNIT = 2.0**-53
-_ROOM = 64.0 * _UNIT
+_ROOM = 64.0 * UNIT
 _MOST_NODES = 2**16
 
 
@@ -147,7 +147,7 @@ def row_interval(
 def _weighted_distance(p: GaussianMixture, q: GaussianMixture, noise: Laplace) -> Ends:
     shift = p.rows[0] - q.rows[0]
     loss = float(noise.max_divergence(shift))
-    margin = (len(shift) + 4.0) * 2.0 * _UNIT + ROUNDING
+    margin = (len(shift) + 4.0) * 2.0 * UNIT + ROUNDING
     return loss * (1.0 - margin), loss * (1.0 + margin)
 
 
@@ -208,7 +208,7 @@ class _Diagonal:
         if not (p_error < 0.25 and q_error < 0.25 and np.all(np.abs(scales - 1.0) < 0.25)):
             return None
         turn = turn / np.sqrt(scales)
-        error = (2.0 * len(apart) + 8.0) * _UNIT
+        error = (2.0 * len(apart) + 8.0) * UNIT
         return cls(
             turn.T @ apart,
             error * (np.abs(turn).T @ np.abs(apart)),
@@ -227,7 +227,7 @@ class _Diagonal:
     def moved_delta(self, epsilon: float) -> Ends:
         """Return the delta of a translation: that of a shift by the Mahalanobis distance."""
         squares = self._shift_squares
-        margin = (len(self.shift) + 8.0) * _UNIT + ROUNDING
+        margin = (len(self.shift) + 8.0) * UNIT + ROUNDING
         least = sqrt(float(squares[0].sum()) / (1.0 + self.q_error)) * (1.0 - margin)
         most = sqrt(float(squares[1].sum()) / (1.0 - self.q_error)) * (1.0 + margin)
         low, high = (
@@ -239,7 +239,7 @@ class _Diagonal:
     def renyi(self, alpha: float) -> Ends:
         """Return the interval of the Renyi divergence."""
         order, a, b = alpha - 1.0, self.p_error, self.q_error
-        room = 8.0 * _UNIT * (alpha + order * self.ratios)
+        room = 8.0 * UNIT * (alpha + order * self.ratios)
         least = alpha * (1.0 - b) - order * (1.0 + a) * self.ratios - room
         most = alpha * (1.0 + b) - order * (1.0 - a) * self.ratios + room
         if self.moved:  # alpha B - (alpha - 1) B = B
@@ -252,7 +252,7 @@ class _Diagonal:
         if not self.moved:
             spread = _spread_terms(self.ratios, (a + b) / (1.0 - b), alpha)
             low, high = low + spread[0], high + spread[1]
-        margin = (len(self.shift) + 32.0) * 4.0 * _UNIT
+        margin = (len(self.shift) + 32.0) * 4.0 * UNIT
         return max(low * (1.0 - margin), 0.0), high * (1.0 + margin)
 
     def delta(self, epsilon: float) -> Ends:
@@ -262,7 +262,7 @@ class _Diagonal:
         p_off, q_off, rest = self._blur(log_most)
         if most < 1e-290 or p_off + q_off > 0.5:
             return 0.0, most + 1e-300
-        off = (p_off + q_off) * (1.0 + _ROOM) + epsilon * 4.0 * _UNIT
+        off = (p_off + q_off) * (1.0 + _ROOM) + epsilon * 4.0 * UNIT
         lower, upper = self._contour((epsilon + off, epsilon - off), order, log_most)
         lower = (lower - rest) * exp(-p_off) * (1.0 - _ROOM)
         return max(min(lower, most), 0.0), min(upper * exp(p_off) * (1.0 + _ROOM) + rest, most)
@@ -351,7 +351,7 @@ class _Diagonal:
                 terms = np.exp(logs - s * epsilon - log_scale) * kernel
                 totals[k] += float(terms.real.sum())
             sizes = sizes + 2.0 * np.abs(s) * abs(epsilons[0]) + abs(log_scale)
-            error += float((np.abs(terms) * (_ROOM + 16.0 * _UNIT * sizes)).sum())
+            error += float((np.abs(terms) * (_ROOM + 16.0 * UNIT * sizes)).sum())
         return (totals[0], totals[1]), error
 
     def _log_size(self, order: float, height: float) -> float:
@@ -379,7 +379,7 @@ def _diagonal(matrix: FloatArray, turn: FloatArray) -> tuple[FloatArray, float]:
     diagonal = np.diag(turned)
     if diagonal.min() <= 0.0 or not np.all(np.isfinite(turned)):
         return diagonal, inf
-    left = np.abs(turned - np.diag(diagonal)) + (2.0 * len(matrix) + 8.0) * 1.1 * _UNIT * size
+    left = np.abs(turned - np.diag(diagonal)) + (2.0 * len(matrix) + 8.0) * 1.1 * UNIT * size
     roots = np.sqrt(diagonal)
     return diagonal, float(np.linalg.norm(left / np.outer(roots, roots))) * (1.0 + _ROOM)
 
@@ -403,5 +403,5 @@ def _spread_term(ratio: FloatArray, alpha: float) -> tuple[FloatArray, FloatArra
     outer = np.where(ratio < 0.5, np.log(ratio), np.log1p(np.maximum(extra, -0.5)))
     value = -0.5 * (inner / order + outer)
     # the two logarithms cancel to the second order: their own rounding is what is lost
-    lost = 8.0 * _UNIT * (np.abs(inner) / order + np.abs(outer))
+    lost = 8.0 * UNIT * (np.abs(inner) / order + np.abs(outer))
     return np.where(finite, np.maximum(value, 0.0), inf), np.where(finite, lost, 0.0)

@@ -39,15 +39,12 @@ from math import cos, exp, gamma, inf, lgamma, log, pi
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincc
 
+from sklearn_puffer._base.rounding import UNIT
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer.noise import ROUNDING, Cauchy, GeneralizedCauchy
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
-_UNIT = 2.0**-53
 _DEGREE = 20
 _CHUNK = 48
 # ends of the scales, in deviations, and of the exponents that are tabulated
@@ -114,7 +111,7 @@ class HeavyProfile:
         first = half / wide / wide
         off = 8.0 * self._bulk / np.square(wide) * (self.k + 6.0) + 2.0**-56
         size = self.k * (2.0 + np.log(wide / self.a)) + np.abs(value) + abs(log(self.a)) + 2.0
-        error = 3.0 * off + 8.0 * _UNIT * (size + 4.0 * abs(self._log_top))
+        error = 3.0 * off + 8.0 * UNIT * (size + 4.0 * abs(self._log_top))
         return Moments(value, first, first * (half + 1.0) / wide / wide, error)
 
     def _near(self, t: FloatArray) -> Moments:
@@ -124,8 +121,8 @@ class HeavyProfile:
         first = q[1] / q[0] / width
         second = 2.0 * q[2] / q[0] / width / width
         value = self._series.log[cell] + np.log(q[0])
-        moved = 16.0 * _UNIT * (s + width) * second / first
-        error = 2.0 * self._series.error[cell] + moved + 4.0 * _UNIT * (1.0 + np.abs(value))
+        moved = 16.0 * UNIT * (s + width) * second / first
+        error = 2.0 * self._series.error[cell] + moved + 4.0 * UNIT * (1.0 + np.abs(value))
         return Moments(value, first, second, error)
 
     def _polynomials(
@@ -199,7 +196,7 @@ class HeavyProfile:
         finite = np.isfinite(t)
         place = np.where(finite, t, 0.0)
         with np.errstate(under="ignore"):
-            moved: FloatArray = 16.0 * _UNIT * place * np.exp(self.moments(place).log + 1e-9)
+            moved: FloatArray = 16.0 * UNIT * place * np.exp(self.moments(place).log + 1e-9)
         return np.where(finite, moved, 0.0)
 
     def _near_masses(
@@ -230,7 +227,7 @@ class HeavyProfile:
     ) -> tuple[FloatArray, FloatArray]:
         """Return masses from the edges ``first`` on to ``right``, in cells ``last``."""
         mass = self._tails[first] - self._tails[last]
-        error = self._tail_error[first] + 2.0 * _UNIT * self._tails[first]
+        error = self._tail_error[first] + 2.0 * UNIT * self._tails[first]
         ends = np.flatnonzero(last < len(self._edges) - 1)
         if ends.size:
             start, stop = self._roots[last[ends]], right[ends]
@@ -269,12 +266,12 @@ class HeavyProfile:
             return last, last_error
         cell = np.arange(left.size)
         mass, error = self._summed(left, right, right - left, cell)
-        error = error + 8.0 * _UNIT * right * self._density(right[:, None], cell)[:, 0]
+        error = error + 8.0 * UNIT * right * self._density(right[:, None], cell)[:, 0]
         sums = [
             np.append(part, more)[::-1].cumsum()[::-1]
             for part, more in ((mass, last), (error, last_error))
         ]
-        return sums[0], sums[1] + 2.0 * _UNIT * left.size * sums[0]
+        return sums[0], sums[1] + 2.0 * UNIT * left.size * sums[0]
 
 
 @lru_cache(maxsize=32)
@@ -386,7 +383,7 @@ def _part(law: HeavyProfile, rule: _Rule, edges: FloatArray) -> _Series:
     error += _left_out(law, rule, int(start), int(stop), edges, value, table)
     shape = 0.5 * (law.k - 1.0)
     size = shape * float(np.abs(v).max()) + abs(lgamma(shape)) + law.k + edges[1:] * spread
-    return _Series(value, table, error + 8.0 * _UNIT * (40.0 + size))
+    return _Series(value, table, error + 8.0 * UNIT * (40.0 + size))
 
 
 def _left_out(

@@ -27,10 +27,11 @@ from math import exp, expm1, inf, log
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import LN2, UNIT
+from sklearn_puffer._base.types import BoolArray, FloatArray
 from sklearn_puffer._losses.convolution import (
     MASS_ERROR,
     SECOND_ORDER,
-    UNIT,
     Axis,
     Wide,
     _add_from_left,
@@ -43,10 +44,6 @@ from sklearn_puffer._losses.line import Ends, View
 from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-
-_LN2 = log(2.0)
 _LONGEST_ROOT = 1500.0
 _SMALLEST = 1e-300
 # Sums in floats must exceed this.
@@ -259,7 +256,7 @@ class LaplacePair:
         seen, order, atoms = self.tail(edge, side), alpha - 1.0, self._atoms
         t = (edge - atoms[-1] if side == 1 else atoms[0] - edge) / self.unit
         # in logs: a tail of mass e^-800 can matter where f is large
-        masses = self._edge_logs(side) - t * (1.0 - 4.0 * UNIT) - _LN2 * (1.0 - 1e-9)
+        masses = self._edge_logs(side) - t * (1.0 - 4.0 * UNIT) - LN2 * (1.0 - 1e-9)
         masses += self._rounding + 8.0 * UNIT * (1.0 + np.abs(masses))
         return (
             order * float(seen.log_high[0]) + float(masses[0]),
@@ -349,4 +346,4 @@ def _logs(numbers: Wide) -> FloatArray:
     numbers = numbers.normalised()
     with np.errstate(divide="ignore"):
         logs: FloatArray = np.log(numbers.mantissa)
-    return np.where(numbers.mantissa > 0.0, logs + numbers.exponent * _LN2, -inf)
+    return np.where(numbers.mantissa > 0.0, logs + numbers.exponent * LN2, -inf)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]
+from sklearn_puffer._base.types import FloatArray
 
 
 class Expansion(NamedTuple):

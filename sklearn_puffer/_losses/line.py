@@ -14,12 +14,14 @@ panel's bounds are. Both directions share the panels: from q to p the log ratio 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, log
+from math import inf
 from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import LN2, ULP
+from sklearn_puffer._base.types import BoolArray, FloatArray, IntArray
 from sklearn_puffer._losses.divergences import (
     ROUGHLY,
     Panels,
@@ -37,13 +39,8 @@ from sklearn_puffer._losses.divergences import (
 from sklearn_puffer._losses.laws import Expansion, Law
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 Ends = tuple[FloatArray, FloatArray]
 
-_LN2 = log(2.0)
-_ULP = 2.0**-52
 _PURE_TOLERANCE = 1e-11
 _DELTA_TOLERANCE = 1e-11
 _RENYI_TOLERANCE = 1e-8
@@ -173,14 +170,14 @@ def _with_finite_tails(cover: _Cover, alpha: float) -> Panels:
     for k in np.flatnonzero(cover.tails & ~(np.isfinite(low) & np.isfinite(high))):
         side = 1 if np.isinf(cover.high[k]) else -1
         edge = float(cover.low[k] if side == 1 else cover.high[k])
-        power = np.array(cover.source.tail_power(edge, side, alpha)) + _LN2
+        power = np.array(cover.source.tail_power(edge, side, alpha)) + LN2
         with np.errstate(divide="ignore"):
             p_low, p_high = np.log(panels.p_low[k]), np.log(panels.p_high[k])
             q_low, q_high = np.log(panels.q_low[k]), np.log(panels.q_high[k])
-        top = high[k] + _LN2 / order if np.isfinite(high[k]) else (power[0] - p_high) / order
-        bottom = low[k] - _LN2 / order if np.isfinite(low[k]) else (q_high - power[1]) / order
-        high[k] = max(top, p_low - q_high + _LN2)
-        low[k] = min(bottom, p_high - q_low - _LN2)
+        top = high[k] + LN2 / order if np.isfinite(high[k]) else (power[0] - p_high) / order
+        bottom = low[k] - LN2 / order if np.isfinite(low[k]) else (q_high - power[1]) / order
+        high[k] = max(top, p_low - q_high + LN2)
+        low[k] = min(bottom, p_high - q_low - LN2)
     return Panels(panels.p_low, panels.p_high, panels.q_low, panels.q_high, low, high)
 
 
@@ -449,7 +446,7 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
         np.where(_straddles(view, epsilon), view.p_most, 0.0) @ kept(epsilon, view.log_high)
     )
     if not above.any():
-        return 0.0, min(rest * (1.0 + 64.0 * _ULP), 1.0)
+        return 0.0, min(rest * (1.0 + 64.0 * ULP), 1.0)
     starts = np.flatnonzero(above & ~np.append(False, above[:-1]))
     stops = np.flatnonzero(above & ~np.append(above[1:], False))
     masses = cover.source.masses(cover.low[starts], cover.high[stops])
@@ -459,7 +456,7 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
     at_least = np.maximum(apart(p_low, q_high, epsilon, -1.0), p_low * kept(epsilon, f_low))
     at_most = np.minimum(apart(p_high, q_low, epsilon, 1.0), p_high * kept(epsilon, f_high))
     # terms are right to within 4 ulp, numpy's pairwise sums to 60 u
-    margin = 128.0 * _ULP
+    margin = 128.0 * ULP
     lower = max(float(at_least.sum()) * (1.0 - margin), 0.0)
     upper = min((float(at_most.sum()) + rest) * (1.0 + margin), 1.0)
     return min(lower, upper), upper
@@ -601,7 +598,7 @@ class LawPair:
         bends = [np.maximum(np.abs(law.lowest), np.abs(law.highest)) for law in (p, q)]
         p_slope, q_slope = np.abs(p.slope) + p.slope_error, np.abs(q.slope) + q.slope_error
         off = error + (p.slope_error + q.slope_error) * radius
-        off += 4.0 * _ULP * np.abs(middle) * (p_slope + q_slope)
+        off += 4.0 * ULP * np.abs(middle) * (p_slope + q_slope)
         return Slopes(
             value,
             p.slope - q.slope,
@@ -664,14 +661,14 @@ def _taylor(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return bounds on f within the radius, f in the middle, and the error of that."""
     value, slope = p.value - q.value, p.slope - q.slope
-    rounding = _ULP * (
+    rounding = ULP * (
         np.abs(p.value) + np.abs(q.value) + (np.abs(p.slope) + np.abs(q.slope)) * radius
     )
     error = p.value_error + q.value_error + rounding
     slack = error + (p.slope_error + q.slope_error) * radius
     rise = _largest_rise(slope, p.highest - q.lowest, radius)
     fall = _largest_rise(slope, q.highest - p.lowest, radius)
-    grow = 1.0 + 8.0 * _ULP
+    grow = 1.0 + 8.0 * ULP
     return value - fall * grow - slack, value + rise * grow + slack, value, error
 
 

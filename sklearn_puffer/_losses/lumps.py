@@ -14,20 +14,18 @@ from functools import reduce
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import ULP
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._losses.divergences import Panels, divergence_interval
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, RenyiPufferfish
 from sklearn_puffer.priors import Discrete
 
-FloatArray = NDArray[np.float64]
-
 MAX_LUMPS = 4096
 """Most cells that the space of released rows is cut into."""
 
 _MAX_ROWS = 2**15
-_ULP = 2.0**-52
 _LOST = 1e-304
 
 
@@ -78,7 +76,7 @@ def _masses(
     """Return the masses of all cells, and their relative error."""
     kept = prior.counts > 0
     rows, weights = prior.rows[kept], prior.probabilities[kept]
-    columns, off = [], 4.0 * _ULP * (len(rows) + 8)
+    columns, off = [], 4.0 * ULP * (len(rows) + 8)
     for axis, (noise, cuts) in enumerate(zip(noises, edges, strict=True)):
         x = rows[:, axis, None]
         columns.append(noise.mass(cuts[:-1] - x, cuts[1:] - x))
@@ -99,7 +97,7 @@ def _crossed(one: FloatArray, two: FloatArray) -> FloatArray:
 
 
 def _error(size: float, span: float, noise: Noise, cuts: FloatArray) -> float:
-    moved = 2.0 * _ULP * (size + float(np.abs(cuts).max()))
+    moved = 2.0 * ULP * (size + float(np.abs(cuts).max()))
     width = float(np.diff(cuts).min()) if len(cuts) > 1 else inf
     steep = float(noise.steepest(0.0, 2.0 * (span + float(np.ptp(cuts)))))
     return 2.0 * ROUNDING + 4.0 * moved * (1.0 / width + 2.0 * steep)

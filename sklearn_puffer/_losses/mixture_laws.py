@@ -26,9 +26,10 @@ from math import log, pi, sqrt
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr
 
+from sklearn_puffer._base.rounding import log_sum
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._losses.cauchy_mixtures import CauchyLaw, tabulated
 from sklearn_puffer._losses.laws import Law
 from sklearn_puffer._losses.mixture_parts import (
@@ -38,13 +39,10 @@ from sklearn_puffer._losses.mixture_parts import (
     LogConcaveLaw,
     Ranges,
     Values,
-    log_sum,
     rounding,
 )
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace, Noise
 from sklearn_puffer.priors import GaussianMixture
-
-FloatArray = NDArray[np.float64]
 
 _FARTHEST = 1e150  # standard deviations: squares stay finite
 
@@ -202,7 +200,7 @@ class GaussianLaw(LogConcaveLaw):
             terms = _gaussian_terms(self, other, j, edge, side, alpha)
             if np.all(terms < np.inf):
                 logs = self._log_weights[:, 0] + terms / alpha
-                total = alpha * float(log_sum(logs[:, None])[0])
+                total = alpha * float(log_sum(logs))
                 total += (1.0 - alpha) * float(other._log_weights[j, 0])
                 size = alpha * (1.0 + float(np.abs(logs).max()) + abs(total))
                 best = min(best, total + SLACK * size)
@@ -230,7 +228,7 @@ def _highest(law: GaussianLaw, other: GaussianLaw, edge: float, side: int) -> fl
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         vertex = np.where((slope > 0.0) & (kappa > 0.0), 0.5 * np.square(slope) / kappa, 0.0)
     highest = at_edge + vertex * (1.0 + 4.0 * SLACK) + 16.0 * ARGUMENT * size
-    total = float(log_sum((highest + law._log_weights[:, 0])[:, None])[0])
+    total = float(log_sum(highest + law._log_weights[:, 0]))
     total -= float(other._log_weights[last, 0])
     return total + float(rounding(np.array(total))) if np.isfinite(total) else np.inf
 
@@ -386,8 +384,8 @@ class _LaplaceLaw(LogConcaveLaw):
         with np.errstate(under="ignore", divide="ignore"):
             reached = log_ndtr(np.clip(t - self._a[:, 0], -1e100, None))  # R_k >= Phi(t - a)
             low, high = logs + reached - error, logs + error
-            low_sum = float(log_sum(low[:, None])[0])
-            high_sum = float(log_sum(high[:, None])[0])
+            low_sum = float(log_sum(low))
+            high_sum = float(log_sum(high))
         return (
             low_sum - float(rounding(np.array(low_sum))),
             high_sum + float(rounding(np.array(high_sum))),

@@ -24,11 +24,10 @@ from math import log
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import log_sum
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._losses.laws import Expansion
-
-FloatArray = NDArray[np.float64]
 
 SPECIAL = 2.0**-48
 SLACK = 2.0**-46
@@ -141,8 +140,8 @@ class MixtureLaw(ABC):
         _, near, far = self._distances(low, high)
         ranges = self._ranges(near, far)
         off = self._envelope(np.ones((1, low.size)), near[:1])[0]
-        least = log_sum(ranges.log_low + self._log_weights)
-        most = log_sum(ranges.log_high + self._log_weights)
+        least = log_sum(ranges.log_low + self._log_weights, axis=0)
+        most = log_sum(ranges.log_high + self._log_weights, axis=0)
         return least - off - rounding(least), most + off + rounding(most)
 
     def _expansion(self, middle: FloatArray, radius: FloatArray) -> tuple[FloatArray, ...]:
@@ -162,9 +161,11 @@ class MixtureLaw(ABC):
         apart = y - self.centres
         parts = self._values(np.abs(apart))
         logs, scores = parts.log + self._log_weights, -np.sign(apart) * parts.score
-        value = log_sum(logs)
+        value = log_sum(logs, axis=0)
         most, least = logs + parts.log_error, logs - parts.log_error
-        error = np.maximum(log_sum(most) - value, value - log_sum(least)) + rounding(value)
+        error = np.maximum(
+            log_sum(most, axis=0) - value, value - log_sum(least, axis=0)
+        ) + rounding(value)
         slope = (np.exp(logs - value) * scores).sum(axis=0)
         # With chances c_k e^(d_k)/Z, the mean of s - slope is sum c_k (e^(d_k) - 1)(s_k - slope)/Z.
         rare, often = np.exp(least - value), np.exp(most - value)
@@ -186,12 +187,6 @@ class MixtureLaw(ABC):
         far = np.maximum(np.abs(left), np.abs(right))
         near = np.maximum(near * (1.0 - ARGUMENT) - self._blur, 0.0)
         return side, near, far * (1.0 + ARGUMENT) + self._blur
-
-
-def log_sum(logs: FloatArray) -> FloatArray:
-    top = logs.max(axis=0)
-    sums: FloatArray = top + np.log(np.exp(logs - top).sum(axis=0))
-    return sums
 
 
 def rounding(value: FloatArray) -> FloatArray:

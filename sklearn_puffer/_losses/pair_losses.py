@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import LN2, UNIT
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._losses.boxes import box_panels, boxes_computable
 from sklearn_puffer._losses.convolution import Grid
 from sklearn_puffer._losses.discrete_laws import DiscretePair
@@ -19,15 +20,11 @@ from sklearn_puffer.noise import Cauchy, GeneralizedCauchy, Laplace, Noise
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, GaussianMixture
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Ends = tuple[FloatArray, FloatArray]
 
 # One panel of a mixture costs as much as so many kernel values; with Cauchy noise, times so much.
 _LAW_WEIGHT = 2**8
 _CAUCHY_WEIGHT = 2**4
-_LN2 = float(np.log(2.0))
-_UNIT = 2.0**-53
 # Scales beyond these are computed with as if they were these; the interval is widened to be valid.
 _SHORTEST = 2.0**-400
 _LONGEST_SCALE = 1e280
@@ -70,7 +67,7 @@ class DiscreteLine:
         self._limits: dict[Notion, FloatArray] = {}
         masses = grid.masses()
         with np.errstate(divide="ignore", under="ignore"):
-            logs = np.log(masses.mantissa) + masses.exponent * _LN2
+            logs = np.log(masses.mantissa) + masses.exponent * LN2
             self._log_masses = np.where(masses.mantissa > 0.0, logs, -np.inf)
             exponents = np.maximum(masses.exponent, -2000).astype(int)
             self._masses = np.ldexp(masses.mantissa, exponents)
@@ -228,16 +225,16 @@ def _log_share(count: int, total: int) -> float:
     if count == 0:
         return -np.inf
     shift = total.bit_length() - count.bit_length()
-    return float(np.log((count << shift) / total)) - shift * _LN2
+    return float(np.log((count << shift) / total)) - shift * LN2
 
 
 def _apart(masses: FloatArray, logs: FloatArray, notion: Notion) -> FloatArray:
     """Return the upper ends for laws on points: each point is a panel."""
-    low, high = masses * (1.0 - 4.0 * _UNIT), masses * (1.0 + 4.0 * _UNIT) + 5e-324
+    low, high = masses * (1.0 - 4.0 * UNIT), masses * (1.0 + 4.0 * UNIT) + 5e-324
     high = np.where(np.isneginf(logs), 0.0, np.minimum(high, 1.0))
     ratio = logs[0] - logs[1]
     finite = np.where(np.isfinite(logs), np.abs(logs), 0.0).sum(axis=0)
-    error = _UNIT * (16.0 + 4.0 * finite)
+    error = UNIT * (16.0 + 4.0 * finite)
     panels = Panels(low[0], high[0], low[1], high[1], ratio - error, ratio + error)
     return np.array([divergence_interval(side, notion)[1] for side in (panels, panels.swapped())])
 

@@ -25,6 +25,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import UNIT, log_sum
+from sklearn_puffer._base.types import BoolArray, FloatArray
 from sklearn_puffer._losses.divergences import (
     ROUGHLY,
     Panels,
@@ -35,10 +37,6 @@ from sklearn_puffer._losses.divergences import (
 from sklearn_puffer._losses.line import Ends, View, cut
 from sklearn_puffer.notions import RenyiPufferfish
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-
-_UNIT = 2.0**-53
 _DEGREE = 20
 REACH = 1.5
 """The ellipse lies within this many radii of the middle ..."""
@@ -97,7 +95,7 @@ class Densities(NamedTuple):
         """Return the errors of `powers`."""
         order = alpha - 1.0
         sizes = alpha * np.abs(self.value) + order * np.abs(self.value[::-1]) + np.abs(self.base)
-        errors: FloatArray = alpha * self.error + order * self.error[::-1] + 4.0 * _UNIT * sizes
+        errors: FloatArray = alpha * self.error + order * self.error[::-1] + 4.0 * UNIT * sizes
         return errors
 
     def power_slopes(self, alpha: float) -> FloatArray:
@@ -153,8 +151,8 @@ class _Sum:
     def plus(self, low: FloatArray, high: FloatArray) -> _Sum:
         """Add panels, given log bounds of shape (2, m)."""
         with np.errstate(under="ignore"):
-            total_low = np.logaddexp(self.low, _log_sum(low))
-            total_high = np.logaddexp(self.high, _log_sum(high))
+            total_low = np.logaddexp(self.low, log_sum(low))
+            total_high = np.logaddexp(self.high, log_sum(high))
         return _Sum(total_low - _rounding(total_low), total_high + _rounding(total_high))
 
 
@@ -316,9 +314,9 @@ def _summed(
     points = (middle[:, None] + radius[:, None] * _NODES).ravel()
     at = source.densities(points, np.repeat(middle, len(_NODES)))
     shape = (2, len(middle), len(_NODES))
-    off = 4.0 * _UNIT * np.abs(points) + 64.0 * _UNIT * np.repeat(radius, len(_NODES))
+    off = 4.0 * UNIT * np.abs(points) + 64.0 * UNIT * np.repeat(radius, len(_NODES))
     error = (at.power_errors(alpha) + np.abs(at.power_slopes(alpha)) * off).reshape(shape)
-    error += 128.0 * _UNIT
+    error += 128.0 * UNIT
     logs = at.powers(alpha).reshape(shape)
     top = logs.max(axis=2, keepdims=True)
     with np.errstate(under="ignore", over="ignore", divide="ignore"):
@@ -328,19 +326,10 @@ def _summed(
         high = scale + np.log((terms * np.exp(np.minimum(error, 700.0))).sum(axis=2))
         short = np.minimum(remainder - low, -1e-300)
         low = np.where(remainder < low, low + np.log(-np.expm1(short)), -inf)
-    rounding = 8.0 * _UNIT * (1.0 + np.abs(scale))
+    rounding = 8.0 * UNIT * (1.0 + np.abs(scale))
     return low - rounding, np.logaddexp(high, remainder) + rounding
 
 
 def _rounding(logs: FloatArray) -> FloatArray:
     """Return what a sum of numbers with these logs is off by, at most."""
-    return 64.0 * _UNIT + 8.0 * _UNIT * np.abs(np.where(np.isfinite(logs), logs, 0.0))
-
-
-def _log_sum(logs: FloatArray) -> FloatArray:
-    """Return the log of the sum along the last axis; -inf for nothing."""
-    top = logs.max(axis=-1, initial=-inf)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore", under="ignore"):
-        total: FloatArray = safe + np.log(np.exp(logs - safe[..., None]).sum(axis=-1))
-    return np.where(top == inf, inf, total)
+    return 64.0 * UNIT + 8.0 * UNIT * np.abs(np.where(np.isfinite(logs), logs, 0.0))

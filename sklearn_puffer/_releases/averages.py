@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import ULP
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._releases.rules import (
     Axis,
     BaseRule,
@@ -27,9 +29,6 @@ from sklearn_puffer._validation import check_choice, plain
 from sklearn_puffer.noise import ROUNDING, Cauchy, Gaussian, GeneralizedCauchy, Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 
-FloatArray = NDArray[np.float64]
-
-_ULP = 2.0**-52
 _PURE_ULPS = 17.0
 _LEAST_LOSS = 1e-300
 _LEAST_WEIGHT = 2.0**-1022
@@ -178,8 +177,8 @@ class Averages(BaseRule):
         total = np.zeros(len(self.distances))
         with np.errstate(over="ignore", under="ignore"):
             for scale, count in scales.items():
-                total += float(count) * self._single(scale) * (1.0 + 2.0 * _ULP)
-        bounds: FloatArray = total * (1.0 + (len(scales) + 1.0) * _ULP)
+                total += float(count) * self._single(scale) * (1.0 + 2.0 * ULP)
+        bounds: FloatArray = total * (1.0 + (len(scales) + 1.0) * ULP)
         return bounds
 
     def amount(self, losses: FloatArray) -> float:
@@ -208,7 +207,7 @@ class Averages(BaseRule):
         noise = self.noise.with_scale(scale)
         rows = self.distances[:, None]
         if self._pure:
-            pure: FloatArray = noise.max_divergence(rows) * (1.0 + _PURE_ULPS * _ULP)
+            pure: FloatArray = noise.max_divergence(rows) * (1.0 + _PURE_ULPS * ULP)
             return np.where(moved, pure, 0.0)
         renyi = self.notion.shift_loss(noise, rows * (1.0 + ROUNDING)) * (1.0 + ROUNDING)
         return np.where(moved, renyi + _LEAST_LOSS, 0.0)
@@ -231,7 +230,7 @@ class _AverageMeter:
         draws = self.rule.draws
         if draws is not None and self.count + count_of(scales) > draws:
             return False
-        losses = (self.losses + self.rule.losses(scales)) * (1.0 + _ULP)
+        losses = (self.losses + self.rule.losses(scales)) * (1.0 + ULP)
         return self.rule.amount(losses) <= self.rule.notion.epsilon
 
     def left(self) -> dict[Axis, float]:

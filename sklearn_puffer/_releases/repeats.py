@@ -27,8 +27,9 @@ from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._digest import digest
 from sklearn_puffer._fitting.release import ColumnRelease
 from sklearn_puffer._strategies.plan_bounds import is_pure
@@ -39,9 +40,6 @@ from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import GaussianMixture, PriorPair
 from sklearn_puffer.spending import Averages, Axis, Precisions, Refused, Rule, scale_for_releases
 from sklearn_puffer.transport import monotone
-
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 
 MOST_RELEASES = 10**9
 """Largest number of releases that can be planned: the sampler's error is paid for each."""

@@ -20,18 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv, gammainccinv, gammaincinv
 
+from sklearn_puffer._base.rounding import ULP
+from sklearn_puffer._base.types import FloatArray, Integers
 from sklearn_puffer._sets.laminar import ONE, Tree
 from sklearn_puffer._validation import check_count, check_positive
 from sklearn_puffer.priors import Discrete
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[Any]
 
 _OUTWARDS = 2.0**-40
 
@@ -60,8 +58,8 @@ class Box:
 
     axes: tuple[FloatArray, ...]
     tree: Tree
-    lower: IntArray
-    upper: IntArray
+    lower: Integers
+    upper: Integers
 
     @property
     def n_cells(self) -> int:
@@ -118,7 +116,7 @@ def error_share(level: float, cells: Iterable[int]) -> float:
     """
     events = sum(n_events(n_cells) for n_cells in cells)
     # the difference is right to a rounding of 1, which the last factor takes back
-    return max(1.0 - level - 2.0**-52, 0.0) / max(events, 1) * (1.0 - 2.0**-50)
+    return max(1.0 - level - ULP, 0.0) / max(events, 1) * (1.0 - 2.0**-50)
 
 
 def box_of(prior: Discrete, share: float, alphabets: Sequence[ArrayLike] | None = None) -> Box:
@@ -252,7 +250,7 @@ def _errors(tree: Tree, share: float) -> FloatArray:
     return np.clip(errors, 1e-300, 1.0)
 
 
-def _intervals(counts: IntArray, errors: FloatArray) -> tuple[IntArray, IntArray]:
+def _intervals(counts: Integers, errors: FloatArray) -> tuple[Integers, Integers]:
     """Return Clopper-Pearson bounds on each node's mass, rounded outwards; the root comes first."""
     total = int(counts[0])
     if total == 0:
@@ -272,7 +270,7 @@ def _intervals(counts: IntArray, errors: FloatArray) -> tuple[IntArray, IntArray
     return lower, upper
 
 
-def _on_grid(prior: Discrete, axes: Sequence[FloatArray]) -> IntArray:
+def _on_grid(prior: Discrete, axes: Sequence[FloatArray]) -> Integers:
     """Return the counts of all cells of a grid."""
     if prior.n_axes != len(axes):
         raise ValueError(f"alphabets must be {prior.n_axes}, one a column, got {len(axes)}.")

@@ -25,15 +25,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import UNIT
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._sets.confidence_boxes import Box
 from sklearn_puffer._sets.laminar import ONE, interval_masses
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
-_UNIT = 2.0**-53
 _RAISED = 1.0 + 1e-9
 _SUPREMUM_TOLERANCE = 5e-7
 _INTEGRAL_TOLERANCE = 1e-4
@@ -97,13 +95,13 @@ class Column:
         with np.errstate(divide="ignore"):
             logs = np.log(sums) + top[:, 0]
         for law, point in np.argwhere(sums < _TINY_SUM):
-            logs[law, point] = _log_sum(masses[law, point], kernel[point])
+            logs[law, point] = _log_weighted_sum(masses[law, point], kernel[point])
         return self._outwards(logs, noise).reshape(2, -1, len(points))
 
     def _outwards(self, logs: FloatArray, noise: Noise) -> FloatArray:
         height = float(noise.log_density(np.zeros(1)))
         size = np.where(np.isfinite(logs), np.abs(logs - height), 0.0)
-        error = _UNIT * (len(self.atoms) + 64.0 + 32.0 * size + 8.0 * abs(height))
+        error = UNIT * (len(self.atoms) + 64.0 + 32.0 * size + 8.0 * abs(height))
         half = len(logs) // 2
         return np.concatenate([logs[:half] + error[:half], logs[half:] - error[half:]])
 
@@ -231,7 +229,7 @@ def _loss_of(log_total: FloatArray, notion: Notion) -> FloatArray:
     size = np.where(np.isfinite(log_total), np.abs(log_total), 0.0)
     raised = log_total + 2.0**-40 + 2.0**-48 * size
     if isinstance(notion, RenyiPufferfish):
-        return np.maximum(raised / (notion.alpha - 1.0) * (1.0 + 4.0 * _UNIT), 0.0)
+        return np.maximum(raised / (notion.alpha - 1.0) * (1.0 + 4.0 * UNIT), 0.0)
     return np.exp(np.minimum(raised, 0.0))
 
 
@@ -278,10 +276,10 @@ def _tail_ratios(column: Column, noise: Noise, distance: float) -> FloatArray:
     nearest = noise.log_density(
         np.array([column.atoms[0] - points[0], points[1] - column.atoms[-1]])[:, None]
     )
-    error = 64.0 * _UNIT * (1.0 + np.abs(nearest))
+    error = 64.0 * UNIT * (1.0 + np.abs(nearest))
     above = column.logs(points, noise)[0] - nearest + error
-    concave = (above[:, None] - column.end_masses()[None] * (1.0 + 4.0 * _UNIT)).max(axis=2)
-    smaller: FloatArray = np.minimum(bound, concave + 4.0 * _UNIT)
+    concave = (above[:, None] - column.end_masses()[None] * (1.0 + 4.0 * UNIT)).max(axis=2)
+    smaller: FloatArray = np.minimum(bound, concave + 4.0 * UNIT)
     return smaller
 
 
@@ -416,7 +414,7 @@ def _panel_suprema(
     upper = np.where(np.isfinite(top), upper, np.inf)
     outside = np.maximum(panels.low - column.atoms[-1], column.atoms[0] - panels.high)
     flat = column.span * noise.steepest(np.maximum(outside, 0.0), math.inf) * _RAISED
-    margin = 16.0 * _UNIT * (1.0 + np.abs(upper))
+    margin = 16.0 * UNIT * (1.0 + np.abs(upper))
     upper = np.minimum(upper + margin, flat)
     return upper, np.minimum(top, flat).max(axis=1, initial=0.0)
 
@@ -456,14 +454,14 @@ def _log_excess(above: list[FloatArray], below: list[FloatArray], epsilon: float
     over = [a - b - epsilon for a, b in zip(above, below, strict=True)]
     most = np.maximum(*over)
     size = np.abs(above[0]) + np.abs(above[1]) + np.abs(below[0]) + np.abs(below[1]) + epsilon
-    slack = 8.0 * _UNIT * np.where(np.isfinite(size), size, 0.0)
+    slack = 8.0 * UNIT * np.where(np.isfinite(size), size, 0.0)
     most = np.where(most > -slack, np.maximum(most, 0.0) + slack, -np.inf)
     rising = over[1] > over[0]
     # from the end with the larger excess, down to the root or to the other end
     share = np.where(
         np.isfinite(most) & (np.minimum(*over) < 0.0), most / (most - np.minimum(*over)), 1.0
     )
-    share = np.clip(share * (1.0 + 8.0 * _UNIT), 0.0, 1.0)
+    share = np.clip(share * (1.0 + 8.0 * UNIT), 0.0, 1.0)
     start = np.where(rising, above[1], above[0])
     other = np.where(rising, above[0], above[1])
     stop = start + share * (other - start)
@@ -505,7 +503,7 @@ def _log_expm1(x: FloatArray) -> FloatArray:
     return logs
 
 
-def _log_sum(masses: FloatArray, kernel: FloatArray) -> float:
+def _log_weighted_sum(masses: FloatArray, kernel: FloatArray) -> float:
     some = masses > 0.0
     top = float(kernel[some].max(initial=-math.inf))
     if not math.isfinite(top):

@@ -36,12 +36,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-IntArray = NDArray[Any]
+from sklearn_puffer._base.types import Integers
 
 ONE = 2**60
 """The mass of a whole law: sums of two masses fit 64 bits."""
@@ -74,12 +72,12 @@ class Tree:
     [(0, 3), (1, 3), (0, 1), (1, 2), (2, 3)]
     """
 
-    cells: IntArray
-    start: IntArray
-    stop: IntArray
-    middle: IntArray
-    left: IntArray
-    right: IntArray
+    cells: Integers
+    start: Integers
+    stop: Integers
+    middle: Integers
+    left: Integers
+    right: Integers
     levels: tuple[slice, ...]
 
     @property
@@ -132,14 +130,14 @@ class Tree:
             array.setflags(write=False)
         return tree
 
-    def totals(self, counts: IntArray) -> IntArray:
+    def totals(self, counts: Integers) -> Integers:
         """Return the sum of the cells' counts at each node, exactly, shape (2 n - 1,)."""
         whole = counts.astype(object) if _may_overflow(counts) else counts.astype(np.int64)
         sums = np.append(0, np.cumsum(whole[self.cells]))
-        totals: IntArray = sums[self.stop] - sums[self.start]
+        totals: Integers = sums[self.stop] - sums[self.start]
         return totals
 
-    def tightened(self, lower: IntArray, upper: IntArray) -> tuple[IntArray, IntArray]:
+    def tightened(self, lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
         """Return the range of each node's mass over all allowed laws, exactly."""
         lower, upper = lower.copy(), upper.copy()
         lower[..., 0] = upper[..., 0] = ONE
@@ -157,7 +155,7 @@ class Tree:
         return lower, upper
 
 
-def interval_masses(tree: Tree, lower: IntArray, upper: IntArray) -> tuple[IntArray, IntArray]:
+def interval_masses(tree: Tree, lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
     """Return the most and the least mass of each interval of cells along one axis.
 
     Parameters
@@ -186,8 +184,8 @@ def interval_masses(tree: Tree, lower: IntArray, upper: IntArray) -> tuple[IntAr
 
 
 def nearest_masses(
-    tree: Tree, axes: Sequence[IntArray], lower: IntArray, upper: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
+    tree: Tree, axes: Sequence[Integers], lower: Integers, upper: Integers
+) -> tuple[Integers, Integers, Integers]:
     """Return the most and the least mass of the cells that are nearest to each cell of a grid.
 
     Parameters
@@ -237,7 +235,7 @@ def nearest_masses(
     return tree.cells[order[places]], most[:n_boxes], -most[n_boxes:]
 
 
-def _most_of_intervals(tree: Tree, lower: IntArray, upper: IntArray) -> IntArray:
+def _most_of_intervals(tree: Tree, lower: Integers, upper: Integers) -> Integers:
     n = tree.n_cells
     most = np.zeros((len(lower), n, n), dtype=np.int64)
     # the corner (s, r) where S holds the first cells of a node, up to each place, or its last ones
@@ -261,11 +259,11 @@ def _most_of_intervals(tree: Tree, lower: IntArray, upper: IntArray) -> IntArray
 
 
 def _extend(
-    corners: list[IntArray],
+    corners: list[Integers],
     far: slice,
     near: slice,
-    lower: IntArray,
-    upper: IntArray,
+    lower: Integers,
+    upper: Integers,
     family: tuple[int, int, int],
 ) -> None:
     """Turn corners of two children into those of their parent, in place.
@@ -282,18 +280,18 @@ def _extend(
         s[:, part] = most
 
 
-def _leaf(lower: IntArray, upper: IntArray) -> tuple[IntArray, IntArray]:
+def _leaf(lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
     """Return the corners (s, r) of a single cell, as `_joined` does."""
     nothing = np.zeros_like(lower)
     return np.stack([nothing, upper], axis=1)[:, None], np.stack([lower, nothing], axis=1)[:, None]
 
 
 def _joined(
-    points: IntArray,
-    sides: Sequence[tuple[IntArray, IntArray, IntArray]],
-    lower: IntArray,
-    upper: IntArray,
-) -> tuple[IntArray, IntArray, IntArray]:
+    points: Integers,
+    sides: Sequence[tuple[Integers, Integers, Integers]],
+    lower: Integers,
+    upper: Integers,
+) -> tuple[Integers, Integers, Integers]:
     """Return the order of a node's cells around each of them, and its corners (s, r).
 
     Parameters
@@ -331,7 +329,7 @@ def _joined(
     return order, corners[0], corners[1]
 
 
-def _distances(points: IntArray, others: IntArray) -> IntArray:
+def _distances(points: Integers, others: Integers) -> Integers:
     total = np.zeros((len(points), len(others)), dtype=np.int64)
     for own, other in zip(points.T, others.T, strict=True):
         total += np.abs(own[:, None] - other)
@@ -339,11 +337,11 @@ def _distances(points: IntArray, others: IntArray) -> IntArray:
 
 
 def _clipped(
-    cells: IntArray, block: IntArray, places: IntArray, shape: tuple[int, ...]
-) -> IntArray:
+    cells: Integers, block: Integers, places: Integers, shape: tuple[int, ...]
+) -> Integers:
     """Return the place of the cell of a block that is nearest to each cell."""
     inside = np.clip(cells, block.min(axis=0), block.max(axis=0))
-    nearest: IntArray = places[np.ravel_multi_index(tuple(inside.T), shape)]
+    nearest: Integers = places[np.ravel_multi_index(tuple(inside.T), shape)]
     return nearest
 
 
@@ -351,7 +349,7 @@ def _cells(tree: Tree, node: int) -> slice:
     return slice(tree.start[node], tree.stop[node])
 
 
-def _with_signs_turned(lower: IntArray, upper: IntArray) -> tuple[IntArray, IntArray]:
+def _with_signs_turned(lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
     return np.concatenate([lower, -upper]), np.concatenate([upper, -lower])
 
 
@@ -377,5 +375,5 @@ def _cell(block: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> int:
     return int(np.ravel_multi_index([begin for begin, _ in block], shape))
 
 
-def _may_overflow(counts: IntArray) -> bool:
+def _may_overflow(counts: Integers) -> bool:
     return counts.dtype == object or float(counts.astype(float).sum()) >= 2.0**62

@@ -9,13 +9,11 @@ from numbers import Real
 from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import PriorPair
-
-FloatArray = NDArray[np.float64]
 
 
 class Bound(Protocol):

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer.priors import GaussianMixture, rational_counts
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 Cell = tuple[int, int]
 
 

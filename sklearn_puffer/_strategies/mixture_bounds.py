@@ -23,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
+from sklearn_puffer._base.rounding import ULP
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._strategies.bound_types import Bound, Impossible, Tightest, both_ways
 from sklearn_puffer._strategies.component_plans import (
     ComponentPlan,
@@ -37,9 +39,6 @@ from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair
 from sklearn_puffer.transport import ground_cost
 
-FloatArray = NDArray[np.float64]
-
-_ULP = 2.0**-52
 _SLACK = 1e-12
 _TINY = 1e-300
 _SHARES = 113  # of delta that are tried for the moves left out
@@ -259,7 +258,7 @@ class _Largest:
         return _usual_factor(self.plans, self.noise, self.notion)
 
     def losses(self, factor: float) -> FloatArray:
-        shifts = _joined(self.plans, "shifts") * (1.0 + 2.0 * _ULP)
+        shifts = _joined(self.plans, "shifts") * (1.0 + 2.0 * ULP)
         losses = move_losses(shifts, self.noise, factor, self.notion)
         return both_ways(np.maximum.reduceat(losses, _starts(self.plans)))
 
@@ -278,12 +277,12 @@ class _Relaxed:
     def of(
         cls, plans: Sequence[ComponentPlan], pairs: Sequence[PriorPair], theta: float, budget: float
     ) -> _Relaxed:
-        shifts = np.abs(_joined(plans, "shifts")[:, 0]) * (1.0 + 2.0 * _ULP)
+        shifts = np.abs(_joined(plans, "shifts")[:, 0]) * (1.0 + 2.0 * ULP)
         spreads = [
             _deviations(pair.p, pair.q)[plan.sources, plan.targets]
             for pair, plan in zip(pairs, plans, strict=True)
         ]
-        deviations = np.concatenate(spreads) * (1.0 + 8.0 * _ULP)
+        deviations = np.concatenate(spreads) * (1.0 + 8.0 * ULP)
         reach = float((shifts + deviations).max()) / theta / budget
         return cls(shifts, deviations, _starts(plans), theta, reach if reach > 0.0 else 1.0)
 
@@ -294,10 +293,10 @@ class _Relaxed:
             return both_ways(np.maximum.reduceat(np.where(moved, np.inf, 0.0), self.starts))
         with np.errstate(over="ignore"):
             m, s = self.shifts / level, self.deviations / level
-        losses = m * (1.0 + 8.0 * _ULP)
+        losses = m * (1.0 + 8.0 * ULP)
         spread = self.deviations > 0.0
         s = np.maximum(s, np.maximum(1e-30 * m, 1e-200))  # a wider spread is safe
-        losses[spread] = log_exponential_means(1.0, m[spread], s[spread]) + 16.0 * _ULP
+        losses[spread] = log_exponential_means(1.0, m[spread], s[spread]) + 16.0 * ULP
         return both_ways(np.maximum.reduceat(losses, self.starts))
 
 
@@ -320,13 +319,13 @@ class _Average:
     def losses(self, factor: float) -> FloatArray:
         shifts = _joined(self.plans, "shifts")
         if shifts.shape[1] > 1:
-            means = move_losses(shifts * (1.0 + 2.0 * _ULP), self.noise, factor, self.notion)
+            means = move_losses(shifts * (1.0 + 2.0 * ULP), self.noise, factor, self.notion)
             if isinstance(self.notion, RenyiPufferfish):
                 with np.errstate(over="ignore"):  # infinity is an upper bound
-                    means = (self.notion.alpha - 1.0) * means * (1.0 + 4.0 * _ULP)
+                    means = (self.notion.alpha - 1.0) * means * (1.0 + 4.0 * ULP)
         else:
-            widths = _joined(self.plans, "stretches") * (1.0 + 2.0 * _ULP)
-            means = self._shift.means(factor, shifts[:, 0] * (1.0 + 2.0 * _ULP), widths)
+            widths = _joined(self.plans, "stretches") * (1.0 + 2.0 * ULP)
+            means = self._shift.means(factor, shifts[:, 0] * (1.0 + 2.0 * ULP), widths)
         weights = np.maximum(_joined(self.plans, "weights"), _TINY)
         stops = np.append(_starts(self.plans)[1:], len(weights))
         averages = [
@@ -337,7 +336,7 @@ class _Average:
 
     def _averaged(self, means: FloatArray, weights: FloatArray) -> float:
         if isinstance(self.notion, RenyiPufferfish):
-            return log_average(means, weights) / (self.notion.alpha - 1.0) * (1.0 + 4.0 * _ULP)
+            return log_average(means, weights) / (self.notion.alpha - 1.0) * (1.0 + 4.0 * ULP)
         return min(float((means * weights).sum()) * (1.0 + _SLACK), 1.0)
 
 
@@ -353,7 +352,7 @@ def log_average(logs: FloatArray, weights: FloatArray) -> float:
     if top < 1.0:  # keeps the relative error of logs far below 1
         return float(np.log1p((weights * np.expm1(logs)).sum() * (1.0 + _SLACK))) * (1.0 + _SLACK)
     below = float(np.log((weights * np.exp(logs - top)).sum()))
-    return (top + below) * (1.0 + 16.0 * _ULP) + _SLACK + 16.0 * _ULP * top
+    return (top + below) * (1.0 + 16.0 * ULP) + _SLACK + 16.0 * ULP * top
 
 
 def _approximate(plans: Sequence[ComponentPlan], noise: Noise, notion: Notion) -> Bound:
@@ -399,7 +398,7 @@ class _Tail:
 
     def losses(self, factor: float) -> FloatArray:
         # a max-divergence is that of the shift in units of the scale
-        beyond = np.array([min(self.reach * factor, 1e300) * (1.0 - 4.0 * _ULP)])
+        beyond = np.array([min(self.reach * factor, 1e300) * (1.0 - 4.0 * ULP)])
         return both_ways(np.array([_tail(plan, beyond)[0] for plan in self.plans]))
 
 
@@ -443,7 +442,7 @@ class _Moves:
     def largest(self, factor: float, places: Sequence[int]) -> FloatArray:
         """Return the largest loss that remains, for some of the sets."""
         sizes = [len(self.kept[k]) for k in places]
-        shifts = np.concatenate([self.kept[k] for k in places]) * (1.0 + 2.0 * _ULP)
+        shifts = np.concatenate([self.kept[k] for k in places]) * (1.0 + 2.0 * ULP)
         finite = np.isfinite(shifts).all(axis=1)
         losses = np.full(len(shifts), 1.0 if isinstance(self.notion, Pufferfish) else np.inf)
         losses[finite] = move_losses(shifts[finite], self.noise, factor, self.notion)
@@ -481,7 +480,7 @@ class _Shared(_OfMoves):
         # Pr(d > z) <= a gives Pr(d > z) + Pr(d <= z) L <= a + (1 - a) L, as L <= 1
         gone, loss = moves.left_out, moves.largest(factor, range(len(moves.left_out)))
         sums = gone + (1.0 - gone) * loss
-        return min(float(np.where(loss > 0.0, sums * (1.0 + 8.0 * _ULP), gone).min()), 1.0)
+        return min(float(np.where(loss > 0.0, sums * (1.0 + 8.0 * ULP), gone).min()), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -516,7 +515,7 @@ def _quantiles(plan: ComponentPlan, chances: FloatArray) -> FloatArray:
 
     Infinite where there is none.
     """
-    largest = float(np.abs(plan.shifts).max()) * (1.0 + 16.0 * _ULP)
+    largest = float(np.abs(plan.shifts).max()) * (1.0 + 16.0 * ULP)
     high = np.full(chances.shape, largest + 40.0 * float(plan.stretches.max()))
     low = np.zeros_like(high)
     high = np.where(_tail(plan, low) <= chances, 0.0, high)

@@ -21,21 +21,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import ULP, quotient_rounded_up
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._search import smallest_within
 from sklearn_puffer._strategies.bound_types import both_ways
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, Pufferfish
 from sklearn_puffer.transport import Plans, ground_cost
 
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
-
-_ULP = 2.0**-52
 _PURE_ULPS = 16.0
 _LEAST_LOSS = 1e-300  # what a loss that small may be off
 _LEAST_WEIGHT = 2.0**-1022  # smaller floats have no relative precision
@@ -105,7 +101,7 @@ class Moves:
             left = total
             for mass in self.masses[first:stop].tolist():
                 left -= mass
-                remaining.append(_rounded_up(left, total))
+                remaining.append(quotient_rounded_up(left, total))
         return np.array(remaining)
 
     @cached_property
@@ -128,13 +124,6 @@ class Moves:
         places = np.concatenate(kept)
         starts = np.cumsum([0, *map(len, kept[:-1])])
         return Moves(self.shifts[places], self.costs[places], self.masses[places], starts)
-
-
-def _rounded_up(part: int, whole: int) -> float:
-    """Return the smallest float that is no less than part / whole."""
-    share = part / whole  # correctly rounded, for integers of any size
-    numerator, denominator = share.as_integer_ratio()
-    return share if numerator * whole >= part * denominator else float(np.nextafter(share, 2.0))
 
 
 Summary = Callable[[Moves, FloatArray, Notion], FloatArray]
@@ -199,7 +188,7 @@ def without_far_moves(moves: Moves, losses: FloatArray, notion: Notion) -> Float
     at most their maximum. So any ground cost will do, and ties may be cut anywhere.
     """
     tops = _running_maximum(losses, moves)
-    within = tops * np.minimum(1.0 - moves.beyond + _ULP, 1.0) * (1.0 + 4.0 * _ULP)
+    within = tops * np.minimum(1.0 - moves.beyond + ULP, 1.0) * (1.0 + 4.0 * ULP)
     deltas = np.where(within > 0.0, np.nextafter(moves.beyond + within, 2.0), moves.beyond)
     # leaving out everything loses all
     return np.minimum(np.minimum.reduceat(deltas, moves.starts), 1.0)
@@ -233,7 +222,7 @@ def move_losses(shifts: FloatArray, noise: Noise, factor: float, notion: Notion)
 
 def _pure(shifts: FloatArray, noise: Noise) -> FloatArray:
     losses: FloatArray = noise.max_divergence(shifts)
-    outwards: FloatArray = losses * (1.0 + (shifts.shape[-1] + _PURE_ULPS) * _ULP)
+    outwards: FloatArray = losses * (1.0 + (shifts.shape[-1] + _PURE_ULPS) * ULP)
     return outwards
 
 

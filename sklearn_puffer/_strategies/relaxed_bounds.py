@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import ULP
+from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._strategies.bound_types import both_ways
 from sklearn_puffer.transport import Plans, is_sorted
 
-Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
-
-_ULP = 2.0**-52
 _LARGEST_EXPONENT = 500.0  # e^500 times any count still is a float
 _MARGIN = 1e-6  # room for the search beyond either end of its window
 
@@ -135,10 +131,10 @@ class Groups:
             self.weights * np.expm1(np.minimum(exponents, _LARGEST_EXPONENT)), self.starts
         )
         rounding = self.lengths + 16.0 + 8.0 * np.minimum(tops, _LARGEST_EXPONENT)
-        logs = np.log1p(sums * (1.0 + rounding * _ULP))
+        logs = np.log1p(sums * (1.0 + rounding * ULP))
         if tops.max() > _LARGEST_EXPONENT:
             logs = np.where(tops > _LARGEST_EXPONENT, self._shifted(exponents, tops), logs)
-        finished: FloatArray = logs * (1.0 + 4.0 * _ULP)
+        finished: FloatArray = logs * (1.0 + 4.0 * ULP)
         return finished
 
     def _shifted(self, exponents: FloatArray, tops: FloatArray) -> FloatArray:
@@ -146,7 +142,7 @@ class Groups:
         with np.errstate(invalid="ignore"):
             below = np.exp(exponents - np.repeat(tops, self.lengths))
             logs = tops + np.log(np.add.reduceat(self.weights * below, self.starts))
-        rounding = (self.lengths + 16.0 + 8.0 * tops) * _ULP
+        rounding = (self.lengths + 16.0 + 8.0 * tops) * ULP
         return np.where(np.isfinite(tops), logs + rounding, np.inf)
 
 

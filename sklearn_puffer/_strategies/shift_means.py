@@ -49,14 +49,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, ndtr
 
+from sklearn_puffer._base.rounding import ULP
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._strategies.plan_bounds import move_losses, noise_at
 from sklearn_puffer.noise import ROUNDING, Gaussian, Laplace, Noise
 from sklearn_puffer.notions import Notion, RenyiPufferfish
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-
-_ULP = 2.0**-52
 _SLACK = 1e-12
 _TINY = 1e-300
 _TOLERANCE = 2e-6  # of the majorant, relative to the loss or to delta, whichever is larger
@@ -73,9 +71,9 @@ def tails(beyond: FloatArray, m: FloatArray, s: FloatArray) -> FloatArray:
     [1.0, 0.0]
     """
     m, s, beyond = np.abs(m), np.abs(s), np.minimum(beyond, 1e290)
-    certain = np.where((m > 0.0) & (m >= beyond * (1.0 - 8.0 * _ULP)), 1.0, 0.0)
+    certain = np.where((m > 0.0) & (m >= beyond * (1.0 - 8.0 * ULP)), 1.0, 0.0)
     wide = np.where(s > 0.0, np.maximum(s, _LEAST_SPREAD * (beyond + m)), 1.0)  # more is safe
-    slack = 8.0 * _ULP * (beyond + m) / wide
+    slack = 8.0 * ULP * (beyond + m) / wide
     chances = ndtr(slack - (beyond - m) / wide) + ndtr(slack - (beyond + m) / wide)
     return np.where(s > 0.0, np.minimum(chances * (1.0 + _SLACK) + _TINY, 1.0), certain)
 
@@ -104,7 +102,7 @@ class GaussianShift:
         means = move_losses(m[:, None], self.noise, factor, self.notion)
         if isinstance(self.notion, RenyiPufferfish):
             with np.errstate(over="ignore"):  # infinity is an upper bound
-                means = (self.notion.alpha - 1.0) * means * (1.0 + 4.0 * _ULP)
+                means = (self.notion.alpha - 1.0) * means * (1.0 + 4.0 * ULP)
         spread = s > 0.0
         if spread.any():
             noise = noise_at(self.noise, factor, 1)
@@ -126,7 +124,7 @@ class GaussianShift:
                 return laplace_powers(notion.alpha, m, s)
             if isinstance(noise, Gaussian):
                 return gaussian_powers(notion.alpha, m, s)
-            return np.logaddexp(0.0, self._log_means(m, s)) * (1.0 + 4.0 * _ULP)
+            return np.logaddexp(0.0, self._log_means(m, s)) * (1.0 + 4.0 * ULP)
         if isinstance(noise, Laplace):
             return laplace_delta(notion.epsilon, m, s)
         with np.errstate(under="ignore"):
@@ -174,7 +172,7 @@ def _one_power(c: float, m: FloatArray, s: FloatArray) -> FloatArray:
     # log_ndtr has a slope of less than 1 + max(-x, 0), and x is off by 2 u of its parts
     moved = (np.abs(t) + abs(c) * s) * (1.0 + np.maximum(-x, 0.0))
     moved = np.where(x > 40.0, 0.0, moved)  # where it is 0
-    return slope + bend + log_ndtr(x) + 8.0 * _ULP * (moved + np.abs(slope) + bend + 1.0)
+    return slope + bend + log_ndtr(x) + 8.0 * ULP * (moved + np.abs(slope) + bend + 1.0)
 
 
 def laplace_powers(alpha: float, m: FloatArray, s: FloatArray) -> FloatArray:
@@ -186,7 +184,7 @@ def laplace_powers(alpha: float, m: FloatArray, s: FloatArray) -> FloatArray:
     rising = log_exponential_means(c, m, s) + np.log(alpha / (alpha + c))
     falling = log_exponential_means(-alpha, m, s) + np.log(c / (alpha + c))
     logs: FloatArray = np.logaddexp(rising, falling)
-    return np.maximum(logs + 8.0 * _ULP * (1.0 + np.minimum(np.abs(logs), 1e300)), 0.0)
+    return np.maximum(logs + 8.0 * ULP * (1.0 + np.minimum(np.abs(logs), 1e300)), 0.0)
 
 
 def gaussian_powers(alpha: float, m: FloatArray, s: FloatArray) -> FloatArray:
@@ -198,10 +196,10 @@ def gaussian_powers(alpha: float, m: FloatArray, s: FloatArray) -> FloatArray:
     """
     doubled = alpha * (alpha - 1.0)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        used = np.square(s) * doubled * (1.0 + 16.0 * _ULP)
-        left = np.maximum(1.0 - used, 0.0) * (1.0 - 4.0 * _ULP)
+        used = np.square(s) * doubled * (1.0 + 16.0 * ULP)
+        left = np.maximum(1.0 - used, 0.0) * (1.0 - 4.0 * ULP)
         logs = -0.5 * np.log1p(-np.minimum(used, 1.0)) + 0.5 * doubled * np.square(m) / left
-    return np.where(used < 1.0, logs * (1.0 + 32.0 * _ULP), np.inf)
+    return np.where(used < 1.0, logs * (1.0 + 32.0 * ULP), np.inf)
 
 
 def laplace_delta(epsilon: float, m: FloatArray, s: FloatArray) -> FloatArray:
@@ -212,7 +210,7 @@ def laplace_delta(epsilon: float, m: FloatArray, s: FloatArray) -> FloatArray:
     """
     s = np.maximum(s, _LEAST_SPREAD * (epsilon + m))
     with np.errstate(over="ignore", invalid="ignore"):
-        slack = 8.0 * _ULP * (epsilon + m) / s
+        slack = 8.0 * ULP * (epsilon + m) / s
         near = _one_side((epsilon - m) / s - slack, 0.5 * s)
         far = _one_side((epsilon + m) / s - slack, 0.5 * s)
     total = np.minimum((near + far) * (1.0 + _SLACK) + _TINY, 1.0)
@@ -222,18 +220,18 @@ def laplace_delta(epsilon: float, m: FloatArray, s: FloatArray) -> FloatArray:
 def _one_side(t: FloatArray, c: FloatArray) -> FloatArray:
     """Return E[(1 - e^(-c (Z - t)))_+], rounded up."""
     # It falls with t and rises with c, so a lower t and a higher c are on the safe side.
-    c = c * (1.0 + 4.0 * _ULP)
+    c = c * (1.0 + 4.0 * ULP)
     near = np.clip(t, -30.0, 40.0)
     # the normal density times the fall of Mills' ratio R from t to t + c; -R' = 1 - x R falls
     here, there = _mills(near), _mills(near + c)
-    apart = here - there + 8.0 * _ULP * here * (1.0 + np.square(near))
+    apart = here - there + 8.0 * ULP * here * (1.0 + np.square(near))
     slopes = (1.0 - near * here) + np.maximum(1.0 - (near + c) * there, 0.0)
-    straight = 0.5 * c * (slopes + 64.0 * _ULP * (1.0 + np.abs(near) * here))
+    straight = 0.5 * c * (slopes + 64.0 * ULP * (1.0 + np.abs(near) * here))
     means = np.exp(-0.5 * np.square(near)) / np.sqrt(2.0 * np.pi) * np.fmin(apart, straight)
     # far left of 0 the mean is 1 - E[e^(-c (Z - t))] and less than c E(Z - t)_+
     far = np.minimum(t, -30.0)
     exponent = np.minimum(c * (far + 0.5 * c), 0.0)
-    certain = np.minimum(-np.expm1(exponent) + 64.0 * _ULP, c * (_SLACK - far))
+    certain = np.minimum(-np.expm1(exponent) + 64.0 * ULP, c * (_SLACK - far))
     certain = np.where(far + c < -20.0, certain, 1.0)
     return np.where(t > 40.0, 0.0, np.where(t < -30.0, certain, np.minimum(means, ndtr(-near))))
 
@@ -282,15 +280,15 @@ class Majorant:
             return top
         total = top + float(np.log(np.exp(np.maximum(terms - top, -745.0)).sum()))
         size = abs(total) + float(np.abs(self.logs[np.isfinite(self.logs)]).max())
-        return total + _SLACK + 32.0 * _ULP * size
+        return total + _SLACK + 32.0 * ULP * size
 
     def _log_tails(self, m: float, s: float) -> FloatArray:
         """Return log of the mean of P(m + s Z > x) over x in each panel, from above."""
         edges = (self.knots - m) / s
-        slack = 8.0 * _ULP * (self.knots[1:] + abs(m)) / s
+        slack = 8.0 * ULP * (self.knots[1:] + abs(m)) / s
         # cut off last: otherwise slack far out would reach back to 0
         a, b = (np.clip(ends - slack, -1e140, 1e140) for ends in (edges[:-1], edges[1:]))
-        middle = 0.5 * (a + b) - 4.0 * _ULP * np.abs(b)
+        middle = 0.5 * (a + b) - 4.0 * ULP * np.abs(b)
         log_a, log_b = log_ndtr(-a), log_ndtr(-b)
         # Q is convex right of 0 and concave left of it
         convex = np.logaddexp(log_a, log_b) - np.log(2.0)
@@ -311,12 +309,12 @@ class Majorant:
         last, rate = float(self.knots[-1]), self.rate
         mean = np.array([m, -m])
         steps = (last - mean) / s - rate * s
-        steps -= 8.0 * _ULP * ((last + m) / s + rate * s)
+        steps -= 8.0 * ULP * ((last + m) / s + rate * s)
         with np.errstate(over="ignore"):
             bend = 0.5 * np.square(rate * s)
             both = rate * (mean - last) + bend + log_ndtr(-steps)
             size = rate * (last + m) + bend + np.square((last + m) / s)
-        excess = float(np.logaddexp(*both)) + 64.0 * _ULP * float(min(size, 1e300))
+        excess = float(np.logaddexp(*both)) + 64.0 * ULP * float(min(size, 1e300))
         return float(np.logaddexp(0.0, self.logs[-1])) + excess if np.isfinite(bend) else np.inf
 
 
@@ -366,7 +364,7 @@ class _HockeyShape:
         # not cut off at 1: a line to a value cut off would cut into the function
         values = np.maximum.accumulate(values)
         with np.errstate(divide="ignore"):
-            return Majorant(knots, np.log(values) + 4.0 * _ULP, 0.0)
+            return Majorant(knots, np.log(values) + 4.0 * ULP, 0.0)
 
     def _first_knots(self) -> FloatArray:
         """Return powers of two from a loss far below delta up to one of nearly 1, and 0."""
@@ -398,8 +396,8 @@ class _HockeyShape:
     def _slopes(self) -> tuple[FloatArray, FloatArray]:
         """Return upper and lower bounds on the slope of each secant."""
         widths = np.diff(self.knots)
-        upper = (self.high[1:] - self.low[:-1]) / widths * (1.0 + 8.0 * _ULP)
-        lower = (self.low[1:] - self.high[:-1]) / widths * (1.0 - 8.0 * _ULP)
+        upper = (self.high[1:] - self.low[:-1]) / widths * (1.0 + 8.0 * ULP)
+        lower = (self.low[1:] - self.high[:-1]) / widths * (1.0 - 8.0 * ULP)
         return upper, np.maximum(lower, 0.0)
 
     def _inflection(self) -> tuple[int, int]:
@@ -430,7 +428,7 @@ class _HockeyShape:
         )
         at = min(x[0] + min(max(share, 0.0), 1.0) * width, x[1])
         values = h[0] + before * (at - x[0]), h[1] - after * (x[1] - at)
-        return at, max(values) * (1.0 + 16.0 * _ULP)
+        return at, max(values) * (1.0 + 16.0 * ULP)
 
 
 def power_majorant(unit: Noise, notion: RenyiPufferfish) -> Majorant:
@@ -438,10 +436,10 @@ def power_majorant(unit: Noise, notion: RenyiPufferfish) -> Majorant:
     order = notion.alpha - 1.0
     step = 1.0 / 64.0 / min(max(1.0, np.sqrt(order)), 4.0)
     knots = np.concatenate([[0.0], np.exp(np.arange(np.log(1e-8), np.log(1e10), step))])
-    losses = order * move_losses(knots[:, None], unit, 1.0, notion) * (1.0 + 4.0 * _ULP)
+    losses = order * move_losses(knots[:, None], unit, 1.0, notion) * (1.0 + 4.0 * ULP)
     with np.errstate(divide="ignore"):
         logs = np.where(losses > 0.0, losses + np.log(-np.expm1(-losses)), -np.inf)
-    logs = np.maximum.accumulate(logs + 8.0 * _ULP * (1.0 + np.abs(losses)))
+    logs = np.maximum.accumulate(logs + 8.0 * ULP * (1.0 + np.abs(losses)))
     steepest = float(unit.steepest(0.0, np.inf))
     return _above_chords(unit, order, knots, logs, order * steepest * (1.0 + 4.0 * ROUNDING))
 
@@ -462,5 +460,5 @@ def _above_chords(
         rises = logs[1:] + np.log(-np.expm1(np.minimum(drop, 0.0)))
     raises = np.minimum(raises, rises)
     around = np.maximum(np.append(raises, raises[-1]), np.append(raises[0], raises))
-    raised = np.logaddexp(logs, around) + 8.0 * _ULP * (1.0 + np.abs(values))
+    raised = np.logaddexp(logs, around) + 8.0 * ULP * (1.0 + np.abs(values))
     return Majorant(knots, np.maximum.accumulate(raised), rate)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
+from sklearn_puffer._base.types import IntArray
 
 _FEW_STEPS = 4000
 

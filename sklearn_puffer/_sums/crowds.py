@@ -49,11 +49,11 @@ from numpy.typing import NDArray
 from scipy import fft
 from scipy.ndimage import maximum_filter1d
 
+from sklearn_puffer._base.rounding import LN2, UNIT
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._sums.others import (
-    LN2,
     NOTHING,
     UNDERFLOW,
-    UNIT,
     Lattice,
     Members,
     Row,
@@ -61,9 +61,6 @@ from sklearn_puffer._sums.others import (
     row_of,
     tilted_law,
 )
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _PER_LEVEL = 8.0 * UNIT
 _APART = 10.0  # deviations from one tilt's mean to the next one's

@@ -11,14 +11,12 @@ from math import expm1, inf
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import LN2, UNIT
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._sums.crowds import Crowd, relative_errors
-from sklearn_puffer._sums.others import LN2, NOTHING, UNIT, Lattice, Row
+from sklearn_puffer._sums.others import NOTHING, Lattice, Row
 from sklearn_puffer.priors import Discrete
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _WIDEST = 400.0  # windows up to this many theta wide are summed in floats
 _SMALLEST_MASS = 2.0**-900

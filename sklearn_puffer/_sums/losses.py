@@ -39,13 +39,14 @@ from math import inf
 from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_puffer._base.rounding import UNIT
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._search import SMALLEST
 from sklearn_puffer._sums.choices import Choices
 from sklearn_puffer._sums.crowds import Crowd
 from sklearn_puffer._sums.log_ratios import Laws, margin, sight_of, suprema
-from sklearn_puffer._sums.others import UNIT, Lattice, Others, Row, row_of
+from sklearn_puffer._sums.others import Lattice, Others, Row, row_of
 from sklearn_puffer._validation import check_positive
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.noise import Laplace
@@ -53,8 +54,6 @@ from sklearn_puffer.priors import Discrete, PriorPair
 from sklearn_puffer.users import User, UserPair, check_users, step_of
 
 _Sum = TypeVar("_Sum")
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MAX_STEPS = 2**23
 """The longest sum, in steps from its smallest to its largest value, that is convolved."""

@@ -43,12 +43,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from sklearn_puffer._base.rounding import LN2
+from sklearn_puffer._base.types import FloatArray, IntArray
 
-UNIT = 2.0**-53
 MASS_ERROR = 3.0
-LN2 = 0.6931471805599453
 NOTHING = -(2**61)  # exponent of zero
 
 UNDERFLOW = 2.0**-1000  # more than all that may underflow in one convolution

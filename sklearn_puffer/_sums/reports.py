@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_puffer._arrays import floats
+from sklearn_puffer._base.types import Array, FloatArray, IntArray
 from sklearn_puffer._fitting.columns import (
     as_levels,
     check_integers,
@@ -38,10 +38,6 @@ from sklearn_puffer.frame import (
 )
 from sklearn_puffer.priors import Discrete, Prior
 from sklearn_puffer.users import User, check_users, common_step
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-Array = NDArray[Any]
 
 _FARTHEST = 2.0**53  # up to here floats count steps exactly
 _MOST = 2.0**61  # sums lie within this many steps, with room for the noise in 64 bits

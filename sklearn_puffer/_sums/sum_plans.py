@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sklearn_puffer._base.rounding import rounded_up
 from sklearn_puffer._fitting.drawing import FINEST
 from sklearn_puffer._fitting.problems import SPARE, sampler_loss
 from sklearn_puffer._fitting.settings import check_seed
@@ -31,7 +32,6 @@ from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.sampling import coarse_enough, grid_step
 from sklearn_puffer.spending import scale_for_releases
-from sklearn_puffer.user_conditions import rounded_up
 from sklearn_puffer.users import SECRETS
 
 _LEAST_EPSILON = 1e-8  # less is lost in the rounding of the noise

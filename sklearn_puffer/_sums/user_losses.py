@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from sklearn_puffer._arrays import as_array, floats
+from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._sums.reports import Reporters, in_steps, is_all, is_always_there
 from sklearn_puffer._validation import check_pairs
 from sklearn_puffer.notions import Pufferfish
@@ -31,9 +32,6 @@ from sklearn_puffer.priors import Discrete, Prior
 from sklearn_puffer.sums import MAX_STEPS, SumLosses, sum_scale, worst_case_scale
 from sklearn_puffer.user_conditions import conditions
 from sklearn_puffer.users import User, UserPair, step_of, user_pairs
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 #: The names of the published conditions; not every one applies to every set of secrets.
 CONDITIONS = (
