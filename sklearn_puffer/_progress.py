@@ -1,9 +1,9 @@
 """Lines about a long computation, for whoever waits for it: the one place that prints them.
 
-`shown` opens the ear, in `fit`; whatever runs inside says what it does with `task` or `counted`, at
-any depth, and nothing has to hand a parameter down to it. Without an ear they cost next to nothing.
-Lines hold what is done and how often: counts, and never a value, a secret or a loss. The clock
-decides when a line is printed, and nothing else.
+`listening` opens the ear, in `fit`; whatever runs inside says what it does with `task` or
+`counted`, at any depth, and nothing has to hand a parameter down to it. Without an ear they cost
+next to nothing. Lines hold what is done and how often: counts, and never a value, a secret or a
+loss. The clock decides when a line is printed, and nothing else.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _ear: ContextVar[_Ear | None] = ContextVar("_ear", default=None)
 
 
 @contextmanager
-def shown(verbose: Any) -> Iterator[None]:
+def listening(verbose: Any) -> Iterator[None]:
     """Print what the block reports, where ``verbose`` is true and the block takes long."""
     if not verbose:
         yield
@@ -78,7 +78,7 @@ def shown(verbose: Any) -> Iterator[None]:
 def task(what: str, total: int | None = None) -> Iterator[Callable[[], None]]:
     """Report a task, whose block calls what it is given whenever a part of it is done.
 
-    >>> with shown(1), task("couplings", 3) as done:
+    >>> with listening(1), task("couplings", 3) as done:
     ...     done()
     """
     ear = _ear.get()

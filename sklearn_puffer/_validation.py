@@ -110,6 +110,18 @@ def check_count(value: Any, name: str, minimum: int = 1) -> int:
     return int(value)
 
 
+def check_seed(random_state: Any) -> int | None:
+    """Return the seed, or None; refuse a generator, whose state would replay its noise."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, bool | np.bool_) or not isinstance(random_state, Integral):
+        raise TypeError(
+            f"random_state must be None or an integer, got {random_state!r}; a generator would "
+            "store its state and could replay its noise."
+        )
+    return check_count(random_state, "random_state", minimum=0)
+
+
 def check_jobs(n_jobs: Any) -> int | None:
     """Return ``n_jobs`` as joblib takes it: None, or a whole number that is not 0.
 

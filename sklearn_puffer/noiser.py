@@ -22,15 +22,21 @@ from sklearn_puffer._fitting import sentences as say
 from sklearn_puffer._fitting.columns import check_whole
 from sklearn_puffer._fitting.fitting import learn
 from sklearn_puffer._fitting.learnt import Learnt, with_noise
-from sklearn_puffer._fitting.release import as_certified, noisier, release_table, scale_of
-from sklearn_puffer._fitting.settings import Settings, check_seed, check_unknown
-from sklearn_puffer._progress import shown
-from sklearn_puffer._releases.repeats import fingerprint
+from sklearn_puffer._fitting.release import (
+    as_certified,
+    fingerprint,
+    noisier,
+    release_table,
+    scale_of,
+)
+from sklearn_puffer._fitting.settings import Settings, check_unknown
+from sklearn_puffer._progress import listening
 from sklearn_puffer._survival import UtilityWarning, utility_frame
 from sklearn_puffer._validation import (
     check_choice,
     check_jobs,
     check_positive,
+    check_seed,
     check_verbose,
     listed,
 )
@@ -283,7 +289,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         """
         before = dict(self.__dict__)
         try:
-            with shown(check_verbose(self.verbose)):
+            with listening(check_verbose(self.verbose)):
                 self._fit(X, sensitive_features, sample_weight)
         except BaseException:
             self.__dict__.clear()

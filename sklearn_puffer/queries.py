@@ -15,8 +15,7 @@ from weakref import WeakKeyDictionary
 from sklearn_puffer._certified import CertifiedEstimator
 from sklearn_puffer._digest import digest
 from sklearn_puffer._fitting import sentences as say
-from sklearn_puffer._fitting.settings import check_seed
-from sklearn_puffer._progress import shown
+from sklearn_puffer._progress import listening
 from sklearn_puffer._sums.gaussian_queries import (
     GaussianReporters,
     gaussian_system,
@@ -27,7 +26,7 @@ from sklearn_puffer._sums.reports import Reporters, read_reporters
 from sklearn_puffer._sums.sum_certificate import UNCHANGED, sum_certificate
 from sklearn_puffer._sums.sum_plans import SumOfUsers, SumPlan, SumSettings, make_sum_plan
 from sklearn_puffer._sums.user_losses import system_of
-from sklearn_puffer._validation import check_choice, check_verbose, on_one_line
+from sklearn_puffer._validation import check_choice, check_seed, check_verbose, on_one_line
 from sklearn_puffer.certificate import Certificate, UncertifiedError
 from sklearn_puffer.frame import known, series
 from sklearn_puffer.noise import Laplace
@@ -281,7 +280,7 @@ class PufferfishSum(CertifiedEstimator):
         """
         before = dict(self.__dict__)
         try:
-            with shown(check_verbose(self.verbose)):
+            with listening(check_verbose(self.verbose)):
                 self._fit(X)
         except BaseException:
             self.__dict__.clear()

@@ -43,7 +43,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base.types import FloatArray, IntArray
-from sklearn_puffer._fitting.problems import sampler_loss
+from sklearn_puffer._drawing.sampler import sampler_loss
 from sklearn_puffer._iterations.descent_certificate import SGDCertificate
 from sklearn_puffer._search import smallest_within
 from sklearn_puffer._version import __version__, utc_now

@@ -17,9 +17,9 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from sklearn_puffer import PufferfishNoiser, noiser
+from sklearn_puffer._drawing.sampler import sampler_loss
 from sklearn_puffer._fitting import fitting
 from sklearn_puffer._fitting.columns import Column
-from sklearn_puffer._fitting.problems import sampler_loss
 from sklearn_puffer.against import Adversaries
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

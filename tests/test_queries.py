@@ -25,7 +25,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
 from sklearn_puffer import sampling
-from sklearn_puffer._fitting.problems import sampler_loss
+from sklearn_puffer._drawing.sampler import sampler_loss
 from sklearn_puffer._sums.sum_certificate import _rule
 from sklearn_puffer._sums.sum_plans import SumSettings, make_sum_plan
 from sklearn_puffer._sums.user_losses import system_of

@@ -15,7 +15,7 @@ from scipy.special import log_ndtr
 from scipy.stats import chi2
 from sklearn.base import clone
 
-from sklearn_puffer._fitting.problems import sampler_loss
+from sklearn_puffer._drawing.sampler import sampler_loss
 from sklearn_puffer._sums.gaussian_queries import exact_sum
 from sklearn_puffer.closed_forms import corollary_1b, gaussian_users
 from sklearn_puffer.ledger import Ledger, OverspentError

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._fitting.problems import sampler_loss
+from sklearn_puffer._drawing.sampler import sampler_loss
+from sklearn_puffer._fitting.release import fingerprint
 from sklearn_puffer._releases.repeats import (
     MOST_MOVES,
     Promise,
     Repeated,
     drawn_scales,
-    fingerprint,
     single,
     together,
 )

@@ -18,6 +18,7 @@ GRID_BITS = 40
 MAX_STEPS = 2**62
 """Values lie within this many steps of 0, so that value plus noise never leaves 64 bits."""
 
+FINEST = 2.0**-39  # a grid step in scales, where the range does not ask for a coarser one
 _COARSEST = 10  # a coarsened step is at most 2^-10 of the scale
 
 

@@ -16,6 +16,7 @@ from sklearn_puffer._drawing.grid import Grid
 from sklearn_puffer.noise import Noise
 
 RELATIVE_ERROR = 1e-12
+SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
 """Proven bound on the relative error of every atom's probability; see the classes of samplers."""
 
 BLOCK = 2**15  # values drawn at a time: the scratch stays in the cache
@@ -195,3 +196,11 @@ class ChunkSampler(Sampler):
         # the lower bits of l; the copies of a fair sign above them turn M into -1 - M
         out ^= np.right_shift(second.view(np.int32), law.surplus, word.view(np.int32))
         return (first >= law.limit).nonzero()[0]
+
+
+def sampler_loss(n_draws: int) -> float:
+    """Return what the relative error of the sampler's atoms adds to a pure loss, in nats.
+
+    A row is as many draws as it has columns, each time it is released.
+    """
+    return n_draws * 2.0 * math.log1p(2.0 * RELATIVE_ERROR / (1.0 - RELATIVE_ERROR))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_puffer._base.types import Array, FloatArray
+from sklearn_puffer._drawing.grid import FINEST
 from sklearn_puffer._fitting.learning import Group, Part
 from sklearn_puffer._fitting.problems import Problem
 from sklearn_puffer._releases.repeats import (
@@ -22,7 +23,6 @@ from sklearn_puffer.sampling import coarse_enough, grid_step, to_steps
 # density ratio is bounded over this many scales; what lies further out has a mass below 1e-800
 # under Gaussian noise, and is no steeper under the others
 _STEEP_SCALES = 64.0
-FINEST = 2.0**-39  # a grid step in scales, where the range does not ask for a coarser one
 
 
 @dataclass(frozen=True, eq=False)

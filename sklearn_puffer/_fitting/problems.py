@@ -13,6 +13,7 @@ from joblib import Parallel, delayed
 
 from sklearn_puffer._base.rounding import ULP
 from sklearn_puffer._base.types import Array, FloatArray
+from sklearn_puffer._drawing.sampler import SPARE, sampler_loss
 from sklearn_puffer._fitting.learning import Group, Part, SecretPair
 from sklearn_puffer._losses.divergences import Panels
 from sklearn_puffer._releases.repeats import (
@@ -35,7 +36,6 @@ from sklearn_puffer.frame import Name
 from sklearn_puffer.noise import Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.sampling import RELATIVE_ERROR
 
 # the smallest factor that serves a set of priors, from the problem, the notion that continuous laws
 # must keep, the grids (None before there are any), the budget and a tolerance
@@ -45,7 +45,6 @@ _CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
 # what is cut into boxes: the square root of a plane's cells, summed over pairs; some ten seconds
 MOST_WORK = 1200.0
 _MOST_DRAWS = 2.0**62  # more than anybody makes, and of any epsilon a number
-SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +105,6 @@ class Problem:
     def drawing_loss(self) -> float:
         """What the sampler's error of all these draws adds to a pure loss, in nats."""
         return sampler_loss(len(self.weights) * self.draws)
-
-
-def sampler_loss(n_draws: int) -> float:
-    """Return what the relative error of the sampler's atoms adds to a pure loss, in nats.
-
-    A row is as many draws as it has columns, each time it is released.
-    """
-    return n_draws * 2.0 * math.log1p(2.0 * RELATIVE_ERROR / (1.0 - RELATIVE_ERROR))
 
 
 def template(problem: Problem, part: Part) -> Noise:

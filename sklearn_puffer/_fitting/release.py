@@ -16,6 +16,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sklearn_puffer._base.types import Array
+from sklearn_puffer._digest import digest
 from sklearn_puffer._fitting.columns import (
     BLOCK_ROWS,
     Column,
@@ -28,6 +29,7 @@ from sklearn_puffer._fitting.unseen import rule_of
 from sklearn_puffer._validation import listed
 from sklearn_puffer.frame import Finished, Name, Table, Values
 from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion
 from sklearn_puffer.sampling import Entropy, grid_step, sampler, to_steps
 from sklearn_puffer.sampling import release as add_noise
 
@@ -371,3 +373,24 @@ def _within(values: Array, dtype: np.dtype[Any]) -> Array:
         return values.astype(dtype)
     info = np.iinfo(dtype)
     return np.clip(values, float(info.min), float(info.max)).astype(dtype)
+
+
+def fingerprint(
+    columns: Sequence[ColumnRelease], notion: Notion, releases: int, *about: Any
+) -> str:
+    """Return what tells one fitted representation from all others: a SHA-256 digest in hex.
+
+    Parameters
+    ----------
+    columns : sequence of ColumnRelease
+        Their names, kinds, values, bins, grids and noise count.
+    notion : Notion
+    releases : int
+    *about
+        What else of the release counts, as plain values.
+
+    Notes
+    -----
+    It is a function of numbers and labels alone, the same in every process and after pickling.
+    """
+    return digest("sklearn_puffer.fingerprint/2", columns, notion, releases, *about)

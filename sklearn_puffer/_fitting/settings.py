@@ -28,6 +28,7 @@ from sklearn_puffer._validation import (
     check_delta,
     check_jobs,
     check_positive,
+    check_seed,
     quoted,
 )
 from sklearn_puffer.accounting import is_computable
@@ -416,15 +417,3 @@ def _checked_bins(n_bins: Any) -> Any:
                 "release the values themselves."
             )
     return n_bins
-
-
-def check_seed(random_state: Any) -> int | None:
-    """Return the seed, or None; refuse a generator, whose state would replay its noise."""
-    if random_state is None:
-        return None
-    if isinstance(random_state, bool | np.bool_) or not isinstance(random_state, Integral):
-        raise TypeError(
-            f"random_state must be None or an integer, got {random_state!r}; a generator would "
-            "store its state and could replay its noise."
-        )
-    return check_count(random_state, "random_state", minimum=0)

@@ -19,7 +19,6 @@ from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._certified import CertifiedEstimator
 from sklearn_puffer._digest import digest
 from sklearn_puffer._fitting import sentences as say
-from sklearn_puffer._fitting.settings import check_seed
 from sklearn_puffer._iterations.descent import Descent, Logistic, Squares, random_order, scale_rows
 from sklearn_puffer._iterations.descent_arguments import (
     check_bound,
@@ -31,12 +30,13 @@ from sklearn_puffer._iterations.descent_arguments import (
     off_diagonal,
     which_secrets,
 )
+from sklearn_puffer._progress import listening
 from sklearn_puffer._progress import say as say_line
-from sklearn_puffer._progress import shown
 from sklearn_puffer._validation import (
     check_choice,
     check_count,
     check_positive,
+    check_seed,
     check_verbose,
     listed,
     quoted,
@@ -85,7 +85,7 @@ class NoisyDescent(CertifiedEstimator):
         """
         before = dict(self.__dict__)
         try:
-            with shown(check_verbose(self.verbose)):
+            with listening(check_verbose(self.verbose)):
                 self._fit(X, y)
         except BaseException:
             self.__dict__.clear()

@@ -30,8 +30,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_puffer._base.types import Array, FloatArray
-from sklearn_puffer._digest import digest
-from sklearn_puffer._fitting.release import ColumnRelease
 from sklearn_puffer._strategies.plan_bounds import is_pure
 from sklearn_puffer._validation import check_count, quoted
 from sklearn_puffer.bounds import Strategy, distribution_aware, sensitivity, wasserstein
@@ -311,24 +309,3 @@ def _merged(distances: FloatArray, masses: Array) -> tuple[Array, Array]:
     order = np.argsort(distances, kind="stable")
     found, first = np.unique(distances[order], return_index=True)
     return found, np.add.reduceat(masses[order], first)
-
-
-def fingerprint(
-    columns: Sequence[ColumnRelease], notion: Notion, releases: int, *about: Any
-) -> str:
-    """Return what tells one fitted representation from all others: a SHA-256 digest in hex.
-
-    Parameters
-    ----------
-    columns : sequence of ColumnRelease
-        Their names, kinds, values, bins, grids and noise count.
-    notion : Notion
-    releases : int
-    *about
-        What else of the release counts, as plain values.
-
-    Notes
-    -----
-    It is a function of numbers and labels alone, the same in every process and after pickling.
-    """
-    return digest("sklearn_puffer.fingerprint/2", columns, notion, releases, *about)

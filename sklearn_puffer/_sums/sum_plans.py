@@ -20,13 +20,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from sklearn_puffer._base.rounding import rounded_up
-from sklearn_puffer._fitting.drawing import FINEST
-from sklearn_puffer._fitting.problems import SPARE, sampler_loss
-from sklearn_puffer._fitting.settings import check_seed
+from sklearn_puffer._drawing.grid import FINEST
+from sklearn_puffer._drawing.sampler import SPARE, sampler_loss
 from sklearn_puffer._releases.repeats import MOST_RELEASES, check_releases, factor_below
 from sklearn_puffer._sums.reports import TableChoice
 from sklearn_puffer._sums.user_losses import CONDITIONS, Asked, Losses
-from sklearn_puffer._validation import check_choice, check_delta, check_positive
+from sklearn_puffer._validation import check_choice, check_delta, check_positive, check_seed
 from sklearn_puffer.frame import Name
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
