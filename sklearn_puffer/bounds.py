@@ -60,6 +60,7 @@ def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     pairs : sequence of PriorPair
         The alphabet of a pair is the union of both priors' atoms, those of mass zero included.
     noise : Noise
+        With the scales that factors multiply.
     notion : Pufferfish or RenyiPufferfish
         D is the notion's divergence.
 
@@ -96,7 +97,9 @@ def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     Parameters
     ----------
     pairs : sequence of PriorPair
+        Of discrete priors, or of mixtures.
     noise : Noise
+        With the scales that factors multiply.
     notion : Pufferfish or RenyiPufferfish
         D is the notion's divergence.
 
@@ -139,6 +142,11 @@ class Relaxed:
     condition : {"either", "eq11", "eq12"}, default="either"
         000 Eq. (11), Eq. (12), or for each pair the smaller of the two.
 
+    Raises
+    ------
+    ValueError
+        If ``condition`` is not one of the three.
+
     Notes
     -----
     *Formal guarantees.* Either side alone bounds the loss in both directions: forwards by
@@ -146,11 +154,6 @@ class Relaxed:
     for every coupling; in one column it is the monotone one, and for rows, with d/theta =
     sum |x_k - x'_k| / theta_k, the best of `transport.couplings` counts, pair by pair. Never above
     `wasserstein`. It is a bound for pure epsilon and Laplace noise, and `Impossible` elsewhere.
-
-    Raises
-    ------
-    ValueError
-        If ``condition`` is not one of the three.
 
     Examples
     --------
@@ -198,7 +201,9 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     Parameters
     ----------
     pairs : sequence of PriorPair
+        Of discrete priors, or of mixtures.
     noise : Noise
+        With the scales that factors multiply.
     notion : Pufferfish or RenyiPufferfish
         With a delta, which under Renyi is the probability of the events that are left out.
 
@@ -255,7 +260,9 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     Parameters
     ----------
     pairs : sequence of PriorPair
+        Of discrete priors, or of mixtures.
     noise : Noise
+        With the scales that factors multiply.
     notion : Pufferfish or RenyiPufferfish
         Under pure epsilon the average is the maximum, as in `wasserstein`.
 
@@ -305,9 +312,16 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     Parameters
     ----------
     pairs : sequence of PriorPair
-        Of `GaussianMixture` priors; `Impossible` for discrete ones.
+        Of `GaussianMixture` priors.
     noise : Noise
+        With the scales that factors multiply.
     notion : Pufferfish or RenyiPufferfish
+        What the budget is.
+
+    Returns
+    -------
+    Bound
+        `Impossible` for discrete priors.
 
     Notes
     -----
@@ -320,11 +334,16 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
 
     Examples
     --------
+    A second component that lies 10 further off with one chance in ten counts for a tenth of that:
+    the true loss is ten times the bound.
+
+    >>> from sklearn_puffer.accounting import privacy_loss
     >>> from sklearn_puffer.noise import Laplace
-    >>> from sklearn_puffer.priors import Discrete
-    >>> pair = PriorPair(Discrete([0, 3], [0.5, 0.5]), Discrete([0, 1], [0.5, 0.5]))
-    >>> monge([pair], Laplace(), Pufferfish(1.0)).losses(2.0).tolist()
-    [[inf, inf]]
+    >>> near, far = (GaussianMixture([0.9, 0.1], [0.0, m], [1.0, 1.0]) for m in (20.0, 30.0))
+    >>> bound = monge([PriorPair(near, far)], Laplace(), Pufferfish(1.0)).losses(1.0).max()
+    >>> loss = privacy_loss(near, far, Laplace(1.0), Pufferfish(1.0))
+    >>> round(float(bound), 3), round(loss.lower, 3)
+    (1.0, 10.0)
     """
     if _are_mixtures(pairs):
         return mixture_bounds.monge(pairs, noise, notion)
@@ -337,6 +356,20 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
 
 def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     """Return the smallest bound that needs no grid of cells: what `exact` falls back to.
+
+    Parameters
+    ----------
+    pairs : sequence of PriorPair
+        Of discrete priors, or of mixtures.
+    noise : Noise
+        With the scales that factors multiply.
+    notion : Pufferfish or RenyiPufferfish
+        What the budget is.
+
+    Returns
+    -------
+    Bound
+        Of the first strategy that has one.
 
     Notes
     -----

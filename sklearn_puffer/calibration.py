@@ -42,6 +42,8 @@ from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
 from sklearn_puffer.transport import ground_cost
 
+__all__ = ["STRATEGIES", "Calibration", "calibrate", "exact"]
+
 _PRIORS = (Discrete, GaussianMixture)
 _TOLERANCE = 1e-12  # relative width of the bracket at which the search stops
 _ROUGH = 1e-3  # factors told apart no better than this are only compared
@@ -52,7 +54,7 @@ _ON_PLANES = 1e-5  # the same, where losses are known to a part in a thousand
 class Calibration:
     """The smallest noise a strategy allows.
 
-    Attributes
+    Parameters
     ----------
     scale : float
         What the template's scales are multiplied by; theta itself for ``noise="laplace"``. 0 where
@@ -61,6 +63,16 @@ class Calibration:
         Position of the pair with the largest bound.
     bound : float
         That bound at ``scale``, in the unit of the notion's loss; at most the budget.
+
+    Examples
+    --------
+    Which of three secrets asks for the noise:
+
+    >>> laws = [Discrete([0, 1], [p, 1.0 - p]) for p in (0.5, 0.4, 0.1)]
+    >>> pairs = [(laws[0], laws[1]), (laws[0], laws[2]), (laws[1], laws[2])]
+    >>> found = calibrate(pairs, Pufferfish(epsilon=0.5))
+    >>> found.worst_pair, round(found.scale, 3), round(found.bound, 9)
+    (1, 0.929, 0.5)
     """
 
     scale: float
@@ -134,7 +146,9 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     pairs : sequence of PriorPair
         In several columns, as far as ``accounting.is_computable``.
     noise : Noise
+        With the scales that factors multiply.
     notion : Pufferfish or RenyiPufferfish
+        What the loss is measured in.
 
     Returns
     -------
@@ -249,19 +263,16 @@ def calibrate(
     pairs : sequence of (p, q)
         Priors to be told apart, all over the same columns and of one family.
     notion : Pufferfish or RenyiPufferfish
+        What is to be promised, with its budget.
     noise : str or Noise, default="laplace"
         A family by name, at unit scale, or a template whose scales are multiplied by the result.
     strategy : str or Strategy, default="exact"
+        A name of `STRATEGIES`, or a function of (pairs, noise, notion) that returns a bound.
 
     Returns
     -------
     Calibration
-
-    Notes
-    -----
-    *Formal guarantees.* The bound has been evaluated at the returned scale and is within the
-    budget there, in both directions of every pair; the smallest such scale is less than 1e-12 of
-    it below. (``"monge"`` with mixtures is no bound: see `bounds.monge`.)
+        The scale, and which pair asks for it.
 
     Raises
     ------
@@ -275,6 +286,12 @@ def calibrate(
     -----
     UserWarning
         If ``"exact"`` is out of reach for rows, so that `bounds.tightest` is used instead.
+
+    Notes
+    -----
+    *Formal guarantees.* The bound has been evaluated at the returned scale and is within the
+    budget there, in both directions of every pair; the smallest such scale is less than 1e-12 of
+    it below. (``"monge"`` with mixtures is no bound: see `bounds.monge`.)
 
     Examples
     --------
@@ -329,6 +346,12 @@ def smallest_factor(
     float
         The upper end of the final bracket; 0 where no noise is needed.
 
+    Raises
+    ------
+    ValueError
+        If the budget is not positive, or no factor up to 1e300 is enough; where a bound is
+        `Impossible`, with its reason.
+
     Notes
     -----
     *Formal guarantees.* The total has been evaluated at the returned factor and is within the
@@ -337,12 +360,6 @@ def smallest_factor(
 
     Most searches ask for the losses 6 to 15 times, and 50 times where they jump. Where pairs cost
     as much alone as together, a pair is looked at once or twice, and only the worst ones searched.
-
-    Raises
-    ------
-    ValueError
-        If the budget is not positive, or no factor up to 1e300 is enough; where a bound is
-        `Impossible`, with its reason.
 
     Examples
     --------

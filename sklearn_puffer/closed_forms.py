@@ -109,6 +109,11 @@ class Shift:
         -------
         Calibration
 
+        Raises
+        ------
+        ValueError
+            If noise and norm do not go together, or the noise has no such promise.
+
         Notes
         -----
         *Formal guarantees.* Noise of this scale keeps the notion for all laws whose W_inf is at
@@ -117,11 +122,6 @@ class Shift:
         same in all directions. The pure loss of Laplace noise is the l1 norm over theta, its delta
         at most that of one column at the l1 norm (`noise.Laplace`), and its Renyi loss a convex
         function of each coordinate that is 0 at 0, so that sums do not exceed its value at the sum.
-
-        Raises
-        ------
-        ValueError
-            If noise and norm do not go together, or the noise has no such promise.
 
         Examples
         --------
@@ -166,17 +166,17 @@ def weakly_dependent(
     -------
     Shift
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is negative or not finite, or the norm is not one of the three.
+
     Notes
     -----
     *Formal guarantees.* W_inf is a metric: from the law given s_i to that of independent rows it
     is lambda, and back again lambda; independent rows given two values of one row couple all the
     others as they are. Given values of two different rows, both of these rows move, and with
     Delta = 10 and lambda = 0 the distance is 20 where 10 is printed.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is negative or not finite, or the norm is not one of the three.
 
     References
     ----------
@@ -235,6 +235,12 @@ def gaussian_attributes(
     -------
     Shift
 
+    Raises
+    ------
+    ValueError
+        If the covariance is not symmetric and positive semidefinite, that of the secrets is
+        singular, or shapes disagree.
+
     Notes
     -----
     *Formal guarantees.* Given NX = a, MX is Gaussian with a covariance that does not depend on a,
@@ -243,12 +249,6 @@ def gaussian_attributes(
 
     As printed for two columns, a negative covariance gives a negative distance: the variance 1,
     covariance -0.5 and |a - b| = 2 give -1, where W_inf is 1.
-
-    Raises
-    ------
-    ValueError
-        If the covariance is not symmetric and positive semidefinite, that of the secrets is
-        singular, or shapes disagree.
 
     References
     ----------
@@ -300,6 +300,12 @@ def langevin(
     Shift
         In the l2 norm.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not finite, diameter or lipschitz is negative, or the times are not
+        increasing from 0 on.
+
     Notes
     -----
     *Formal guarantees.* Two paths with one Brownian motion lie apart by a vector z_t whose squared
@@ -310,12 +316,6 @@ def langevin(
     distance is 0.6065 where 0.3679 is printed, and noise for that loses 1.65 instead of 1. The l1
     norm contracts less: curvatures 1 and 50 in oblique directions leave 0.988 of it at t = 0.2,
     which is 1.207 times e^(-C t).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is not finite, diameter or lipschitz is negative, or the times are not
-        increasing from 0 on.
 
     References
     ----------
@@ -367,15 +367,15 @@ def corollary_1b(first: float, second: float) -> Shift:
     -------
     Shift
 
-    Notes
-    -----
-    *Formal guarantees.* The sum is translated, whatever the laws of the other users: no Gaussian
-    is needed.
-
     Raises
     ------
     TypeError, ValueError
         If a value is not a finite number.
+
+    Notes
+    -----
+    *Formal guarantees.* The sum is translated, whatever the laws of the other users: no Gaussian
+    is needed.
 
     References
     ----------

@@ -24,6 +24,8 @@ from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._validation import check_choice, check_count, check_positive, quoted
 from sklearn_puffer.priors import GaussianMixture
 
+__all__ = ["GaussianFit", "MixtureFit", "bootstrap"]
+
 MOST_ROWS = 2**13
 """Largest number of values of a column that a mixture is fitted to: else as many quantiles are."""
 
@@ -127,6 +129,11 @@ class GaussianFit:
         secret : object, optional
             Its name, for messages.
 
+        Returns
+        -------
+        GaussianMixture
+            Of one component.
+
         Raises
         ------
         ValueError
@@ -146,6 +153,12 @@ class GaussianFit:
         groups : mapping of secret to (rows, counts)
             As in `fit`. With a common covariance a secret may be constant, if not all are.
         spread : array-like of shape (d,)
+            As in `fit`.
+
+        Returns
+        -------
+        dict of secret to GaussianMixture
+            In the order of the groups.
 
         Examples
         --------
@@ -172,6 +185,7 @@ class MixtureFit:
     n_components : int, optional
         Number of components; given none, the one of 1 to ``max_components`` with the least BIC.
     max_components : int, default=5
+        Most components that BIC is asked about.
     floor : float, default=1e-3
         Smallest standard deviation of a component, as a fraction of the column's spread over all
         secrets: its square is added to every variance in each step of EM. Without it, a component
@@ -229,7 +243,22 @@ class MixtureFit:
         check_choice(self.covariance, "covariance", _COVARIANCES)
 
     def fit(self, rows: Any, counts: Any, spread: Any, secret: Any = None) -> GaussianMixture:
-        """Return the prior of one secret; parameters and errors are those of `GaussianFit.fit`."""
+        """Return the prior of one secret.
+
+        Parameters
+        ----------
+        rows, counts : array-like of shape (n, d), (n,)
+            As in `GaussianFit.fit`, and with the same errors.
+        spread : array-like of shape (d,)
+            Standard deviation of each column over all secrets.
+        secret : object, optional
+            Its name, for messages.
+
+        Returns
+        -------
+        GaussianMixture
+            Its components sorted by their means.
+        """
         sample, scale = _check(rows, counts, spread)
         _check_varies(sample, secret)
         return self._fitted(sample, scale, secret)
@@ -237,7 +266,20 @@ class MixtureFit:
     def fit_all(
         self, groups: Mapping[Any, tuple[Any, Any]], spread: Any
     ) -> dict[Any, GaussianMixture]:
-        """Return the prior of each secret; parameters are those of `GaussianFit.fit_all`."""
+        """Return the prior of each secret.
+
+        Parameters
+        ----------
+        groups : mapping of secret to (rows, counts)
+            As in `fit`.
+        spread : array-like of shape (d,)
+            As in `fit`.
+
+        Returns
+        -------
+        dict of secret to GaussianMixture
+            In the order of the groups.
+        """
         priors = {name: self.fit(*group, spread, name) for name, group in groups.items()}
         if self.covariance == "separate":
             return priors
@@ -333,11 +375,18 @@ def bootstrap(
     fit : GaussianFit or MixtureFit
         With separate covariances.
     rows, counts : array-like of shape (n, d), (n,)
+        As in `GaussianFit.fit`.
     n_draws : int, default=100
+        How many priors are drawn.
     seed : int, default=0
         The draws are a function of it, and of the rows in any order.
     spread : array-like of shape (d,), optional
         As in `GaussianFit.fit`; that of the rows themselves if not given.
+
+    Returns
+    -------
+    list of GaussianMixture
+        One for each draw.
 
     Raises
     ------

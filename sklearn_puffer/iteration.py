@@ -90,6 +90,11 @@ def worst_record(
     -------
     ndarray of shape (ceil(n / batch_size),)
 
+    Raises
+    ------
+    TypeError, ValueError
+        As `worst_shifts` and `optimal_shifts`.
+
     Notes
     -----
     *Formal guarantees.* A group of neighbouring records has moves at least as bad as those of each
@@ -98,11 +103,6 @@ def worst_record(
     the groups, so the largest bounds the loss of each record; which one that is does not depend on
     a common sigma, nor on alpha. `worst_shifts` is taken where it is closer. The moves are raised
     by 1e-12 T, for the rounding of these sums.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `worst_shifts` and `optimal_shifts`.
 
     Examples
     --------
@@ -177,6 +177,11 @@ def record_losses(
     ndarray of shape (n_records,) or (len(records),)
         `iteration_loss` of each record's `batch_shifts`.
 
+    Raises
+    ------
+    TypeError, ValueError
+        As `gaussian_shifts` and `iteration_loss`.
+
     Notes
     -----
     *Formal guarantees.* Each entry is an upper bound, as `iteration_loss`. Equal correlations
@@ -186,11 +191,6 @@ def record_losses(
     .. math:: \frac{\alpha}{2 \sigma^2} \left((T - m) l^2 + m (l + (b - l) / m)^2\right)
 
     Everything else takes O(n) a record: use `worst_shifts` for the largest alone.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `gaussian_shifts` and `iteration_loss`.
 
     Examples
     --------
@@ -243,6 +243,11 @@ def shuffled_loss(losses: ArrayLike, alpha: float) -> float:
     float
         Rounded up; never above the largest of the losses.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no loss, one is negative or not a number, or alpha is not above 1.
+
     Notes
     -----
     *Formal guarantees.* For records that are exchangeable given a record's value (uncorrelated or
@@ -252,11 +257,6 @@ def shuffled_loss(losses: ArrayLike, alpha: float) -> float:
     the two laws of the release are mixtures of P_k and of Q_k with the same weights 1/n, and
     D_alpha(P_k, Q_k) <= epsilon_k. exp((alpha - 1) D_alpha) = int p^alpha q^(1 - alpha) is jointly
     convex (the perspective of t^alpha), hence at most the mean of exp((alpha - 1) epsilon_k).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is no loss, one is negative or not a number, or alpha is not above 1.
 
     Examples
     --------
@@ -298,14 +298,14 @@ def group_privacy_loss(steps: int, shift: float, sigma: float, alpha: float) -> 
     -------
     float
 
-    Notes
-    -----
-    *Formal guarantees.* `iteration_loss` of T equal moves: an upper bound, rounded up.
-
     Raises
     ------
     TypeError, ValueError
         If a number is out of range.
+
+    Notes
+    -----
+    *Formal guarantees.* `iteration_loss` of T equal moves: an upper bound, rounded up.
 
     Examples
     --------
@@ -336,14 +336,14 @@ def uncorrelated_loss(steps: int, index: int, shift: float, sigma: float, alpha:
     -------
     float
 
-    Notes
-    -----
-    *Formal guarantees.* `iteration_loss` of one move at step i: an upper bound, rounded up.
-
     Raises
     ------
     TypeError, ValueError
         If a number is out of range.
+
+    Notes
+    -----
+    *Formal guarantees.* `iteration_loss` of one move at step i: an upper bound, rounded up.
 
     Examples
     --------

@@ -175,6 +175,13 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only where X has string column names.
 
+    Raises
+    ------
+    TypeError, ValueError
+        In `fit` and `transform`, naming the argument or column, its value and the way out.
+    UncertifiedError
+        In `transform`, where the certificate does not hold.
+
     Notes
     -----
     *Formal guarantees.* All of ``releases`` calls of `transform` together, on the same rows, drawn
@@ -186,13 +193,6 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
 
     ``Pipeline(memory=...)`` caches a fitted release: it hands back the same noise for the same
     input, which reveals nothing more, but is not a fresh release.
-
-    Raises
-    ------
-    TypeError, ValueError
-        In `fit` and `transform`, naming the argument or column, its value and the way out.
-    UncertifiedError
-        In `transform`, where the certificate does not hold.
 
     References
     ----------

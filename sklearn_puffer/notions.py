@@ -14,16 +14,26 @@ from sklearn_puffer._base.types import FloatArray, Integers
 from sklearn_puffer._validation import check_above, check_delta, check_positive
 from sklearn_puffer.noise import Noise
 
+__all__ = ["Notion", "Pufferfish", "RenyiPufferfish"]
+
 #: The largest Renyi order that estimators take: beyond, the mean is the worst case.
 MOST_ALPHA = 1e6
 
 
 class Notion(Protocol):
-    """A notion of privacy, with its budget.
+    """A notion of privacy, with its budget, and how losses are read under it.
 
-    Attributes
-    ----------
-    epsilon, delta : float
+    Examples
+    --------
+    One shift, read under three notions, each in the unit of its own budget:
+
+    >>> from sklearn_puffer.noise import Laplace
+    >>> for notion in (Pufferfish(1.0), Pufferfish(1.0, 0.01), RenyiPufferfish(1.0, 2.0)):
+    ...     loss = float(notion.shift_loss(Laplace(2.0), [3.0]))
+    ...     print(f"{loss:.3f} where {notion.budget_name()}")
+    1.500 where epsilon = 1
+    0.221 where delta = 0.01 at epsilon = 1
+    1.100 where epsilon = 1 of order alpha = 2
     """
 
     @property
@@ -43,28 +53,112 @@ class Notion(Protocol):
         """Whether the losses of independent columns add up."""
 
     def shift_loss(self, noise: Noise, shift: ArrayLike) -> FloatArray:
-        """Return the loss of noise that moves by ``shift`` (..., d), of shape (...)."""
+        """Return what is lost where noise moves by a shift.
+
+        Parameters
+        ----------
+        noise : Noise
+            The family, at its scale.
+        shift : array-like of shape (..., d)
+            In the units of the columns.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            In the unit of the budget.
+        """
 
     def average(self, losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
-        """Return what losses amount to when each has a chance ``weights``, group by group."""
+        """Return what losses amount to where chance decides which of them it is.
+
+        Parameters
+        ----------
+        losses, weights : ndarray of shape (n,)
+            Each loss and its probability; those of a group add up to one.
+        starts : ndarray of shape (n_groups,)
+            Where each group begins.
+
+        Returns
+        -------
+        ndarray of shape (n_groups,)
+            Rounded up.
+        """
 
     def shared(self, n_groups: int) -> Self:
-        """Return the notion that each of some independent groups must keep for all to keep this."""
+        """Return the notion that each of some independent groups must keep for all to keep this.
+
+        Parameters
+        ----------
+        n_groups : int
+            Number of the groups of columns.
+
+        Returns
+        -------
+        Notion
+            With an equal share of the budget.
+        """
 
     def for_law(self, ratio: float) -> Self:
-        """Return the notion that a continuous law must keep for its samples to keep this one."""
+        """Return the notion that a continuous law must keep for its samples to keep this one.
+
+        Parameters
+        ----------
+        ratio : float
+            By how much the sampler moves the log of a probability, at most.
+
+        Returns
+        -------
+        Notion
+            With a budget that is less by what the sampler may add.
+        """
 
     def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
-        """Return what a loss of the law under `for_law` is at most for its samples."""
+        """Return what a loss of the law under `for_law` is at most for its samples.
+
+        Parameters
+        ----------
+        loss : ndarray
+            Losses of the continuous law, in the unit of the budget.
+        ratio : float
+            As for `for_law`.
+
+        Returns
+        -------
+        ndarray
+            Of the same shape, in the same unit.
+        """
 
     def allowing(self, loss: float) -> Self:
-        """Return the notion whose budget is this loss."""
+        """Return the notion whose budget is this loss.
+
+        Parameters
+        ----------
+        loss : float
+            In the unit of the budget.
+
+        Returns
+        -------
+        Notion
+            Of the same kind.
+        """
 
     def promise(self) -> str:
-        """Return the promise as the end of a sentence."""
+        """Return the promise in words.
+
+        Returns
+        -------
+        str
+            The end of a sentence that begins with who sees what.
+        """
 
     def budget_name(self) -> str:
-        """Return the budget in words."""
+        """Return the budget in words.
+
+        Returns
+        -------
+        str
+            Such as "epsilon = 1".
+        """
 
 
 @dataclass(frozen=True)
@@ -81,6 +175,11 @@ class Pufferfish:
     delta : float, default=0.0
         Probability in [0, 1). At 0 the promise is pure.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``epsilon`` is not a positive finite number, or ``delta`` not in [0, 1).
+
     Notes
     -----
     *Formal guarantees.* Pure: whoever knows the prior of X given S and sees the release Y has
@@ -90,11 +189,6 @@ class Pufferfish:
     two disjoint sets of 1,000 outcomes keep it with epsilon 0 and delta 0.001).
 
     The loss under delta is the smallest delta that goes with epsilon, the hockey-stick divergence.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``epsilon`` is not a positive finite number, or ``delta`` not in [0, 1).
 
     Examples
     --------
@@ -195,15 +289,15 @@ class RenyiPufferfish:
         With delta > 0 the divergence is that given events E, E' of probability at least
         1 - delta (004, Def. 4.1).
 
-    Notes
-    -----
-    *Formal guarantees.* The odds between two secrets move by at most a factor e^epsilon in the
-    mean of order alpha; `to_pufferfish` says what follows for single outcomes (004, Def. 2.2).
-
     Raises
     ------
     TypeError, ValueError
         If ``epsilon`` is not positive, ``alpha`` not above 1, or ``delta`` not in [0, 1).
+
+    Notes
+    -----
+    *Formal guarantees.* The odds between two secrets move by at most a factor e^epsilon in the
+    mean of order alpha; `to_pufferfish` says what follows for single outcomes (004, Def. 2.2).
 
     Examples
     --------
@@ -240,6 +334,11 @@ class RenyiPufferfish:
         delta : float, optional
             Probability in (0, 1); given by the notion itself where that has a delta, and then the
             promise is (epsilon', 2 delta).
+
+        Returns
+        -------
+        Pufferfish
+            The promise about single events, its epsilon' rounded up.
 
         Raises
         ------

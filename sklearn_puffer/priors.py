@@ -17,6 +17,8 @@ from sklearn_puffer._base.types import Array, FloatArray, Integers
 from sklearn_puffer._validation import check_positive, on_one_line
 from sklearn_puffer._wide_integers import WideIntegers
 
+__all__ = ["ConfidenceSet", "Discrete", "GaussianMixture", "Prior", "PriorPair"]
+
 _SUM_TOLERANCE = 1e-9
 _LARGEST_DENOMINATOR = 2**53
 
@@ -79,8 +81,14 @@ class Discrete:
         Parameters
         ----------
         atoms : array-like of shape (n,) or (n, d)
+            As for the class.
         counts : array-like of shape (n,)
             Non-negative integers, at least one of them positive.
+
+        Returns
+        -------
+        Discrete
+            With these counts, those of equal atoms added up.
 
         Examples
         --------
@@ -110,8 +118,20 @@ class Discrete:
         return self.atoms.reshape(len(self.atoms), self.n_axes)
 
     def marginal(self, axes: Sequence[int]) -> Discrete:
-        """Return the prior of some of the columns, in the order of ``axes``.
+        """Return the prior of some of the columns.
 
+        Parameters
+        ----------
+        axes : sequence of int
+            Positions of the columns, in the order wanted.
+
+        Returns
+        -------
+        Discrete
+            Of one column where there is one axis.
+
+        Examples
+        --------
         >>> both = Discrete([[0, 0], [0, 1], [1, 1]], [0.5, 0.25, 0.25])
         >>> both.marginal([1]).probabilities.tolist()
         [0.5, 0.5]
@@ -120,7 +140,18 @@ class Discrete:
         return Discrete.from_counts(rows[:, 0] if len(axes) == 1 else rows, self.counts)
 
     def moved(self, rows: FloatArray) -> Discrete:
-        """Return the law of other values, one for each atom; equal ones are merged."""
+        """Return the law of other values.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,) or (n, d)
+            One value for each atom, in their order; equal ones are merged.
+
+        Returns
+        -------
+        Discrete
+            With the same masses.
+        """
         return Discrete.from_counts(rows.reshape(self.atoms.shape), self.counts)
 
     def __repr__(self) -> str:
@@ -229,7 +260,18 @@ class GaussianMixture:
         return squares
 
     def marginal(self, axes: Sequence[int]) -> GaussianMixture:
-        """Return the prior of some of the columns, in the order of ``axes``."""
+        """Return the prior of some of the columns.
+
+        Parameters
+        ----------
+        axes : sequence of int
+            Positions of the columns, in the order wanted.
+
+        Returns
+        -------
+        GaussianMixture
+            With standard deviations where there is one axis, else covariance matrices.
+        """
         kept = list(axes)
         means, covariances = self.rows[:, kept], self.covariances[:, kept][:, :, kept]
         if len(kept) == 1:
@@ -256,9 +298,21 @@ Prior = Discrete | GaussianMixture
 
 
 class PriorPair(NamedTuple):
-    """Two priors to be told apart: P(X | s_i) and P(X | s_j), in that order."""
+    """Two priors to be told apart: P(X | s_i) and P(X | s_j), in that order.
 
-    p: Any  # two of `Discrete`, or two of `GaussianMixture`
+    Parameters
+    ----------
+    p, q : Discrete or GaussianMixture
+        Both of one kind, over the same columns.
+
+    Examples
+    --------
+    >>> pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]))
+    >>> pair.q.probabilities.tolist()
+    [0.25, 0.75]
+    """
+
+    p: Any
     q: Any
 
 

@@ -157,6 +157,11 @@ def optimal_shifts(
         a. Without contractions a_t / sigma_t^2 is the isotonic (non-decreasing) regression of
         s_t / sigma_t^2 with weights sigma_t^2.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a sequence is empty, not finite, negative, or of another length.
+
     Notes
     -----
     *Formal guarantees.* The shifts satisfy (1) of the module exactly, in real arithmetic, so the
@@ -165,11 +170,6 @@ def optimal_shifts(
     With C_t = c_1 ... c_t, b_t = a_t / C_t and r_t = s_t / C_t the constraints lose their factors:
     prefix sums of b stay below those of r. So a_t C_t / sigma_t^2 is constant on blocks and does
     not fall from block to block; pooling neighbours that do fall (in O(T)) gives the blocks.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a sequence is empty, not finite, negative, or of another length.
 
     Examples
     --------
@@ -288,18 +288,18 @@ def iteration_loss(
     float
         In nats; 0 if nothing moves.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a sequence is not valid, "equal" meets moves that grow, or the given shifts hide more
+        than there is or leave something at the end.
+
     Notes
     -----
     *Formal guarantees.* An upper bound in real arithmetic, rounded up, for every contractive
     iteration with such moves, by the theorem at the head of the module (which has the norms that go
     with each noise in several dimensions). It is not exact: maps that bring points closer than c_t
     lose less.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a sequence is not valid, "equal" meets moves that grow, or the given shifts hide more
-        than there is or leave something at the end.
 
     Examples
     --------
@@ -395,17 +395,17 @@ def smallest_sigma(
     float
         sigma, rounded up: ``iteration_loss(s, sigma, alpha) <= epsilon``. 0 if nothing moves.
 
-    Notes
-    -----
-    *Formal guarantees.* The optimal shifts do not depend on a common sigma, so the formula is
-    solved, not searched; the loss is then evaluated at the result, which is raised until it fits.
-
     Raises
     ------
     TypeError, ValueError
         If a number or a sequence is out of range.
     OverflowError
         If no finite noise is enough.
+
+    Notes
+    -----
+    *Formal guarantees.* The optimal shifts do not depend on a common sigma, so the formula is
+    solved, not searched; the loss is then evaluated at the result, which is raised until it fits.
 
     Examples
     --------

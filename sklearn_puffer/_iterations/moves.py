@@ -51,16 +51,16 @@ def joint_shifts(
     -------
     ndarray of shape (T,)
 
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, a number is not finite, or no pair has mass.
+
     Notes
     -----
     *Formal guarantees.* With these s, `iteration_loss` bounds the loss if the rows are a coupling
     of the laws of the two sequences: that is the caller's to see to. Couplings of the marginals,
     step by step, are not enough (004, Thm 5.2 as printed).
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, a number is not finite, or no pair has mass.
 
     Examples
     --------
@@ -260,6 +260,12 @@ def gaussian_shifts(
     -------
     ndarray of shape (T,)
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the correlations are not those of any law (symmetric, 1 on the diagonal, positive
+        semidefinite), or a number is out of range.
+
     Notes
     -----
     *Formal guarantees.* Given X_i = a and given X_i = b, the laws of the *whole* sequence are
@@ -270,12 +276,6 @@ def gaussian_shifts(
 
     Of a stationary sequence longer than 512 records, the leading matrix and the spectral density
     (with Fejer's weights) are checked: a sequence that fails is certainly not a correlation.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the correlations are not those of any law (symmetric, 1 on the diagonal, positive
-        semidefinite), or a number is out of range.
 
     Examples
     --------
@@ -325,14 +325,14 @@ def batch_shifts(
     -------
     ndarray of shape (ceil(n / B),)
 
-    Notes
-    -----
-    *Formal guarantees.* As for `gaussian_shifts`; the triangle inequality over the batch.
-
     Raises
     ------
     TypeError, ValueError
         As `gaussian_shifts`.
+
+    Notes
+    -----
+    *Formal guarantees.* As for `gaussian_shifts`; the triangle inequality over the batch.
 
     Examples
     --------
@@ -373,6 +373,11 @@ def worst_shifts(
     ndarray of shape (ceil(n / batch_size),)
         To be given to `iteration_loss` or `smallest_sigma`: the result protects every record.
 
+    Raises
+    ------
+    TypeError, ValueError
+        As `gaussian_shifts`; and if ``records`` is empty or holds no record.
+
     Notes
     -----
     *Formal guarantees.* By (2) of `iteration`, moves whose sums from each step to the end are
@@ -382,11 +387,6 @@ def worst_shifts(
     of the loss: see `worst_record`. Lags of more than 4e6 pairs of records are put in order, the
     largest moves last: no sum of as many of them is larger. That takes O(n log n), a matrix
     O(n^2).
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `gaussian_shifts`; and if ``records`` is empty or holds no record.
 
     Examples
     --------

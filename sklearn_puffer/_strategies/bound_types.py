@@ -17,7 +17,21 @@ from sklearn_puffer.priors import PriorPair
 
 
 class Bound(Protocol):
-    """Upper bounds on the losses of some pairs, as functions of the noise level."""
+    """Upper bounds on the losses of some pairs, as functions of the noise level.
+
+    What a strategy returns, and all that calibration and certificate ask of it.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.bounds import wasserstein
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete
+    >>> pair = PriorPair(Discrete([0, 3], [0.5, 0.5]), Discrete([0, 1], [0.5, 0.5]))
+    >>> bound = wasserstein([pair], Laplace(1.0), Pufferfish(0.5))
+    >>> [bound.losses(factor).round(6).tolist() for factor in (1.0, bound.guess)]
+    [[[2.0, 2.0]], [[0.5, 0.5]]]
+    """
 
     @property
     def guess(self) -> float:
@@ -27,11 +41,19 @@ class Bound(Protocol):
         """
 
     def losses(self, factor: float) -> FloatArray:
-        """Return proven bounds of shape (n_pairs, 2), forward and backward.
+        """Return proven bounds, forward and backward.
 
-        They hold under noise whose scales are ``factor`` times those given, in the unit of the
-        notion's loss (nats, or delta), are rounded outwards and never increase with the factor.
-        Factor 0 means no noise at all.
+        Parameters
+        ----------
+        factor : float
+            They hold under noise whose scales are ``factor`` times those given; 0 means no noise
+            at all.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs, 2)
+            In the unit of the notion's loss (nats, or delta), rounded outwards; they never
+            increase with the factor.
         """
 
 
@@ -47,6 +69,7 @@ class Impossible:
     reason : str
         Why there is none; and, after a semicolon, what to use instead whatever the priors.
     n_pairs : int, default=1
+        How many pairs it is about.
 
     Examples
     --------
@@ -74,10 +97,26 @@ class Tightest:
     Parameters
     ----------
     bounds : sequence of Bound
+        At least one, all of them on the same pairs.
 
     Notes
     -----
     *Formal guarantees.* Each bound holds, so the smallest does.
+
+    Examples
+    --------
+    A mean over a plan given where mass comes from, or given where it goes to: which of them is
+    smaller differs from pair to pair.
+
+    >>> from sklearn_puffer.bounds import Relaxed
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete
+    >>> p, q = Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.1, 0.9])
+    >>> pairs, given = [PriorPair(p, q), PriorPair(q, p)], (Laplace(1.0), Pufferfish(1.0))
+    >>> sides = [Relaxed(condition)(pairs, *given) for condition in ("eq11", "eq12")]
+    >>> [side.losses(1.0).max(axis=1).round(3).tolist() for side in [*sides, Tightest(sides)]]
+    [[0.567, 0.865], [0.865, 0.567], [0.567, 0.567]]
     """
 
     bounds: Sequence[Bound]

@@ -1,0 +1,77 @@
+"""The docstrings of the public names: complete, in numpydoc's form, and with an example."""
+
+import importlib
+import inspect
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from numpydoc.validate import validate
+
+from sklearn_puffer.bounds import Bound
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion
+
+PUBLIC = [
+    f"sklearn_puffer.{module}"
+    for module in (
+        "accounting",
+        "bounds",
+        "calibration",
+        "fits",
+        "noise",
+        "notions",
+        "priors",
+    )
+]
+CONFIGURED = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+PROTOCOLS = [Bound, Noise, Notion]
+OFF = set(CONFIGURED["tool"]["numpydoc_validation"]["checks"]) - {"all"}
+
+
+def test_every_public_name_is_documented_in_numpydocs_form_and_has_an_example() -> None:
+    faults = [fault for name in sorted(public_names()) for fault in faults_of(name)]
+    assert not faults, "\n".join([f"{len(faults)} faults of docstrings:", *faults])
+
+
+def public_names() -> Iterator[str]:
+    """Yield what the public modules offer, with the public methods of classes."""
+    for module_name in PUBLIC:
+        module = importlib.import_module(module_name)
+        for name in module.__all__:
+            offered = getattr(module, name)
+            if is_ours(offered):
+                yield f"{module_name}.{name}"
+            if inspect.isclass(offered):
+                yield from (f"{module_name}.{name}.{member}" for member in methods(offered))
+
+
+def methods(cls: type) -> Iterator[str]:
+    """Yield the public methods and properties that a class has from this package.
+
+    What a protocol asks for is documented there, and not again in each class that has it.
+    """
+    known = {name for protocol in PROTOCOLS if cls is not protocol for name in vars(protocol)}
+    for name, member in inspect.getmembers(cls):
+        plain = member.fget if isinstance(member, property) else member
+        if not (name.startswith("_") or name in known) and callable(plain) and is_ours(plain):
+            yield name
+
+
+def is_ours(offered: object) -> bool:
+    """Return whether something is a class or function of this package: not a number, an alias."""
+    kinds = inspect.isclass(offered), inspect.isroutine(offered)
+    return any(kinds) and str(getattr(offered, "__module__", "")).startswith("sklearn_puffer")
+
+
+def faults_of(name: str) -> list[str]:
+    found = validate(name)
+    excused = OFF | ({"EX01"} if is_method(name) else set())
+    if name.rpartition(".")[2] in {protocol.__name__ for protocol in PROTOCOLS}:
+        excused |= {"PR01"}
+    return [f"{name}: {code} {text}" for code, text in found["errors"] if code not in excused]
+
+
+def is_method(name: str) -> bool:
+    """Return whether a name is that of a member of a class, whose example may serve for it."""
+    return name.rpartition(".")[0] not in PUBLIC
