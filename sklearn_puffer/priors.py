@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_puffer._arrays import as_array, floats, real_numbers
 from sklearn_puffer._base.types import Array, FloatArray, Integers
 from sklearn_puffer._validation import check_positive, on_one_line
-from sklearn_puffer._wide_integers import WideIntegers
 
 __all__ = ["ConfidenceSet", "Discrete", "GaussianMixture", "Prior", "PriorPair"]
 
@@ -62,17 +61,16 @@ class Discrete:
     ([1, 3], 4)
     """
 
-    __slots__ = ("_wide_counts", "atoms", "counts", "probabilities", "total")
+    __slots__ = ("atoms", "counts", "probabilities", "total")
 
     atoms: FloatArray
     counts: Integers
     probabilities: FloatArray
     total: int
-    _wide_counts: WideIntegers | None
 
     def __init__(self, atoms: ArrayLike, probabilities: ArrayLike) -> None:
         masses = _check_masses(probabilities)
-        self._set(_check_atoms(atoms, masses.size), _exact_counts(masses))
+        self._set(_check_atoms(atoms, masses.size), rational_counts(masses))
 
     @classmethod
     def from_counts(cls, atoms: ArrayLike, counts: ArrayLike) -> Discrete:
@@ -99,13 +97,6 @@ class Discrete:
         prior = cls.__new__(cls)
         prior._set(_check_atoms(atoms, integers.size), integers)
         return prior
-
-    @property
-    def wide_counts(self) -> WideIntegers:
-        """The counts in limbs of 64 bits: whole arrays of them are added exactly."""
-        if self._wide_counts is None:
-            self._wide_counts = WideIntegers.of(self.counts)
-        return self._wide_counts
 
     @property
     def n_axes(self) -> int:
@@ -171,16 +162,11 @@ class Discrete:
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (self.atoms, self.counts))
 
-    def _set(self, atoms: FloatArray, counts: Integers | WideIntegers) -> None:
+    def _set(self, atoms: FloatArray, counts: Integers) -> None:
         order, starts = _sorted_runs(atoms)
         self.atoms = atoms[order[starts]]
-        if isinstance(counts, WideIntegers):
-            wide = self._wide_counts = counts.take(order).summed(starts)
-            self.counts, self.total = wide.integers(), wide.total
-        else:
-            self._wide_counts = None
-            self.counts = np.add.reduceat(counts[order], starts)
-            self.total = int(self.counts.sum())
+        self.counts = np.add.reduceat(counts[order], starts)
+        self.total = int(self.counts.sum())
         self.probabilities = (self.counts / self.total).astype(float)
         for array in (self.atoms, self.counts, self.probabilities):
             array.setflags(write=False)
@@ -384,12 +370,6 @@ def rational_counts(masses: FloatArray) -> Integers:
     >>> rational_counts(np.array([0.1, 0.2, 0.7])).tolist()
     [1, 2, 7]
     """
-    counts = _exact_counts(masses)
-    return counts.integers() if isinstance(counts, WideIntegers) else counts
-
-
-def _exact_counts(masses: FloatArray) -> Integers | WideIntegers:
-    """Return what `rational_counts` does, in limbs where 64 bits are too few for the sum."""
     denominator = 1
     while denominator <= _LARGEST_DENOMINATOR:
         counts = np.rint(masses * denominator)
@@ -417,12 +397,13 @@ def _simplest_fraction(value: float) -> Fraction:
     return exact.limit_denominator(high)
 
 
-def _binary_counts(masses: FloatArray) -> Integers | WideIntegers:
+def _binary_counts(masses: FloatArray) -> Integers:
+    """Return the floats' own binary values over a common power of two."""
     mantissas, exponents = np.frexp(masses)
     integers = (mantissas * 2.0**53).astype(np.int64)
-    shifts = np.where(masses > 0, exponents - exponents[masses > 0].min(), 0).astype(np.int64)
-    counts = WideIntegers.scaled(integers, shifts)
-    return counts if counts.total >= 2**62 else counts.limbs[0].astype(np.int64)
+    shifts = np.where(masses > 0, exponents - exponents[masses > 0].min(), 0)
+    wide = [whole << shift for whole, shift in zip(integers.tolist(), shifts.tolist(), strict=True)]
+    return np.array(wide, dtype=object if sum(wide) >= 2**62 else np.int64)
 
 
 def _check_masses(probabilities: ArrayLike) -> FloatArray:

@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise, starmap
 from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
 
-from sklearn_puffer._base.types import Array, FloatArray
-from sklearn_puffer._wide_integers import Shares, WideIntegers, merged
+from sklearn_puffer._base.types import Array, FloatArray, Integers
+from sklearn_puffer._strategies.bottleneck_flow import bottleneck_flow
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.priors import Discrete, PriorPair
 
@@ -28,14 +27,8 @@ BOTTLENECK_CELLS = 2**22
 #: The same over all pairs together; beyond it pairs keep a north-west coupling.
 BOTTLENECK_WORK = 2**23
 
-#: Atoms a pair, on average, from which sums in limbs are faster than Python's integers ...
-WIDE_ATOMS = 2**11
-#: ... unless more than this share of them is too close to be told apart in 64 bits.
-OPEN_SHARE = 0.05
-
 _INT64 = 2**62  # sums below it leave room for one more addition
 _OVERHEAD = 2**14  # cells that take as long as the fixed part of a pair's search
-_FLOW = 2**30  # scipy's maximum flow counts in 32 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +41,8 @@ class Plans:
     sources, targets : ndarray of int of shape (n_entries,)
         Position of the atom of ``p`` and of ``q`` among those of all pairs, one pair after another.
     masses : ndarray of shape (n_entries,)
-        Positive integers; those of one pair add up to lcm(p.total, q.total). Where 64 bits are too
-        few, one that is worked out as it is looked at (see `Pieces`).
+        Positive integers (int64, or Python integers where those are too small); those of one pair
+        add up to lcm(p.total, q.total).
     shifts : ndarray of shape (n_entries, d)
         x - x', what the entry moves by.
     starts : ndarray of int of shape (n_pairs,)
@@ -228,30 +221,22 @@ class _Sides(NamedTuple):
     """
 
     rows: tuple[FloatArray, FloatArray]
-    masses: tuple[Any, Any]  # arrays, or `Shares` for the rule `_wide_north_west`
+    masses: tuple[Integers, Integers]
     owners: tuple[Array, Array]
 
     def ordered(self, p: Array, q: Array) -> _Sides:
         """Return the atoms in another order."""
-        masses = [
-            side.take(order) if isinstance(side, Shares) else side[order]
-            for side, order in zip(self.masses, (p, q), strict=True)
-        ]
         return _Sides(
             (self.rows[0][p], self.rows[1][q]),
-            (masses[0], masses[1]),
+            (self.masses[0][p], self.masses[1][q]),
             (self.owners[0][p], self.owners[1][q]),
         )
-
-
-class _TooManyOpenError(Exception):
-    """Sums in limbs do not pay, because too many of both sides are close to each other."""
 
 
 class _Entries(NamedTuple):
     sources: Array
     targets: Array
-    masses: Array
+    masses: Integers
 
 
 _Rule = Callable[[_Sides], _Entries]
@@ -260,32 +245,19 @@ _Rank = Callable[[FloatArray], FloatArray]
 
 def _plans(pairs: Sequence[PriorPair], rule: _Rule, rank: _Rank | None = None) -> Plans:
     """Couple all pairs at once by ``rule``, along the order of the atoms or along ``rank``."""
-    batches = _batches(pairs)
-    found = [_batch(pairs[a:b], small, rule, rank) for a, b, small in batches]
-    first = [
-        sum(len(pair[side].atoms) for pair in pairs[:a]) for a, _, _ in batches for side in (0, 1)
-    ]
-    if len(found) == 1:
-        entries = found[0]
-    else:
-        entries = _Entries(
-            np.concatenate([e.sources + first[2 * k] for k, e in enumerate(found)]),
-            np.concatenate([e.targets + first[2 * k + 1] for k, e in enumerate(found)]),
-            np.concatenate([e.masses for e in found]),
-        )
-    return _finish(pairs, entries)
-
-
-def _batch(pairs: Sequence[PriorPair], small: bool, rule: _Rule, rank: _Rank | None) -> _Entries:
-    """Couple pairs whose common totals 64 bits hold (``small``), or none of them."""
-    if rule is _north_west and not small:
-        atoms = sum(len(side.atoms) for pair in pairs for side in pair)
-        if atoms >= WIDE_ATOMS * len(pairs):
-            try:
-                return _couple(_wide_sides(pairs), _wide_north_west, rank)
-            except _TooManyOpenError:
-                pass
-    return _couple(_sides(pairs, small), rule, rank)
+    runs = [_couple(_sides(pairs[run]), rule, rank) for run in _runs(pairs)]
+    if len(runs) == 1:
+        return _finish(pairs, runs[0])
+    first = [np.cumsum([0, *(len(pair[side].atoms) for pair in pairs)]) for side in (0, 1)]
+    starts = [run.start for run in _runs(pairs)]
+    return _finish(
+        pairs,
+        _Entries(
+            np.concatenate([e.sources + first[0][k] for e, k in zip(runs, starts, strict=True)]),
+            np.concatenate([e.targets + first[1][k] for e, k in zip(runs, starts, strict=True)]),
+            np.concatenate([e.masses for e in runs]),
+        ),
+    )
 
 
 def _finish(pairs: Sequence[PriorPair], entries: _Entries) -> Plans:
@@ -305,57 +277,36 @@ def _starts(owners: Array) -> Array:
     return np.flatnonzero(new)
 
 
-def _batches(pairs: Sequence[PriorPair]) -> list[tuple[int, int, bool]]:
-    """Cut the pairs into runs whose common totals add up within 64 bits, or that are Python's.
-
-    Returns (first, last + 1, whether 64 bits suffice) of each run.
-    """
-    runs: list[tuple[int, int, bool]] = []
-    used = 0
+def _runs(pairs: Sequence[PriorPair]) -> list[slice]:
+    """Cut the pairs into runs whose common totals add up within 64 bits, and single larger ones."""
+    starts, used = [0], 0
     for k, pair in enumerate(pairs):
         total = _common_total(pair)
-        small = total < _INT64
         used += total
-        if runs and runs[-1][2] == small and (used < _INT64 or not small):
-            runs[-1] = (runs[-1][0], k + 1, small)
-        else:
-            runs.append((k, k + 1, small))
+        if used >= _INT64 and k > starts[-1]:
+            starts.append(k)
             used = total
-    return runs
+    return list(starmap(slice, pairwise([*starts, len(pairs)])))
 
 
 def _common_total(pair: PriorPair) -> int:
     return lcm(pair.p.total, pair.q.total)
 
 
-def _sides(pairs: Sequence[PriorPair], small: bool) -> _Sides:
+def _sides(pairs: Sequence[PriorPair]) -> _Sides:
+    """Return the sides of one of the `_runs`."""
     rows, masses, owners = [], [], []
     totals = [_common_total(pair) for pair in pairs]
+    kind: Any = np.int64 if sum(totals) < _INT64 else object
     for side in (0, 1):
         priors = [pair[side] for pair in pairs]
         sizes = [len(prior.atoms) for prior in priors]
-        kind: Any = np.int64 if small else object
         scale = np.array(
             [total // prior.total for total, prior in zip(totals, priors, strict=True)], dtype=kind
         )
         counts = _joined([prior.counts for prior in priors]).astype(kind, copy=False)
         owner = np.repeat(np.arange(len(pairs), dtype=np.int32), sizes)
         masses.append(counts * (scale[0] if len(pairs) == 1 else scale[owner]))
-        rows.append(_joined([prior.rows for prior in priors]))
-        owners.append(owner)
-    return _Sides((rows[0], rows[1]), (masses[0], masses[1]), (owners[0], owners[1]))
-
-
-def _wide_sides(pairs: Sequence[PriorPair]) -> _Sides:
-    """Return the sides of pairs that 64 bits cannot hold, for `_wide_north_west`."""
-    rows, masses, owners = [], [], []
-    for side in (0, 1):
-        priors = [pair[side] for pair in pairs]
-        owner = np.repeat(np.arange(len(pairs), dtype=np.int32), [len(p.atoms) for p in priors])
-        counts = WideIntegers.joined([prior.wide_counts for prior in priors])
-        shares = _joined([prior.probabilities for prior in priors])
-        units = np.array([_common_total(pair) // pair[side].total for pair in pairs], dtype=object)
-        masses.append(Shares(counts, shares, owner, units))
         rows.append(_joined([prior.rows for prior in priors]))
         owners.append(owner)
     return _Sides((rows[0], rows[1]), (masses[0], masses[1]), (owners[0], owners[1]))
@@ -394,18 +345,6 @@ def _north_west(sides: _Sides) -> _Entries:
     real = masses > 0
     sources, targets = _cut_atoms(order, len(p), real)
     return _Entries(sources, targets, masses[_chosen(real)])
-
-
-def _wide_north_west(sides: _Sides) -> _Entries:
-    """Do what `_north_west` does, for sums that 64 bits cannot hold."""
-    p, q = sides.masses
-    found = merged(p, q, OPEN_SHARE)
-    if found is None:
-        raise _TooManyOpenError
-    order, real, pieces = found
-    sources, targets = _cut_atoms(order, len(p), real)
-    masses: Any = pieces  # they take the place of an array
-    return _Entries(sources, targets, masses)
 
 
 def _cut_atoms(order: Array, n_sources: int, real: Array) -> tuple[Array, Array]:
@@ -514,98 +453,11 @@ def _affordable(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Plans]
 
 
 def _bottleneck(pair: PriorPair, noise: Noise) -> _Entries:
-    sides = _sides([pair], _common_total(pair) < _INT64)
+    sides = _sides([pair])
     alive = [np.flatnonzero(masses > 0) for masses in sides.masses]
     rows = [side[kept] for side, kept in zip(sides.rows, alive, strict=True)]
     costs = np.stack([ground_cost(noise, row - rows[1]) for row in rows[0]])
-    network = _Network(costs, *(m[kept] for m, kept in zip(sides.masses, alive, strict=True)))
-    flow = network.smallest_threshold()
+    supply, demand = (masses[kept] for masses, kept in zip(sides.masses, alive, strict=True))
+    flow = bottleneck_flow(costs, supply, demand)
     i, j = np.nonzero(flow)
     return _Entries(alive[0][i], alive[1][j], flow[i, j])
-
-
-class _Network:
-    """Supplies, demands and the cost of each edge between them; flows are exact integers."""
-
-    def __init__(self, costs: FloatArray, supply: Array, demand: Array) -> None:
-        self.costs, self.supply, self.demand = costs, supply, demand
-
-    def smallest_threshold(self) -> Array:
-        """Return a complete flow whose largest cost is the smallest possible, shape (m, n)."""
-        needed = max(self.costs.min(axis=1).max(), self.costs.min(axis=0).max())
-        levels = np.unique(self.costs[self.costs >= needed])
-        # most often some atom's nearest partner decides, so the first level is tried first
-        low, high, middle = 0, len(levels) - 1, 0
-        largest = self._nothing()
-        while low < high:
-            flow = self.flow(float(levels[middle]), largest)
-            if self._complete(flow):
-                high = middle
-            else:
-                low, largest = middle + 1, flow
-            middle = (low + high) // 2
-        return self._with_small_moves_first(float(levels[high]))
-
-    def _with_small_moves_first(self, threshold: float) -> Array:
-        """Fill up the flow from below, so that mass moves far only where it must."""
-        below = np.unique(self.costs[self.costs < threshold])
-        flow = self._nothing()
-        for level in (
-            (*below[[0, len(below) // 4, len(below) // 2]], threshold)
-            if len(below)
-            else (threshold,)
-        ):
-            flow = self.flow(float(level), flow)
-        return flow
-
-    def _nothing(self) -> Array:
-        return np.zeros(self.costs.shape, dtype=self.supply.dtype)
-
-    def _complete(self, flow: Array) -> bool:
-        return bool(flow.sum() == self.supply.sum())
-
-    def flow(self, threshold: float, flow: Array) -> Array:
-        """Enlarge ``flow`` to a maximum one over the edges of at most ``threshold``.
-
-        scipy counts in 32 bits, so amounts are taken in units: what remains is first sent in
-        large ones, and what their rounding left behind in ever smaller ones, down to single counts.
-        Some cut has less than one unit of room on each of its arcs once no further unit can be
-        sent; if more than that remains, no complete flow exists.
-        """
-        i, j = np.nonzero(self.costs <= threshold)
-        arcs = len(i) + sum(self.costs.shape)
-        remaining = int(self.supply.sum()) - int(flow.sum())
-        unit = 0
-        while remaining and unit != 1 and (unit == 0 or remaining <= arcs * unit):
-            unit = max(1, -(-remaining // _FLOW))
-            flow = flow + unit * self._augment(i, j, flow, unit)
-            remaining = int(self.supply.sum()) - int(flow.sum())
-        return flow
-
-    def _augment(self, i: Array, j: Array, flow: Array, unit: int) -> Array:
-        """Return the change, in units, that a maximum flow in the residual network makes."""
-        m, n = self.costs.shape
-        room = [
-            _units(self.supply - flow.sum(axis=1), unit),
-            _units(self.demand - flow.sum(axis=0), unit),
-            np.full(len(i), _FLOW),
-            _units(flow[i, j], unit),
-        ]
-        sources, targets = np.arange(m) + 2, np.arange(n) + m + 2
-        tails = np.concatenate([np.zeros(m, int), targets, i + 2, j + m + 2])
-        heads = np.concatenate([sources, np.ones(n, int), j + m + 2, i + 2])
-        amounts = np.concatenate(room)
-        used = amounts > 0
-        size = m + n + 2
-        graph = csr_array(
-            (amounts[used].astype(np.int32), (tails[used], heads[used])), shape=(size, size)
-        )
-        net = maximum_flow(graph, 0, 1).flow[i + 2, j + m + 2]
-        change = np.zeros((m, n), dtype=self.supply.dtype)
-        change[i, j] = np.asarray(net).ravel().astype(np.int64)
-        return change
-
-
-def _units(amounts: Array, unit: int) -> Array:
-    units: Array = np.minimum(amounts // unit, _FLOW).astype(np.int64)
-    return units

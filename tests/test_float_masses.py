@@ -1,73 +1,23 @@
-"""Integers in limbs, and couplings of float priors, against Python's own integers and fractions."""
+"""Priors of float masses, and their couplings, against Python's fractions."""
 
 import math
 import pickle
 from fractions import Fraction
-from itertools import accumulate
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_puffer import transport
-from sklearn_puffer._wide_integers import Pieces, WideIntegers
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, PriorPair, rational_counts
 from sklearn_puffer.transport import couplings, monotone
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _in_limbs():
-    """Take the way through limbs for priors of any size."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transport, "WIDE_ATOMS", 0)
-        patch.setattr(transport, "OPEN_SHARE", 1.0)
-        yield
-
-
-# limbs are full, empty, or about to pass something on
-awkward = st.sampled_from([0, 1, 2**64 - 1, 2**64, 2**128 - 1, 2**128, 2**192 - 2**64, 2**192])
-integers = st.lists(awkward | st.integers(0, 2**70) | st.integers(0, 2**300), min_size=1)
 powers = st.builds(lambda e: 10.0**-e, st.integers(0, 300))
 masses = st.floats(1e-300, 1.0) | st.floats(0.0, 1e-300) | powers | st.sampled_from([0.0, 5e-324])
 weights = st.lists(masses, min_size=1, max_size=8).filter(lambda w: max(w) > 1e-290)
-
-
-@given(integers)
-def test_limbs_hold_integers_and_add_them_like_python(values):
-    wide = WideIntegers.of(values)
-    assert wide.integers().tolist() == values
-    assert wide.running.integers().tolist() == list(accumulate(values))
-    assert wide.total == sum(values)
-    assert wide.positive.tolist() == [value > 0 for value in values]
-
-
-@given(integers, st.data())
-def test_sums_begin_anew_where_they_are_told_to(values, data):
-    cuts = data.draw(st.sets(st.integers(1, len(values))))
-    starts = sorted({0, *(cut for cut in cuts if cut < len(values))})
-    runs = [values[a:b] for a, b in zip(starts, [*starts[1:], None], strict=True)]
-    wide = WideIntegers.of(values)
-    sums = wide.sums(np.array(starts)).integers().tolist()
-    assert sums == [total for run in runs for total in accumulate(run)]
-    assert wide.summed(np.array(starts)).integers().tolist() == [sum(run) for run in runs]
-
-
-@given(integers, integers)
-def test_joined_vectors_keep_their_integers(first, second):
-    wide = WideIntegers.joined([WideIntegers.of(first), WideIntegers.of(second)])
-    assert wide.integers().tolist() == [*first, *second]
-
-
-@given(st.lists(st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 1100)), min_size=1))
-def test_scaled_mantissas_are_shifted_integers(parts):
-    mantissas, shifts = (np.array(column, dtype=np.int64) for column in zip(*parts, strict=True))
-    wide = WideIntegers.scaled(mantissas, shifts)
-    assert wide.integers().tolist() == [m << s for m, s in parts]
-    assert wide.total == sum(m << s for m, s in parts)
 
 
 def _prior(weights, atoms=None):
@@ -206,38 +156,6 @@ def test_couplings_of_rows_of_floats_have_the_right_marginals():
             assert sums == [count * (total // prior.total) for count in prior.counts.tolist()]
 
 
-def _pieces():
-    rng = np.random.default_rng(4)
-    p, q = (_prior([0.0, *rng.dirichlet(np.ones(30)).tolist()]) for _ in "pq")
-    pieces = monotone([PriorPair(p, q)]).masses
-    assert isinstance(pieces, Pieces)
-    return pieces, np.array(pieces.tolist(), dtype=object)
-
-
-def test_pieces_are_an_array_however_they_are_looked_at():
-    pieces, whole = _pieces()
-    assert len(pieces) == len(whole)
-    assert pieces.dtype == object
-    assert pieces.shape == whole.shape
-    assert pieces[3] == whole[3]
-    assert pieces[-1] == whole[-1]
-    mask = np.arange(len(whole)) % 3 == 0
-    for index in (slice(2, 7), np.array([5, 0, 5]), mask, [1, 2], slice(0, 0)):
-        assert pieces[index].tolist() == whole[index].tolist()
-    assert (pieces / whole.sum()).tolist() == (whole / whole.sum()).tolist()
-    assert (2 * pieces - 1).tolist() == (2 * whole - 1).tolist()
-    assert np.add.reduceat(pieces, [0, 4]).tolist() == np.add.reduceat(whole, [0, 4]).tolist()
-    assert np.concatenate([pieces, whole]).tolist() == [*whole, *whole]
-    assert np.asarray(pieces, dtype=float).tolist() == whole.astype(float).tolist()
-
-
-def test_pieces_cannot_be_changed_through_an_array_of_them():
-    pieces, whole = _pieces()
-    copy = np.asarray(pieces)
-    copy[:] = 0
-    assert pieces.tolist() == whole.tolist()
-
-
 def test_the_relaxed_scale_of_floats_is_that_of_the_same_counts():
     rng = np.random.default_rng(5)
     counts = [rng.integers(0, 2**50, 200) for _ in "pq"]
@@ -257,13 +175,3 @@ def test_the_relaxed_scale_of_floats_is_that_of_the_same_counts():
         for pair in (as_counts, as_floats)
     ]
     assert scales[0] == pytest.approx(scales[1], rel=1e-9)
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_both_ways_to_couple_give_the_same(monkeypatch, share):
-    monkeypatch.setattr(transport, "OPEN_SHARE", share)
-    rng = np.random.default_rng(6)
-    p, q = (_prior(rng.dirichlet(np.ones(20)).tolist()) for _ in "pq")
-    plans = monotone([PriorPair(p, q)])
-    assert isinstance(plans.masses, Pieces) == (share == 1.0)
-    _assert_is_brute_force(plans)
