@@ -54,7 +54,7 @@ from sklearn_puffer._losses.pair_losses import (
 from sklearn_puffer._progress import counted
 from sklearn_puffer.ledger import Ledger as Ledger
 from sklearn_puffer.ledger import OverspentError as OverspentError
-from sklearn_puffer.noise import KINDS, Laplace, Noise
+from sklearn_puffer.noise import Laplace, Noise, is_family
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct, numbered
 
@@ -224,7 +224,7 @@ def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Noti
         return _mixtures_computable(priors, noise, notion)
     discrete = cast(Sequence[Discrete], priors)
     layout = _layout(discrete)
-    if isinstance(noise, Laplace) and _is_pure(notion):
+    if noise.is_exponential and _is_pure(notion):
         return layout.is_computable
     return layout.is_line or boxes_computable(discrete, noise, notion)
 
@@ -449,7 +449,7 @@ class LossTable:
         return all(isinstance(prior, Discrete) for prior in self._priors)
 
     def _on_grids(self, noise: Noise) -> bool:
-        return isinstance(noise, Laplace) and bool(self._groups)
+        return noise.is_exponential and bool(self._groups)
 
     def _line(self, k: int) -> PairLoss:
         if k not in self._lines:
@@ -721,9 +721,8 @@ def _check_priors(pairs: Sequence[PriorPair], priors: Sequence[Prior]) -> None:
 
 
 def _check_noise(noise: Noise) -> None:
-    if not isinstance(noise, KINDS):
-        names = ", ".join(kind.__name__ for kind in KINDS)
-        raise TypeError(f"noise must be {names} for an exact loss, got {noise!r}.")
+    if not is_family(noise):
+        raise TypeError(f"noise must be an object of a noise family, got {noise!r}.")
 
 
 def _check_notion(notion: Notion) -> None:

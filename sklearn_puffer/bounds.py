@@ -30,7 +30,7 @@ from sklearn_puffer._strategies.plan_bounds import (
 )
 from sklearn_puffer._strategies.relaxed_bounds import ConditionalMeans, Groups
 from sklearn_puffer._validation import check_choice
-from sklearn_puffer.noise import Laplace, Noise
+from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, Pufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair
 from sklearn_puffer.transport import couplings
@@ -171,7 +171,7 @@ class Relaxed:
 
     def __call__(self, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
         """Prepare the conditional means of each pair's couplings."""
-        if not (is_pure(notion) and isinstance(noise, Laplace)):
+        if not (is_pure(notion) and noise.is_exponential):
             return Impossible(
                 "strategy='relaxed' is a bound for Laplace noise and pure epsilon, got "
                 f"{_name(noise)} noise and {notion!r}; use noise='laplace' without delta and "

@@ -37,7 +37,7 @@ from sklearn_puffer.bounds import (
     tightest,
     wasserstein,
 )
-from sklearn_puffer.noise import FAMILIES, KINDS, Noise
+from sklearn_puffer.noise import Noise, named_noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
 from sklearn_puffer.transport import ground_cost
@@ -520,14 +520,7 @@ def _check_pairs(pairs: Sequence[tuple[Any, Any]]) -> list[PriorPair]:
 
 
 def _check_noise(noise: Any, pairs: Sequence[PriorPair]) -> Noise:
-    if isinstance(noise, str):
-        return FAMILIES[check_choice(noise, "noise", FAMILIES)](1.0)
-    if not isinstance(noise, KINDS):
-        names = [kind.__name__ for kind in KINDS]
-        raise TypeError(
-            f"noise must be one of {list(FAMILIES)} or an object of one of {names}, got {noise!r}."
-        )
-    template = cast(Noise, noise)
+    template = named_noise(noise)
     template.axis_scales(pairs[0].p.n_axes)  # refuses a template for another number of columns
     return template
 

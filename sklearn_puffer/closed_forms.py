@@ -32,7 +32,7 @@ from sklearn_puffer.gaussian_sums import (
     gaussian_users,
     normal_approximation,
 )
-from sklearn_puffer.noise import FAMILIES, Gaussian, Laplace, Noise
+from sklearn_puffer.noise import Noise, named_noise
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete
 
@@ -51,7 +51,7 @@ __all__ = [
 
 Exact = NDArray[Any]  # of fractions
 
-_NORMS = {"absolute": None, "l1": Laplace, "l2": Gaussian}
+_NORMS = {"absolute": None, "l1": "Laplace", "l2": "Gaussian"}
 _SINGULAR = 1e-12  # of the largest eigenvalue
 _LEAST = 1e-300
 _SMALLEST_EXPONENT = -700.0  # e to the power of it is a normal float
@@ -130,16 +130,15 @@ class Shift:
         >>> round(shift.calibrate(RenyiPufferfish(1.0, alpha=2.0), noise="gaussian").scale, 9)
         2.0
         """
-        family = FAMILIES.get(noise) if isinstance(noise, str) else type(noise)
-        needed = _NORMS[self.norm]
-        if family is not None and needed is not None and family is not needed:
+        law = named_noise(noise)
+        if self.norm not in ("absolute", law.norm):
             raise ValueError(
-                f"noise must be {needed.__name__} for a distance in the {self.norm} norm, got "
+                f"noise must be {_NORMS[self.norm]} for a distance in the {self.norm} norm, got "
                 f"{noise!r}; for d columns the l1 norm is at most sqrt(d) times the l2 norm, which "
                 "is at most the l1 norm."
             )
         ends = Discrete([0.0], [1.0]), Discrete([self.distance], [1.0])
-        return calibrate([ends], notion, noise=noise, strategy="wasserstein")
+        return calibrate([ends], notion, noise=law, strategy="wasserstein")
 
 
 def weakly_dependent(

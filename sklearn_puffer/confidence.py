@@ -55,7 +55,7 @@ from sklearn_puffer._sets.confidence_boxes import (
 )
 from sklearn_puffer._sets.envelopes import Column, integral, supremum
 from sklearn_puffer._sets.laminar import ONE, interval_masses, nearest_masses
-from sklearn_puffer.noise import ROUNDING, Laplace, Noise
+from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import distinct, numbered
 
@@ -375,7 +375,7 @@ def _is_delta(notion: Notion) -> bool:
 
 
 def _is_exact(noise: Noise, notion: Notion) -> bool:
-    return isinstance(noise, Laplace) and _is_pure(notion)
+    return noise.is_exponential and _is_pure(notion)
 
 
 def _grouped(

@@ -31,15 +31,21 @@ the largest error seen is 1.4e-13 (Gaussian masses of 1e-250: 3e-13).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import inf, log, pi, sqrt
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._drawing.entropy import Entropy
+from sklearn_puffer._drawing.grid import Grid
+from sklearn_puffer._drawing.laplace_sampler import LaplaceSampler
+from sklearn_puffer._drawing.sampler import Sampler, single_scale
+from sklearn_puffer._drawing.shapes import Bell, Shape, power
+from sklearn_puffer._drawing.table_sampler import TableSampler
 from sklearn_puffer._shifts import QUADRATURE_MARGIN as QUADRATURE_MARGIN
 from sklearn_puffer._shifts import (
     cauchy_mass,
@@ -53,7 +59,7 @@ from sklearn_puffer._shifts import (
     norm,
     student_mass,
 )
-from sklearn_puffer._validation import check_above, check_positive
+from sklearn_puffer._validation import check_above, check_choice, check_positive
 
 __all__ = ["Cauchy", "Gaussian", "GeneralizedCauchy", "Laplace", "Noise"]
 
@@ -276,6 +282,48 @@ class Noise(Protocol):
             At least the largest size of that derivative over near <= |z|.
         """
 
+    def sampler(self, grid: Grid, entropy: Entropy) -> Sampler:
+        """Return what draws the noise of one column on a grid.
+
+        Parameters
+        ----------
+        grid : Grid
+            In the units of the column.
+        entropy : Entropy
+            Source of bits.
+
+        Returns
+        -------
+        Sampler
+            See `sampling.sampler`.
+        """
+
+    @property
+    def name(self) -> str:
+        """What certificates and records call the family."""
+
+    # What may be known of a family beyond that: special ways to what others have the long way.
+
+    @property
+    def is_exponential(self) -> bool:
+        """Whether log K is linear on each side of 0: pure losses are those at atoms, then."""
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether the noise is normal: with a normal value the sum is normal, then."""
+
+    @property
+    def power(self) -> float | None:
+        """The k for which K is proportional to (1 + (z / scale)^2)^(-k/2), or None."""
+
+    @property
+    def precision_power(self) -> int | None:
+        """The p for which releases at scales s_r are as one at s, 1/s^p = sum 1/s_r^p, or None."""
+
+    @property
+    def norm(self) -> str | None:
+        """The norm, l1 or l2, of which no shift loses more than one along an axis, or None."""
+
 
 @dataclass(frozen=True)
 class ProductNoise(ABC):
@@ -422,6 +470,28 @@ class ProductNoise(ABC):
             bound: FloatArray = self._turn(self._units_of_column(near)) / theta / theta / theta
         return bound
 
+    def sampler(self, grid: Grid, entropy: Entropy) -> Sampler:
+        """Return what draws the noise of one column on a grid."""
+        return TableSampler(self._shape(), single_scale(self), grid, entropy)
+
+    @property
+    def name(self) -> str:
+        """What certificates and records call the family: its class, and parameters but a scale."""
+        family = type(self).__name__.lower()
+        further = [f"{field.name}={getattr(self, field.name):g}" for field in fields(self)[1:]]
+        return f"{family}({', '.join(further)})" if further else family
+
+    # What a family may know of itself; special ways to what others have the long way.
+    is_exponential: ClassVar[bool] = False
+    is_normal: ClassVar[bool] = False
+    precision_power: ClassVar[int | None] = None
+    norm: ClassVar[str | None] = None
+
+    @property
+    def power(self) -> float | None:
+        """The k for which K is proportional to (1 + (z / scale)^2)^(-k/2), or None."""
+        return None
+
     # Where |score| and (log K)'' are largest in u >= 0; both rise up to there and fall beyond.
     _steepest_at = inf
     _most_convex_at = 0.0
@@ -470,6 +540,11 @@ class ProductNoise(ABC):
     @abstractmethod
     def _mass(self, a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray: ...
 
+    def _shape(self) -> Shape:
+        raise TypeError(
+            f"{self.name} noise is not drawn, its family has no `_shape`; use noise='laplace'."
+        )
+
 
 @dataclass(frozen=True)
 class Laplace(ProductNoise):
@@ -511,6 +586,14 @@ class Laplace(ProductNoise):
     >>> round(float(Laplace(2.0).hockey_stick([3.0], epsilon=0.5)), 6)
     0.393469
     """
+
+    is_exponential = True
+    precision_power = 1
+    norm = "l1"
+
+    def sampler(self, grid: Grid, entropy: Entropy) -> Sampler:
+        """Return what draws the noise of one column on a grid."""
+        return LaplaceSampler(single_scale(self), grid, entropy)
 
     def _log_density(self, u: FloatArray) -> FloatArray:
         return -np.abs(u) - log(2.0)
@@ -577,6 +660,13 @@ class Gaussian(ProductNoise):
     0.126937
     """
 
+    is_normal = True
+    precision_power = 2
+    norm = "l2"
+
+    def _shape(self) -> Shape:
+        return Bell()
+
     def _log_density(self, u: FloatArray) -> FloatArray:
         return -0.5 * np.square(u) - 0.5 * log(2.0 * pi)
 
@@ -616,30 +706,33 @@ class _CauchyKind(ProductNoise):
 
     @property
     @abstractmethod
-    def _exponent(self) -> float:
+    def power(self) -> float:
         """The exponent k."""
 
+    def _shape(self) -> Shape:
+        return power(self.power)
+
     def _log_density(self, u: FloatArray) -> FloatArray:
-        return log(density_at_zero(self._exponent)) - 0.5 * self._exponent * log1p_square(u)
+        return log(density_at_zero(self.power)) - 0.5 * self.power * log1p_square(u)
 
     def _score(self, u: FloatArray) -> FloatArray:
         size = np.hypot(1.0, u)
-        return -self._exponent * np.where(np.isfinite(u), u, 1.0) / size / size
+        return -self.power * np.where(np.isfinite(u), u, 1.0) / size / size
 
     def _bend(self, u: FloatArray) -> FloatArray:
         # k (u^2 - 1) / (1 + u^2)^2, by factors that neither cancel nor overflow.
         inner, size = np.where(np.isfinite(u), u, 1.0), np.hypot(1.0, u)
-        return self._exponent * ((inner - 1.0) / size) * ((inner + 1.0) / size) / size / size
+        return self.power * ((inner - 1.0) / size) * ((inner + 1.0) / size) / size / size
 
     def _turn(self, u: FloatArray) -> FloatArray:
         # it is 2 k (3 u - u^3) / (1 + u^2)^3, and 3 u - u^3 the imaginary part of (1 + iu)^3
         size = np.hypot(1.0, u)
-        bound: FloatArray = 2.0 * (1.0 + 1e-12) * self._exponent / size / size / size
+        bound: FloatArray = 2.0 * (1.0 + 1e-12) * self.power / size / size / size
         return bound
 
     def _mean_up_to(self, u: FloatArray) -> FloatArray:
         # z P(N > z) + int_0^z t K(t) dt
-        k, far = self._exponent, np.full_like(u, inf)
+        k, far = self.power, np.full_like(u, inf)
         tail = np.where(np.isfinite(u), u * self._mass(u, far, far), 0.0)
         bend = 1.0 - 0.5 * k
         logs = log1p_square(np.where(np.isfinite(u), u, 0.0))
@@ -648,17 +741,17 @@ class _CauchyKind(ProductNoise):
         return np.where(np.isfinite(u), tail + inner, whole)
 
     def _max_divergence(self, u: FloatArray) -> FloatArray:
-        loss: FloatArray = self._exponent * np.arcsinh(0.5 * u)
+        loss: FloatArray = self.power * np.arcsinh(0.5 * u)
         return loss
 
     def _renyi(self, u: FloatArray, alpha: float) -> FloatArray:
-        return cauchy_renyi(u, self._exponent, alpha)
+        return cauchy_renyi(u, self.power, alpha)
 
     def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray:
-        return cauchy_rows_hockey_stick(u, self._exponent, epsilon)
+        return cauchy_rows_hockey_stick(u, self.power, epsilon)
 
     def _mass(self, a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
-        k = self._exponent
+        k = self.power
         return cauchy_mass(a, b, width) if k == 2.0 else student_mass(a, b, width, k)
 
 
@@ -698,7 +791,8 @@ class Cauchy(_CauchyKind):
     """
 
     @property
-    def _exponent(self) -> float:
+    def power(self) -> float:
+        """The exponent k, 2."""
         return 2.0
 
 
@@ -760,16 +854,41 @@ class GeneralizedCauchy(_CauchyKind):
         object.__setattr__(self, "k", check_above(self.k, 1.0, "k"))
 
     @property
-    def _exponent(self) -> float:
+    def power(self) -> float:
+        """The exponent k."""
         return self.k
 
 
+#: Families that have a name of their own; an object of any family serves in its place.
 FAMILIES: dict[str, type[ProductNoise]] = {
     "laplace": Laplace,
     "gaussian": Gaussian,
     "cauchy": Cauchy,
 }
-KINDS: tuple[type[ProductNoise], ...] = (*FAMILIES.values(), GeneralizedCauchy)
+
+
+def is_family(value: Any) -> bool:
+    """Return whether a value is noise of a family.
+
+    >>> is_family(Laplace(2.0)), is_family("laplace")
+    (True, False)
+    """
+    return isinstance(value, ProductNoise)
+
+
+def named_noise(noise: Any) -> Noise:
+    """Return the noise that an argument names, at scale 1, or the object of a family that it is.
+
+    >>> named_noise("cauchy"), named_noise(Laplace(2.0))
+    (Cauchy(scale=1.0), Laplace(scale=2.0))
+    """
+    if isinstance(noise, str):
+        return FAMILIES[check_choice(noise, "noise", FAMILIES)](1.0)
+    if not isinstance(noise, ProductNoise):
+        raise TypeError(
+            f"noise must be one of {list(FAMILIES)} or an object of a noise family, got {noise!r}."
+        )
+    return noise
 
 
 def _check_scale(scale: Any) -> float | tuple[float, ...]:

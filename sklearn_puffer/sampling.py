@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,17 +35,16 @@ from sklearn_puffer._drawing.sampler import (
     blocks,
     single_scale,
 )
-from sklearn_puffer._drawing.table_sampler import CauchySampler, GaussianSampler, TableSampler
-from sklearn_puffer._validation import check_count
-from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace, Noise
+from sklearn_puffer._drawing.shapes import Bell, power
+from sklearn_puffer._drawing.table_sampler import TableSampler
+from sklearn_puffer._validation import check_count, check_positive
 
 __all__ = [
     "GRID_BITS",
     "MAX_STEPS",
     "RELATIVE_ERROR",
-    "CauchySampler",
+    "Drawable",
     "Entropy",
-    "GaussianSampler",
     "LaplaceSampler",
     "Sampler",
     "TableSampler",
@@ -130,23 +130,27 @@ def seeded_entropy(seed: int, *key: int) -> Entropy:
 
 # ------------------------------------------------------------------------------------ the samplers
 
-_SAMPLERS: dict[type[Noise], Callable[[Any, Grid, Entropy], Sampler]] = {
-    Laplace: LaplaceSampler,
-    Gaussian: GaussianSampler,
-    Cauchy: CauchySampler,
-    GeneralizedCauchy: CauchySampler,
-}
+
+class Drawable(Protocol):
+    """Noise of a family that says how it is drawn."""
+
+    @property
+    def scale(self) -> float | tuple[float, ...]:
+        """The scale, which is a single one."""
+
+    def sampler(self, grid: Grid, entropy: Entropy) -> Sampler:
+        """Return what draws the noise on a grid."""
 
 
 def sampler(
-    noise: Noise, step: float, entropy: Entropy | None = None, *, nearest: bool = False
+    noise: Drawable, step: float, entropy: Entropy | None = None, *, nearest: bool = False
 ) -> Sampler:
     r"""Return a sampler of noise rounded to a grid.
 
     Parameters
     ----------
-    noise : Laplace, Gaussian, Cauchy or GeneralizedCauchy
-        The continuous law, with a single scale.
+    noise : Drawable
+        The continuous law, with a single scale: an object of a family of `noise`.
     step : float
         The step g of the grid, a power of two; at least ``grid_step(noise.scale)``.
     entropy : Entropy, optional
@@ -170,16 +174,16 @@ def sampler(
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Laplace
     >>> steps = np.empty(4, dtype=np.int64)
     >>> sampler(Laplace(2.0), 1.0, nearest=True).fill(steps)
     >>> steps.shape
     (4,)
     """
-    family = _SAMPLERS.get(type(noise))
-    if family is None:
-        known = ", ".join(kind.__name__ for kind in _SAMPLERS)
-        raise TypeError(f"noise must be one of the families {known}, got {noise!r}.")
-    return family(noise, grid_of(single_scale(noise), step, nearest), entropy or _SystemEntropy())
+    if not hasattr(noise, "sampler"):
+        raise TypeError(f"noise must be of a noise family, such as Laplace(1.0), got {noise!r}.")
+    grid = grid_of(single_scale(noise), step, nearest)
+    return noise.sampler(grid, entropy or _SystemEntropy())
 
 
 # ---------------------------------------------------------------------------------------- the noise
@@ -222,7 +226,7 @@ def laplace(
     >>> bool(np.all(noise % grid_step(2.0) == 0.0))
     True
     """
-    return _values(size, Laplace(scale), step, entropy)
+    return _values(size, LaplaceSampler, scale, step, entropy)
 
 
 def gaussian(
@@ -258,7 +262,7 @@ def gaussian(
     >>> bool(np.all(noise % grid_step(2.0) == 0.0))
     True
     """
-    return _values(size, Gaussian(scale), step, entropy)
+    return _values(size, partial(TableSampler, Bell()), scale, step, entropy)
 
 
 def cauchy(
@@ -296,14 +300,20 @@ def cauchy(
     >>> bool(np.all(noise % grid_step(2.0) == 0.0))
     True
     """
-    return _values(size, Cauchy(scale), step, entropy)
+    return _values(size, partial(TableSampler, power(2.0)), scale, step, entropy)
 
 
-def _values(size: int, noise: Noise, step: float | None, entropy: Entropy | None) -> FloatArray:
+def _values(
+    size: int,
+    family: Callable[[float, Grid, Entropy], Sampler],
+    scale: float,
+    step: float | None,
+    entropy: Entropy | None,
+) -> FloatArray:
     check_count(size, "size", minimum=0)
-    scale = single_scale(noise)
+    scale = check_positive(scale, "scale")
     grid = finest_grid(scale) if step is None else grid_of(scale, step, nearest=False)
-    source = _SAMPLERS[type(noise)](noise, grid, entropy or _SystemEntropy())
+    source = family(scale, grid, entropy or _SystemEntropy())
     if source.step >= _LARGE_STEP:
         with np.errstate(over="ignore"):  # 2^62 steps of the largest scales are infinity
             return _drawn(size, source)
@@ -356,6 +366,7 @@ def release(steps: IntArray, source: Sampler, out: NDArray[Any], *, bound: int =
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Laplace
     >>> ages = np.empty(3, dtype=np.int8)
     >>> release(np.array([30, 40, 50]), sampler(Laplace(1e6), 1.0, nearest=True), ages)
     >>> ages.dtype

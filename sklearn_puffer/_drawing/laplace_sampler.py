@@ -19,9 +19,7 @@ from sklearn_puffer._drawing.sampler import (
     Chunks,
     ChunkSampler,
     chunks_of,
-    single_scale,
 )
-from sklearn_puffer.noise import Laplace
 
 _REACH = 12  # the coarse cells reach this many scales out
 
@@ -70,8 +68,8 @@ class LaplaceSampler(ChunkSampler):
     lies further out has a mass below 10^-390. The bits are taken to be fair and independent.
     """
 
-    def __init__(self, noise: Laplace, grid: Grid, entropy: Entropy) -> None:
-        mantissa, exponent = math.frexp(single_scale(noise))
+    def __init__(self, scale: float, grid: Grid, entropy: Entropy) -> None:
+        mantissa, exponent = math.frexp(scale)
         self._law = _law(mantissa, exponent - grid.fine)
         super().__init__(self._law, grid, entropy)
 

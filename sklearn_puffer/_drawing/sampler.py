@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,11 @@ from numpy.typing import NDArray
 from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._drawing.entropy import CheckedEntropy, Entropy, NotCopied
 from sklearn_puffer._drawing.grid import Grid
-from sklearn_puffer.noise import Noise
 
 RELATIVE_ERROR = 1e-12
-SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
 """Proven bound on the relative error of every atom's probability; see the classes of samplers."""
+
+SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
 
 BLOCK = 2**15  # values drawn at a time: the scratch stays in the cache
 BATCH = 2**10  # values drawn at least: their time tells next to nothing about any one of them
@@ -92,13 +93,13 @@ class Sampler(NotCopied, ABC):
         return drawn
 
 
-def single_scale(noise: Noise) -> float:
+def single_scale(noise: Any) -> float:
     """Return the scale of noise for a single column."""
     if isinstance(noise.scale, tuple):
         raise TypeError(
             f"noise must have a single scale, got {noise!r}; take one sampler a column."
         )
-    return noise.scale
+    return float(noise.scale)
 
 
 def blocks(size: int) -> Iterator[slice]:

@@ -1,4 +1,4 @@
-"""Gaussian and generalised Cauchy noise on the grid: one sampler, from tables of the density."""
+"""Noise of any symmetric unimodal density on the grid: one sampler, from tables of it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from sklearn_puffer._drawing.sampler import (
     Chunks,
     ChunkSampler,
     chunks_of,
-    single_scale,
 )
-from sklearn_puffer._drawing.shapes import Bell, Shape, Tail, power
-from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy
+from sklearn_puffer._drawing.shapes import Shape, Tail
 
 _ONE, _TWO = np.array(1, dtype=np.uint64), np.array(2, dtype=np.uint64)
 _TOP = np.array(2**62)  # the leading bit of a position in a shell
@@ -192,21 +190,6 @@ class TableSampler(ChunkSampler):
             placed += signed >> drop - 1 & 1
         placed[far] = np.where(signed[far] < 0, -MAX_STEPS, MAX_STEPS)
         return placed
-
-
-class GaussianSampler(TableSampler):
-    """Gaussian noise on the grid; see `TableSampler`."""
-
-    def __init__(self, noise: Gaussian, grid: Grid, entropy: Entropy) -> None:
-        super().__init__(Bell(), single_scale(noise), grid, entropy)
-
-
-class CauchySampler(TableSampler):
-    """Cauchy and generalised Cauchy noise on the grid; see `TableSampler`."""
-
-    def __init__(self, noise: Cauchy | GeneralizedCauchy, grid: Grid, entropy: Entropy) -> None:
-        k = getattr(noise, "k", 2.0)
-        super().__init__(power(k), single_scale(noise), grid, entropy)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from sklearn_puffer.bounds import (
 from sklearn_puffer.calibration import bound_of, exact
 from sklearn_puffer.composition import compose
 from sklearn_puffer.frame import Name
-from sklearn_puffer.noise import Laplace, Noise
+from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
 
@@ -124,7 +124,7 @@ def known(problem: Problem, part: Part, notion: Notion) -> bool:
 
 def is_grid(noise: Noise, notion: Notion) -> bool:
     """Return whether losses are those at the vertices of a grid, which cost little."""
-    return isinstance(noise, Laplace) and is_pure(notion)
+    return noise.is_exponential and is_pure(notion)
 
 
 def plane_work(pairs: Sequence[PriorPair]) -> float:

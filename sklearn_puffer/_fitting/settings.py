@@ -42,7 +42,7 @@ from sklearn_puffer.calibration import (
 )
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.frame import Name
-from sklearn_puffer.noise import FAMILIES, KINDS, GeneralizedCauchy, Laplace, Noise
+from sklearn_puffer.noise import FAMILIES, Noise, is_family
 from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
 
@@ -237,7 +237,7 @@ class Settings:
     def at_once(self) -> bool:
         """Whether the losses of all pairs are computed together, and not each on its own."""
         pure = isinstance(self.notion, Pufferfish) and self.notion.delta == 0.0
-        return pure and isinstance(self.noise, Laplace) and not self._has_mixtures
+        return pure and self.noise.is_exponential and not self._has_mixtures
 
     @property
     def _has_mixtures(self) -> bool:
@@ -304,18 +304,13 @@ def _named(value: Any, argument: str, known: Mapping[str, Any]) -> tuple[Any, st
     """Return the object that an argument names, or the object itself, and what to call it."""
     if isinstance(value, str):
         return known[check_choice(value, argument, known)], value
-    if argument == "noise" and isinstance(value, KINDS):
-        return value, _noise_name(value)
+    if argument == "noise" and is_family(value):
+        return value, value.name
     if argument == "strategy" and callable(value) and not isinstance(value, type):
         return value, getattr(value, "__name__", repr(value))
     raise TypeError(
         f"{argument} must be one of {list(known)} or a {argument} object, got {value!r}."
     )
-
-
-def _noise_name(noise: Noise) -> str:
-    name = type(noise).__name__.lower()
-    return f"{name}(k={noise.k:g})" if isinstance(noise, GeneralizedCauchy) else name
 
 
 def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:

@@ -54,7 +54,7 @@ from sklearn_puffer._base.rounding import ULP
 from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._iterations.moves import check_moves
 from sklearn_puffer._validation import check_above, check_choice, check_positive
-from sklearn_puffer.noise import FAMILIES, ROUNDING, Gaussian, Noise
+from sklearn_puffer.noise import ROUNDING, Gaussian, Noise, named_noise
 
 SUM_ROUNDING = (
     1.0 + 8.0 * ROUNDING
@@ -310,9 +310,9 @@ def iteration_loss(
     """
     order = check_above(alpha, 1.0, "alpha")
     moves, scales, factors = _iteration(s, sigmas, contractions)
-    law = _unit_noise(noise)
+    law = named_noise(noise)
     choices = [_chosen(shifts, moves, scales, factors)]
-    if isinstance(shifts, str) and shifts == "optimal" and not isinstance(law, Gaussian):
+    if isinstance(shifts, str) and shifts == "optimal" and not law.is_normal:
         choices.append(moves)
     return min(_total(law, a, scales, order) for a in choices)
 
@@ -460,11 +460,3 @@ def _each_step(values: ArrayLike, steps: int, name: str) -> FloatArray:
 def check_size(value: Any, name: str) -> float:
     """Return a finite number that is not negative."""
     return 0.0 if not isinstance(value, bool) and value == 0 else check_positive(value, name)
-
-
-def _unit_noise(noise: str | Noise) -> Noise:
-    if isinstance(noise, str):
-        return FAMILIES[check_choice(noise, "noise", FAMILIES)](1.0)
-    if not hasattr(noise, "renyi_divergence"):
-        raise TypeError(f"noise must be one of {list(FAMILIES)} or a noise family, got {noise!r}.")
-    return noise

@@ -19,20 +19,15 @@ import numpy as np
 from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._losses.heavy_profiles import NARROWEST, STEEPEST, WIDEST, HeavyProfile, profile
 from sklearn_puffer._losses.mixture_parts import ARGUMENT, SLACK, MixtureLaw, Ranges, Values
-from sklearn_puffer.noise import Cauchy, GeneralizedCauchy
 
 _SUBNORMAL = 2.0**-1060  # relative errors say nothing of what is below all normal floats
 
 
-def tabulated(deviations: FloatArray, noise: Cauchy | GeneralizedCauchy) -> bool:
-    """Return whether components of these deviations have a law with this noise."""
-    ratios = float(noise.axis_scales(1)[0]) / deviations
+def tabulated(deviations: FloatArray, scale: float, k: float) -> bool:
+    """Return whether components of these deviations have a law with noise of this scale."""
+    ratios = scale / deviations
     within = (ratios >= NARROWEST) & (ratios <= WIDEST)
-    return bool(within.all()) and _exponent(noise) <= STEEPEST
-
-
-def _exponent(noise: Cauchy | GeneralizedCauchy) -> float:
-    return noise.k if isinstance(noise, GeneralizedCauchy) else 2.0
+    return bool(within.all()) and k <= STEEPEST
 
 
 class CauchyLaw(MixtureLaw):
@@ -43,10 +38,11 @@ class CauchyLaw(MixtureLaw):
         weights: FloatArray,
         means: FloatArray,
         deviations: FloatArray,
-        noise: Cauchy | GeneralizedCauchy,
+        scale: float,
+        k: float,
     ) -> None:
         super().__init__(weights, means, None)
-        self._k, self._s = _exponent(noise), float(noise.axis_scales(1)[0])
+        self._k, self._s = k, scale
         self.deviations = deviations[:, None]
         self._profiles = [profile(self._s / float(sd), self._k) for sd in deviations]
         ends = [p.end for p in self._profiles]

@@ -35,7 +35,7 @@ from sklearn_puffer._base.rounding import UNIT
 from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._losses.line import Ends, View
 from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
-from sklearn_puffer.noise import ROUNDING, Cauchy, Gaussian, GeneralizedCauchy, Noise
+from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, RenyiPufferfish
 
 # Numbers in one block of kernel values: they stay in the cache.
@@ -602,10 +602,8 @@ _Kernel = _GaussianKernel | _CauchyKernel
 
 def _kernel_of(noise: Noise) -> _Kernel:
     scale = float(noise.axis_scales(1)[0])
-    if isinstance(noise, Gaussian):
+    if noise.is_normal:
         return _GaussianKernel(scale)
-    if isinstance(noise, Cauchy):
-        return _CauchyKernel(scale, 2.0)
-    if isinstance(noise, GeneralizedCauchy):
-        return _CauchyKernel(scale, noise.k)
+    if noise.power is not None:
+        return _CauchyKernel(scale, noise.power)
     raise TypeError(f"noise must be Gaussian or of a Cauchy kind here, got {noise!r}.")

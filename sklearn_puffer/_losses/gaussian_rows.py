@@ -54,7 +54,7 @@ from scipy.optimize import minimize_scalar
 
 from sklearn_puffer._base.rounding import UNIT
 from sklearn_puffer._base.types import FloatArray
-from sklearn_puffer.noise import ROUNDING, Gaussian, Laplace, Noise
+from sklearn_puffer.noise import ROUNDING, Gaussian, Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import GaussianMixture
 
@@ -80,6 +80,7 @@ def rows_computable(
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Laplace
     >>> p = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
     >>> rows_computable(p, p, Laplace(1.0), Pufferfish(1.0))
     True
@@ -88,10 +89,10 @@ def rows_computable(
     """
     if p.n_components > 1 or q.n_components > 1 or p.n_axes != q.n_axes:
         return False
-    if isinstance(noise, Laplace):
+    if noise is not None and noise.is_exponential:
         pure = isinstance(notion, Pufferfish) and notion.delta == 0.0
         return pure and np.array_equal(p.covariances, q.covariances)
-    return noise is None or isinstance(noise, Gaussian)
+    return noise is None or noise.is_normal
 
 
 def row_interval(
@@ -123,6 +124,7 @@ def row_interval(
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Laplace
     >>> p = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
     >>> q = GaussianMixture([1.0], [[1.0, 2.0]], [np.eye(2)])
     >>> lower, upper = row_interval(p, q, Laplace((1.0, 4.0)), Pufferfish(1.0))
@@ -136,7 +138,7 @@ def row_interval(
         )
     if p == q:
         return np.zeros(2), np.zeros(2)
-    if isinstance(noise, Laplace):
+    if noise is not None and noise.is_exponential:
         low, high = _weighted_distance(p, q, noise)
         return np.full(2, low), np.full(2, high)
     ends = [_loss(first, second, noise, notion) for first, second in ((p, q), (q, p))]
@@ -144,7 +146,7 @@ def row_interval(
     return lower, upper
 
 
-def _weighted_distance(p: GaussianMixture, q: GaussianMixture, noise: Laplace) -> Ends:
+def _weighted_distance(p: GaussianMixture, q: GaussianMixture, noise: Noise) -> Ends:
     shift = p.rows[0] - q.rows[0]
     loss = float(noise.max_divergence(shift))
     margin = (len(shift) + 4.0) * 2.0 * UNIT + ROUNDING

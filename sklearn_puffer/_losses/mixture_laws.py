@@ -41,7 +41,7 @@ from sklearn_puffer._losses.mixture_parts import (
     Values,
     rounding,
 )
-from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace, Noise
+from sklearn_puffer.noise import Noise
 from sklearn_puffer.priors import GaussianMixture
 
 _FARTHEST = 1e150  # standard deviations: squares stay finite
@@ -60,15 +60,16 @@ def computable(prior: GaussianMixture, noise: Noise | None) -> bool:
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Cauchy
     >>> prior = GaussianMixture([1.0], [0.0], [1.0])
     >>> computable(prior, Cauchy(1.0)), computable(prior, Cauchy(1e-200)), computable(prior, None)
     (True, False, True)
     """
     if prior.n_axes != 1:
         return False
-    if isinstance(noise, Cauchy | GeneralizedCauchy):
-        return tabulated(_deviations(prior), noise)
-    return noise is None or isinstance(noise, Laplace | Gaussian)
+    if noise is None or noise.is_exponential or noise.is_normal:
+        return True
+    return noise.power is not None and tabulated(_deviations(prior), _scale_of(noise), noise.power)
 
 
 def law_of(prior: GaussianMixture, noise: Noise | None) -> Law:
@@ -93,6 +94,7 @@ def law_of(prior: GaussianMixture, noise: Noise | None) -> Law:
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Laplace
     >>> law = law_of(GaussianMixture([0.5, 0.5], [0.0, 3.0], [1.0, 0.1]), Laplace(1.0))
     >>> low, high = law.masses(np.array([-np.inf, 1.0]), np.array([1.0, 2.0]))
     >>> low.round(6).tolist(), bool(np.all(high - low < 1e-13))
@@ -104,11 +106,12 @@ def law_of(prior: GaussianMixture, noise: Noise | None) -> Law:
             "use one column, and Cauchy noise of a scale nearer to the deviations."
         )
     means, deviations = prior.means.reshape(-1), _deviations(prior)
-    if isinstance(noise, Laplace):
-        return _LaplaceLaw(prior.weights, means, deviations, _scale_of(noise))
-    if isinstance(noise, Cauchy | GeneralizedCauchy):
-        return CauchyLaw(prior.weights, means, deviations, noise)
-    return GaussianLaw(prior.weights, means, deviations, _scale_of(noise))
+    scale = _scale_of(noise)
+    if noise is None or noise.is_normal:
+        return GaussianLaw(prior.weights, means, deviations, scale)
+    if noise.power is not None:
+        return CauchyLaw(prior.weights, means, deviations, scale, noise.power)
+    return _LaplaceLaw(prior.weights, means, deviations, scale)
 
 
 def _deviations(prior: GaussianMixture) -> FloatArray:

@@ -16,7 +16,7 @@ from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
 from sklearn_puffer._losses.laplace_line import LaplacePair
 from sklearn_puffer._losses.line import LawPair, Source, fine_panels, loss_interval
 from sklearn_puffer._losses.mixture_laws import computable, law_of
-from sklearn_puffer.noise import Cauchy, GeneralizedCauchy, Laplace, Noise
+from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, GaussianMixture
 
@@ -100,13 +100,13 @@ class DiscreteLine:
         return self._limits[notion]
 
     def _usable(self, scale: float, noise: Noise) -> float:
-        if isinstance(noise, Laplace):
+        if noise.is_exponential:
             return max(scale, float(self._grid.shortest_scales[self._column]))
         span = float(self._atoms[-1] - self._atoms[0])
         return min(max(scale, span * _SHORTEST), _LONGEST_SCALE)
 
     def _source(self, noise: Noise) -> Source:
-        if not isinstance(noise, Laplace):
+        if not noise.is_exponential:
             return DiscretePair(self._atoms, self._masses, self._log_masses, noise)
         theta = np.ones(self._n_axes)
         theta[self._column] = scale = float(noise.axis_scales(1)[0])
@@ -144,9 +144,8 @@ class MixtureLine:
     def _source(self, noise: Noise | None) -> Source:
         if noise is not None:
             noise = noise.with_scale(float(noise.axis_scales(1)[0]))
-        weight = _LAW_WEIGHT * (
-            _CAUCHY_WEIGHT if isinstance(noise, Cauchy | GeneralizedCauchy) else 1
-        )
+        tabulated = noise is not None and noise.power is not None
+        weight = _LAW_WEIGHT * (_CAUCHY_WEIGHT if tabulated else 1)
         return LawPair(law_of(self._p, noise), law_of(self._q, noise), weight)
 
 

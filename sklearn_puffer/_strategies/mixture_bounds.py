@@ -34,7 +34,7 @@ from sklearn_puffer._strategies.component_plans import (
 )
 from sklearn_puffer._strategies.plan_bounds import has_pure_loss, is_pure, move_losses
 from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
-from sklearn_puffer.noise import Laplace, Noise
+from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair
 from sklearn_puffer.transport import ground_cost
@@ -546,7 +546,7 @@ def _not_printed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> st
             "strategy='monge' is printed for one column; use strategy='wasserstein' or 'exact', or "
             "dependence='independent'."
         )
-    if not isinstance(noise, Laplace) or isinstance(notion, RenyiPufferfish):
+    if not noise.is_exponential or isinstance(notion, RenyiPufferfish):
         return (
             "strategy='monge' is printed for Laplace noise and (epsilon, delta), got "
             f"{type(noise).__name__} noise and {notion!r}; use strategy='distribution_aware' or "

@@ -52,7 +52,7 @@ from scipy.special import erfcx, log_ndtr, ndtr
 from sklearn_puffer._base.rounding import ULP
 from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._strategies.plan_bounds import move_losses, noise_at
-from sklearn_puffer.noise import ROUNDING, Gaussian, Laplace, Noise
+from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, RenyiPufferfish
 
 _SLACK = 1e-12
@@ -120,12 +120,12 @@ class GaussianShift:
         s = np.maximum(s, np.maximum(_LEAST_SPREAD * m, 1.0 / _HUGE))  # a wider spread is safe
         notion = self.notion
         if isinstance(notion, RenyiPufferfish):
-            if isinstance(noise, Laplace):
+            if noise.is_exponential:
                 return laplace_powers(notion.alpha, m, s)
-            if isinstance(noise, Gaussian):
+            if noise.is_normal:
                 return gaussian_powers(notion.alpha, m, s)
             return np.logaddexp(0.0, self._log_means(m, s)) * (1.0 + 4.0 * ULP)
-        if isinstance(noise, Laplace):
+        if noise.is_exponential:
             return laplace_delta(notion.epsilon, m, s)
         with np.errstate(under="ignore"):
             return np.minimum(np.exp(self._log_means(m, s)) + _TINY, 1.0)
