@@ -16,6 +16,25 @@ class UtilityWarning(UserWarning):
     """Warns that a release tells less about a column than a constant in its place would.
 
     Of its own kind, so that it can be filtered apart from warnings about the promise.
+
+    Examples
+    --------
+    A tenth of the budget takes more noise than the column has to tell; the median in its place
+    would change it less:
+
+    >>> import warnings
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> for epsilon in (1.0, 0.1):
+    ...     with warnings.catch_warnings(record=True) as caught:
+    ...         warnings.simplefilter("always")
+    ...         noiser = PufferfishNoiser(epsilon, sensitive="loan").fit(table)
+    ...     change, constant = noiser.utility_.loc["cars", ["change", "constant"]]
+    ...     print(f"{change:.1f} {constant:.1f}", [each.category.__name__ for each in caught])
+    0.9 2.6 []
+    5.0 2.6 ['UtilityWarning']
     """
 
 

@@ -29,7 +29,28 @@ _THETAS = {
 
 
 class UncertifiedError(ValueError):
-    """Raised where a release would carry a certificate that does not hold."""
+    """Raised where a release would carry a certificate that does not hold.
+
+    Examples
+    --------
+    A published mechanism that breaks its promise is caught, and nothing is released:
+
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> from sklearn_puffer.priors import GaussianMixture
+    >>> table = pd.DataFrame({"ill": ["no", "yes"] * 2, "pulse": [0.0, 20.0, 30.0, 0.0]})
+    >>> near, far = (GaussianMixture([0.9, 0.1], [0.0, m], [1.0, 1.0]) for m in (20.0, 30.0))
+    >>> prior = {"no": near, "yes": far}
+    >>> noiser = PufferfishNoiser(sensitive="ill", prior=prior, strategy="monge").fit(table)
+    >>> try:
+    ...     noiser.transform(table)
+    ... except UncertifiedError as error:
+    ...     print(str(error).partition("; ")[0])
+    the certificate does not hold: the proven loss 10 exceeds the budget epsilon = 1
+    >>> sound = PufferfishNoiser(sensitive="ill", prior=prior).fit(table)
+    >>> sound.certificate_.holds, round(float(sound.theta_["pulse"] / noiser.theta_["pulse"]), 3)
+    (True, 7.501)
+    """
 
 
 @dataclass(frozen=True)
@@ -138,7 +159,7 @@ class Awaited(Protocol):
 class Certificate:
     """What a fitted noiser promises, and the evidence.
 
-    Attributes
+    Parameters
     ----------
     epsilon : float
         Budget in nats.
@@ -148,6 +169,7 @@ class Certificate:
     pairs : tuple of PairLoss
         Both directions of every secret pair.
     columns : tuple of ColumnNoise
+        The noise of each released column.
     assumptions : list of str
         Under which conditions the promise holds, in sentences.
     strategy, noise, dependence : str
@@ -196,11 +218,20 @@ class Certificate:
 
     Examples
     --------
-    >>> pair = PairLoss("sex", "f", "m", 0, 0.9, 0.89, 0.9, "recomputed")
-    >>> noise = ColumnNoise("age", 2.0, 4.0, True, 1.0)
-    >>> certificate = Certificate(1.0, 0.9, (pair,), (noise,), [], "exact", "laplace", "joint", 99)
-    >>> certificate.holds
-    True
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> certificate = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table).certificate_
+    >>> certificate.holds, round(certificate.loss, 9)
+    (True, 0.5)
+    >>> print(certificate.promise())
+    Whoever sees a released row, and knows the prior, can shift their odds between two secrets of \
+loan by at most a factor of e^0.5 = 1.649.
+    >>> certificate.table[["secret", "against", "upper", "source"]].round(6)
+      secret against     upper      source
+    0     no     yes  0.500000  recomputed
+    1    yes      no  0.456435  recomputed
     """
 
     epsilon: float
@@ -292,7 +323,13 @@ class Certificate:
         return self.adversaries.against(prior)
 
     def promise(self) -> str:
-        """Return the promise in one sentence."""
+        """Return the promise in one sentence.
+
+        Returns
+        -------
+        str
+            It says so where nothing is promised.
+        """
         sensitive = sorted({shown(name) for name in {pair.sensitive for pair in self.pairs}})
         if not self.holds:
             return (
@@ -306,7 +343,13 @@ class Certificate:
         return f"Whoever sees {seen}, and knows the prior, can {told}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the certificate as plain Python values, for JSON."""
+        """Return the certificate as plain Python values, for JSON.
+
+        Returns
+        -------
+        dict
+            With a ``schema``, which changes with its keys.
+        """
         over_set = self.known_over_set
         return {
             "schema": SCHEMA,
@@ -345,7 +388,18 @@ class Certificate:
         return record
 
     def to_json(self, indent: int | None = 2) -> str:
-        """Return the certificate as JSON; an infinite loss is the string "infinity"."""
+        """Return the certificate as JSON.
+
+        Parameters
+        ----------
+        indent : int or None, default=2
+            As in `json.dumps`.
+
+        Returns
+        -------
+        str
+            What `to_dict` returns; an infinite loss is the string "infinity".
+        """
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
     def named(self, name: str) -> Self:
@@ -354,6 +408,7 @@ class Certificate:
         Parameters
         ----------
         name : str
+            Such as that of the file.
 
         Returns
         -------

@@ -102,12 +102,14 @@ class Shift:
         Parameters
         ----------
         notion : Pufferfish or RenyiPufferfish
+            What is to be promised, with its budget.
         noise : str or Noise, default="laplace"
             For ``"l1"`` Laplace noise, for ``"l2"`` Gaussian noise, of one scale on all axes.
 
         Returns
         -------
         Calibration
+            The scale, in the unit of the distance.
 
         Raises
         ------
@@ -164,6 +166,7 @@ def weakly_dependent(
     Returns
     -------
     Shift
+        In that norm.
 
     Raises
     ------
@@ -233,6 +236,7 @@ def gaussian_attributes(
     Returns
     -------
     Shift
+        In that norm.
 
     Raises
     ------
@@ -365,6 +369,7 @@ def corollary_1b(first: float, second: float) -> Shift:
     Returns
     -------
     Shift
+        In absolute value.
 
     Raises
     ------

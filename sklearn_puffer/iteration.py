@@ -77,10 +77,16 @@ def worst_record(
 
     Parameters
     ----------
-    correlations, distance, lipschitz, sensitivity, step
+    correlations : float or array-like
         As for `gaussian_shifts`, between records.
-    n_records, batch_size : int
+    n_records : int
         As for `batch_shifts`.
+    distance : float
+        How far two values of the secret lie apart.
+    batch_size : int, default=1
+        As for `batch_shifts`.
+    lipschitz, sensitivity, step : float
+        As for `gaussian_shifts`.
     contractions : float or array-like of shape (T,), optional
         c_t in [0, 1]; 1 by default. The same must go to `iteration_loss` or `smallest_sigma`.
     records : sequence of int, optional
@@ -89,6 +95,7 @@ def worst_record(
     Returns
     -------
     ndarray of shape (ceil(n / batch_size),)
+        To be given to `iteration_loss` or `smallest_sigma`.
 
     Raises
     ------
@@ -161,12 +168,18 @@ def record_losses(
 
     Parameters
     ----------
-    correlations, distance, lipschitz, sensitivity, step
+    correlations : float or array-like
         As for `gaussian_shifts`, between records.
-    n_records, batch_size : int
+    n_records : int
         As for `batch_shifts`.
+    distance : float
+        How far two values of the secret lie apart.
     sigma, alpha : float
         Standard deviation of the noise of each step, and Renyi order.
+    batch_size : int, default=1
+        As for `batch_shifts`.
+    lipschitz, sensitivity, step : float
+        As for `gaussian_shifts`.
     contractions : float or array-like of shape (T,), optional
         c_t in [0, 1]; 1 by default.
     records : sequence of int, optional
@@ -288,7 +301,7 @@ def group_privacy_loss(steps: int, shift: float, sigma: float, alpha: float) -> 
     Parameters
     ----------
     steps : int
-        T.
+        Their number T.
     shift : float
         s = eta min(2 L, C d), the move of one step.
     sigma, alpha : float
@@ -297,6 +310,7 @@ def group_privacy_loss(steps: int, shift: float, sigma: float, alpha: float) -> 
     Returns
     -------
     float
+        In nats.
 
     Raises
     ------
@@ -326,15 +340,16 @@ def uncorrelated_loss(steps: int, index: int, shift: float, sigma: float, alpha:
     Parameters
     ----------
     steps, index : int
-        T, and the step i of the record, counted from 0.
+        Their number T, and the step i of the record, counted from 0.
     shift : float
-        s, the move of that step.
+        The move s of that step.
     sigma, alpha : float
         Standard deviation of the noise of each step, and Renyi order.
 
     Returns
     -------
     float
+        In nats.
 
     Raises
     ------

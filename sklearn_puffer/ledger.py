@@ -53,6 +53,7 @@ class Ledger:
     Parameters
     ----------
     path : str or Path
+        The file.
     fingerprint : str
         That of the noiser, from its certificate.
     timeout : float, default=60.0
@@ -121,10 +122,16 @@ class Ledger:
         path : str or Path
             A file that does not exist yet, in a folder that does.
         noiser : fitted noiser or query, or its certificate
+            Whose releases are counted.
         datasets : list of str, optional
             Names of independent datasets, each with a whole budget; one, "data", by default.
         timeout : float, default=60.0
             For how many seconds a spend waits while others spend; `math.inf` for ever.
+
+        Returns
+        -------
+        Ledger
+            With the file on the disk.
 
         Raises
         ------
@@ -158,8 +165,17 @@ class Ledger:
 
         Parameters
         ----------
-        path, noiser, timeout
-            As in `create`.
+        path : str or Path
+            That of `create`.
+        noiser : fitted noiser or query, or its certificate
+            The one that the ledger was created for, or loaded from where it was saved.
+        timeout : float, default=60.0
+            For how many seconds a spend waits while others spend; `math.inf` for ever.
+
+        Returns
+        -------
+        Ledger
+            With all that was spent until now.
 
         Raises
         ------
@@ -205,6 +221,7 @@ class Ledger:
             Scales of the noise, in the columns' units, where they are not the noiser's own; only
             these columns are then released.
         releases : int, default=1
+            How many.
         dataset : str, optional
             May be left out where there is only one.
         note : str, default=""
@@ -254,7 +271,19 @@ class Ledger:
     ) -> bool:
         """Return whether `spend` would succeed now; another process may be faster.
 
-        Parameters and errors are those of `spend`.
+        Parameters
+        ----------
+        scales : dict of column to float, optional
+            As in `spend`, and with the same errors.
+        releases : int, default=1
+            How many.
+        dataset : str, optional
+            May be left out where there is only one.
+
+        Returns
+        -------
+        bool
+            Nothing is spent.
         """
         state = self._current()
         answer = state.known(scales, releases, dataset)
@@ -264,16 +293,38 @@ class Ledger:
         return answer
 
     def left(self, dataset: str | None = None) -> Left:
-        """Return what may still be released of a dataset."""
+        """Return what may still be released of a dataset.
+
+        Parameters
+        ----------
+        dataset : str, optional
+            May be left out where there is only one.
+
+        Returns
+        -------
+        Left
+            In releases at the noiser's own scales, and what is left on each axis.
+        """
         state = self._current()
         return state.left(state.name(dataset))
 
     def history(self) -> tuple[Entry, ...]:
-        """Return all that was spent, in the order in which each kind of release came first."""
+        """Return all that was spent.
+
+        Returns
+        -------
+        tuple of Entry
+            In the order in which each kind of release came first.
+        """
         return self._current().entries
 
     def add(self, dataset: str) -> None:
         """Add a dataset that is independent of all others, with a whole budget of its own.
+
+        Parameters
+        ----------
+        dataset : str
+            Its name.
 
         Raises
         ------
@@ -314,6 +365,7 @@ class Ledger:
         Returns
         -------
         table of the type of X
+            What the noiser's ``transform`` returns.
 
         Raises
         ------
@@ -339,6 +391,7 @@ class Ledger:
         Parameters
         ----------
         query : fitted PufferfishSum
+            The one that the ledger belongs to.
         values : array-like or DataFrame
             As in the query's ``release``: the same reports each time, with the same users absent.
         dataset, note : str
@@ -347,6 +400,7 @@ class Ledger:
         Returns
         -------
         PrivateAnswer
+            What the query's ``release`` returns.
 
         Raises
         ------

@@ -276,6 +276,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_rows, n_features)
+            The rows that the adversary's knowledge is counted from.
         y : ignored
             Never taken for a secret.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
@@ -286,6 +287,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         Returns
         -------
         self
+            The fitted noiser, also where its certificate does not hold.
         """
         before = dict(self.__dict__)
         try:
@@ -390,6 +392,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         Returns
         -------
         self
+            The noiser itself.
         """
         super().set_output(transform=transform)
         if transform is not None:
@@ -413,6 +416,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         Returns
         -------
         ndarray of str objects
+            In the order of `transform`.
         """
         check_is_fitted(self)
         own = getattr(self, "feature_names_in_", None)

@@ -80,6 +80,7 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
         (noise_at="steps"), how much was forgotten (l2 > 0) or how many steps of a mean came after
         the secret record's step.
     fit_intercept : bool, default=True
+        Whether there is a constant feature.
     intercept_scaling : float or None, default=None
         The feature that goes with the intercept, a constant. Less of it means less noise, and an
         intercept that is learnt more slowly. None for data_norm / 2.
@@ -162,11 +163,17 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
         self.random_state = random_state
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the predicted targets, of shape (n,).
+        """Return the predicted targets.
 
         Parameters
         ----------
         X : DataFrame or array-like of shape (n, n_features)
+            Rows with the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Weights times features, plus the intercept.
         """
         return self._margins(X)
 
@@ -213,22 +220,42 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
 
     Parameters
     ----------
-    epsilon, alpha, correlation, secrets, data_norm, l2, batch_size, average
+    epsilon, alpha : float, default=1.0 and 2.0
+        Budget in nats, and Renyi order, as for `PufferfishSGDRegressor`.
+    correlation : float or array-like, default=0.0
         As for `PufferfishSGDRegressor`.
     correlated_labels : bool, default=True
         Whether the labels of other records may depend on a secret one. True: every record with a
         correlation other than 0 is taken to change completely. False: the labels of the others do
         not depend on the secret, and their features move as the correlation says.
+    secrets : "all" or list of int, default="all"
+        As for `PufferfishSGDRegressor`.
+    data_norm : float, default=1.0
+        Longer rows of X are scaled to this Euclidean norm. To be declared, not learnt.
     clip : float or None, default=None
         The slope of the loss, a probability minus 0 or 1, counts as at most this. None for 0.5: the
         loss is linear on the wrong side, logistic on the right one, and half the noise is enough. 1
         clips nothing. Probabilities are right all the same.
+    l2 : float, default=0.0
+        As for `PufferfishSGDRegressor`.
     learning_rate : float or None, default=None
         As for `PufferfishSGDRegressor`, with weights that give margins of about 15.
     radius : float or None, default=None
         As for `PufferfishSGDRegressor`; None for 20 / data_norm, or half of that.
-    noise_at, shuffle, fit_intercept, intercept_scaling, verbose, random_state
+    batch_size : int or None, default=None
         As for `PufferfishSGDRegressor`.
+    average : "auto" or bool, default="auto"
+        As for `PufferfishSGDRegressor`.
+    noise_at : {"auto", "end", "steps"}, default="auto"
+        As for `PufferfishSGDRegressor`.
+    shuffle, fit_intercept : bool, default=False and True
+        As for `PufferfishSGDRegressor`.
+    intercept_scaling : float or None, default=None
+        As for `PufferfishSGDRegressor`.
+    verbose : int, default=0
+        As for `PufferfishSGDRegressor`.
+    random_state : int or None, default=None
+        None draws cryptographic bits. An integer is for tests, and warns.
 
     Attributes
     ----------
@@ -307,32 +334,48 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         self.random_state = random_state
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return the margins, positive for the second class, of shape (n,).
-
-        With clip=1 they are log-odds.
+        """Return the margins.
 
         Parameters
         ----------
         X : DataFrame or array-like of shape (n, n_features)
+            Rows with the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive for the second class; with clip=1 they are log-odds.
         """
         return self._margins(X)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of both classes, of shape (n, 2).
+        """Return the probabilities of both classes.
 
         Parameters
         ----------
         X : DataFrame or array-like of shape (n, n_features)
+            Rows with the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            In the order of ``classes_``.
         """
         margins = self._margins(X)
         return self._fitted_loss.probabilities(margins)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the more probable class of each row, of shape (n,).
+        """Return the more probable class of each row.
 
         Parameters
         ----------
         X : DataFrame or array-like of shape (n, n_features)
+            Rows with the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels as those of `fit`.
         """
         positive = self._margins(X) > 0.0
         return np.asarray(self.classes_[positive.astype(np.intp)])

@@ -50,6 +50,7 @@ def joint_shifts(
     Returns
     -------
     ndarray of shape (T,)
+        The moves s, rounded up.
 
     Raises
     ------
@@ -254,11 +255,12 @@ def gaussian_shifts(
     sensitivity : float
         C: gradients change by at most C \|x - x'\|. It may be infinite if L is not.
     step : float
-        eta.
+        The step size eta.
 
     Returns
     -------
     ndarray of shape (T,)
+        The moves s, rounded up.
 
     Raises
     ------
@@ -314,16 +316,22 @@ def batch_shifts(
 
     Parameters
     ----------
-    correlations, distance, lipschitz, sensitivity, step
+    correlations : float or array-like
         As for `gaussian_shifts`, between records.
     index : int
         The record whose value is the secret, counted from 0.
     n_records, batch_size : int
-        n and B. Every step divides the sum of its gradients by B, *a shorter last batch too*.
+        Numbers n and B. Every step divides the sum of its gradients by B, *a shorter last batch
+        too*.
+    distance : float
+        How far two values of the secret lie apart.
+    lipschitz, sensitivity, step : float
+        As for `gaussian_shifts`.
 
     Returns
     -------
     ndarray of shape (ceil(n / B),)
+        The moves s, rounded up.
 
     Raises
     ------
@@ -361,10 +369,16 @@ def worst_shifts(
 
     Parameters
     ----------
-    correlations, distance, lipschitz, sensitivity, step
+    correlations : float or array-like
         As for `gaussian_shifts`, between records.
-    n_records, batch_size : int
+    n_records : int
         As for `batch_shifts`.
+    distance : float
+        How far two values of the secret lie apart.
+    batch_size : int, default=1
+        As for `batch_shifts`.
+    lipschitz, sensitivity, step : float
+        As for `gaussian_shifts`.
     records : sequence of int, optional
         The records whose values are secrets; all by default.
 

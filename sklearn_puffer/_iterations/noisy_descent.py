@@ -70,13 +70,16 @@ class NoisyDescent(CertifiedEstimator):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_records, n_features)
+            A record a row, in the order in which they are used, unless they are shuffled.
         y : array-like of shape (n_records,)
-            There are no sample weights: a weight would multiply what a record can do to the
-            weights, so that all noise would be that of the largest one.
+            The targets, or labels of two classes. There are no sample weights: a weight would
+            multiply what a record can do to the weights, so that all noise would be that of the
+            largest one.
 
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------

@@ -30,7 +30,28 @@ class LedgerError(ValueError):
 
 
 class OverspentError(ValueError):
-    """Raised where a release would overspend; nothing is spent."""
+    """Raised where a release would overspend; nothing is spent.
+
+    Examples
+    --------
+    The second of two releases, where one was planned:
+
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger.create(f"{folder}/cars.ledger", noiser)
+    ...     released = ledger.transform(noiser, table)
+    ...     try:
+    ...         ledger.transform(noiser, table)
+    ...     except OverspentError as error:
+    ...         print(str(error).partition(";")[0])
+    1 more release(s) of 'data' at {'cars': 1.68038} would overspend the ledger, and nothing was \
+spent
+    """
 
     __module__ = "sklearn_puffer.ledger"
 

@@ -56,7 +56,13 @@ class Contingency:
     counts: tuple[tuple[int, ...], tuple[int, ...]]
 
     def pair(self) -> PriorPair:
-        """Return the pair of empirical priors on the codes 0, ..., n - 1."""
+        """Return the pair of empirical priors on the codes 0, ..., n - 1.
+
+        Returns
+        -------
+        PriorPair
+            The laws given s_i and given s_j, whose counts are numbers of rows.
+        """
         codes = np.arange(len(self.values))
         p, q = (Discrete.from_counts(codes, row) for row in self.counts)
         return PriorPair(p, q)
@@ -94,6 +100,7 @@ def table4_contingencies() -> dict[str, Contingency]:
     Returns
     -------
     dict of str to Contingency
+        In the order of the table.
 
     Examples
     --------
