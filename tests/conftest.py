@@ -17,6 +17,21 @@ settings.register_profile("search", max_examples=500, deadline=None)
 settings.load_profile("fixed")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Use all cores, with one thread each, where folders are tested and `-n` is not given.
+
+    A file or a test by name stays in this process, and so does what somebody watches (`-s`,
+    `--trace`, and xdist sees to `--pdb`) or what has to do without xdist (`-p no:xdist`).
+    """
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    is_decided = config.getoption("numprocesses", 0) is not None
+    is_watched = config.option.capture == "no" or config.option.trace
+    if not (is_worker or is_decided or is_watched) and all(map(os.path.isdir, config.args)):
+        config.option.numprocesses = "auto"
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
 def pytest_configure(config):
     """What is released of small tables may be worthless: tests of the warning ask for it.
 

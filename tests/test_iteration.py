@@ -6,7 +6,7 @@ from math import exp, inf, log, nextafter
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize
@@ -541,12 +541,12 @@ def test_a_million_records_in_batches_take_one_sequence_of_moves():
 
 
 @given(
-    st.lists(st.one_of(st.floats(0.0, 5.0), st.floats(0.0, 1e4), st.floats(0.0, 1e-12))),
+    st.lists(
+        st.one_of(st.floats(0.0, 5.0), st.floats(0.0, 1e4), st.floats(0.0, 1e-12)), min_size=1
+    ),
     st.floats(1.001, 200.0),
 )
 def test_the_shuffled_loss_is_the_mean_of_the_exponentials_rounded_up(losses, alpha):
-    if not losses:
-        return
     with mpmath.workdps(60):
         rate = mpmath.mpf(alpha) - 1
         mean = mpmath.fsum(mpmath.expm1(rate * mpmath.mpf(x)) for x in losses) / len(losses)
@@ -589,8 +589,7 @@ def test_infinite_losses_stay_infinite_when_shuffled():
 @given(st.floats(1e-6, 1e6), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 def test_a_contraction_is_never_too_small(beta, share, part):
     eta, mu = 2.0 / beta * share * (1.0 - 1e-15), beta * part
-    if eta == 0.0:
-        return
+    assume(eta > 0.0)
     c = contraction(eta, beta, mu)
     exact = max(abs(1 - Fraction(eta) * Fraction(k)) for k in (mu, beta))
     assert 0.0 <= c <= 1.0

@@ -8,7 +8,7 @@ from itertools import permutations, product
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from scipy.special import log_ndtr
@@ -321,8 +321,9 @@ def test_no_average_is_below_the_true_renyi_divergence(p, q, b, alpha, of_laplac
     noise, notion = (Laplace if of_laplace else Gaussian)(1.0), RenyiPufferfish(1.0, alpha)
     bound = bounds.distribution_aware([PriorPair(p, q)], noise, notion).losses(b)[0]
     level = noise.with_scale(b)
+    assume(np.any(bound < 20.0))  # quadratures overflow beyond
     for (one, other), loss in zip(((p, q), (q, p)), bound, strict=True):
-        if np.isfinite(loss) and loss < 20.0:
+        if loss < 20.0:
             assert loss >= true_loss(one, other, level, notion) * (1.0 - 1e-4) - 1e-6
 
 
