@@ -14,7 +14,7 @@ from sklearn_puffer._survival import ColumnUtility, survival, utility_section
 from sklearn_puffer._validation import plain, quoted, shown
 from sklearn_puffer.frame import Name, records_frame
 from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
-from sklearn_puffer.spending import Averages, Rule
+from sklearn_puffer.spending import Rule
 
 Source = Literal["recomputed", "theorem"]
 
@@ -185,7 +185,7 @@ class Certificate:
         Where the certificate does not hold: the sound strategy and the scale it needs.
     releases : int
         How many releases of the same rows the promise is for, all of them together.
-    rule : Precisions, Averages, Refused or None
+    rule : Precisions, Refused or None
         How releases of the same rows add up, for a ledger.
     fingerprint : str
         Tells this fitted representation (columns, values, bins, grids, scales) from all others.
@@ -372,20 +372,13 @@ loan by at most a factor of e^0.5 = 1.649.
             "remedy": self.remedy,
             "least": self.least,
             "releases": self.releases,
-            "rule": self._rule_record(),
+            "rule": None if self.rule is None else self.rule.to_dict(),
             "fingerprint": self.fingerprint,
             "columns": [plain_record(asdict(column)) for column in self.columns],
             "utility": [plain_record(asdict(column)) for column in self.utility],
             "pairs": [plain_record(vars(pair)) for pair in self.pairs],
             "assumptions": list(self.assumptions),
         }
-
-    def _rule_record(self) -> dict[str, Any] | None:
-        """Return the rule as plain values, without the plans: those may be large."""
-        record = None if self.rule is None else self.rule.to_dict()
-        if isinstance(self.rule, Averages) and record is not None:
-            del record["plans"]
-        return record
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return the certificate as JSON.

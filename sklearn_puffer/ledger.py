@@ -35,7 +35,6 @@ from sklearn_puffer._releases.ledger_state import (
     OverspentError,
     State,
 )
-from sklearn_puffer._releases.rules import is_count
 from sklearn_puffer._validation import check_count, check_positive, listed, plain, quoted
 from sklearn_puffer.spending import Axis, Rule
 
@@ -63,7 +62,7 @@ class Ledger:
     -----
     *Formal guarantees.* As long as every release of a dataset was spent here first, the joint law
     of all its releases loses no more than the noiser's certificate promises for one (or for its
-    planned number); see `spending` for the rules and proofs, `Left.condition` for conditions.
+    planned number); see `spending` for the rules and proofs.
 
     The datasets of one ledger have a whole budget each. The loss over all of them is then the
     largest of their losses, not the sum (004, Prop. E.1, for every notion here), provided that the
@@ -285,12 +284,8 @@ class Ledger:
         bool
             Nothing is spent.
         """
-        state = self._current()
-        answer = state.known(scales, releases, dataset)
-        if answer is None:
-            count = _check_releases(releases)
-            answer = state.allows(_numbers(scales), count, dataset)
-        return answer
+        count = _check_releases(releases)
+        return self._current().allows(_numbers(scales), count, dataset)
 
     def left(self, dataset: str | None = None) -> Left:
         """Return what may still be released of a dataset.
@@ -453,8 +448,7 @@ class Ledger:
         return self._read(snapshot), snapshot
 
     def _read(self, snapshot: Snapshot) -> State:
-        seen = self._seen
-        state = State.from_bytes(snapshot.data, self.path, None if seen is None else seen[1])
+        state = State.from_bytes(snapshot.data, self.path)
         if state.fingerprint != self.fingerprint:
             raise LedgerError(_foreign(self.path))
         self._seen = snapshot, state  # in one step, for other threads may be asking
@@ -499,8 +493,6 @@ def _numbers(scales: Any) -> dict[Axis, float] | None:
 
 def _check_releases(releases: Any) -> int:
     """Return a number of releases that a file and a message can hold."""
-    if is_count(releases) and releases < _MOST:
-        return int(releases)
     if isinstance(releases, Integral) and abs(int(releases)) >= _MOST:
         raise ValueError(
             "releases must lie between 1 and 2**63, got an integer of "

@@ -1,9 +1,9 @@
-r"""How releases of the same data add up: what all of them together may reveal.
+r"""Composition: what several releases of the same data may reveal together.
 
 Let X be fixed data, and Y_r = X + N_r releases of it with independent noise on each axis. Given
-outputs y, what they say about X is the weight w(x) = prod_r K_r(y_r - x). All the rules below bound
-the loss of the joint law of (Y_1, ..., Y_k), also where k or the scales are chosen on the way from
-earlier outputs, unless a rule's `condition` says otherwise.
+outputs y, what they say about X is the weight w(x) = prod_r K_r(y_r - x). The rules below bound the
+loss of the joint law of (Y_1, ..., Y_k), also where k or the scales are chosen on the way from
+earlier outputs.
 
 Laplace noise (`Precisions`, power 1). On one axis let sum 1/theta_r <= 1/s, where theta_r may
 depend on y_1, ..., y_(r-1). With h = (log w)', \|h\| <= 1/s, and h falls by 2/theta_r at y_r, so
@@ -22,66 +22,45 @@ which is a mixture of N(x; z, s^2) over z ~ N(m, t^2 - s^2): the same argument.
 So where scales s are certified, for whatever prior, strategy and notion, a history with
 sum 1/theta_r^power <= 1/s^power on every axis loses no more than the certificate says.
 
-Couplings (`Averages`). Let pi be a coupling of p = P(X | s_i) and q = P(X | s_j), with masses w of
-moves from x to x' at a distance d. The joint densities of the outputs are the sums over the moves
-of w prod K_r(y_r - x) and of w prod K_r(y_r - x'). A ratio of sums is at most the largest ratio,
-and each factor's ratio is at most e^D_inf(d; s_r): for every y, so for scales chosen from y too,
-
-.. math:: D_\infty \le \max_{d : w > 0} \sum_r D_\infty(d; s_r).
-
-e^((alpha - 1) D_alpha) is jointly convex, and D_alpha adds up over independent noise:
-
-.. math:: D_\alpha \le \frac{1}{\alpha - 1} \log \sum w \, e^{(\alpha - 1) \sum_r D_\alpha(d; s_r)}
-
-for scales that are fixed beforehand (stopping early is a post-processing of not stopping). Where
-scales follow from outputs, each move is averaged over histories of its own, and the bound does not
-hold: answers that tell small moves from large ones can give each the scales that are worst for it.
-Noise is even, so a plan serves both directions.
+Of other noise nothing like it is known (`Refused`): every column may be released once. Cauchy
+precisions do not add up: two releases at twice the scale lose 4 asinh(d / (4 s)) over a move of d,
+which is more than the 2 asinh(d / (2 s)) of one.
 """
 
-# Rounding. Precisions are compared exactly: a sum in steps of 2^-128 of the budget, every term
-# rounded up, decides all but ties, and fractions decide those.
+# Rounding. Precisions are sums of fractions, which are exact: nothing is rounded but what is said
+# to be left.
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
-from sklearn_puffer._base.rounding import rounded_down
-from sklearn_puffer._releases.averages import Averages
-from sklearn_puffer._releases.rules import (
-    Axis,
-    BaseRule,
-    Meter,
-    Spent,
-    check_draws,
-    check_scale,
-    check_spent,
-    count_of,
-    times_left,
-)
 from sklearn_puffer._validation import check_choice, check_count, check_positive, plain, quoted
 
 __all__ = [
-    "Averages",
     "Axis",
     "Meter",
     "Precisions",
     "Refused",
     "Rule",
     "Spent",
+    "check_scale",
     "rule_from_dict",
     "scale_for_releases",
-    "times_left",
 ]
 
-_BITS = 128
-_WHOLE = 1 << _BITS
+Axis = str | int
+Amount = int | float | Fraction  # a float only where it is infinite
+Spent = Mapping[Axis, Mapping[float, int]]
+"""How often each axis was released at each scale."""
+
+_ENDLESS = 1 << 63
 _FRACTION = re.compile("[0-9]{1,4000}(/[1-9][0-9]{0,3999})?")
 
 
@@ -132,8 +111,102 @@ def scale_for_releases(theta: float, releases: int, power: int = 1) -> float:
     return scale
 
 
+class Rule(ABC):
+    """How releases add up: on every axis each costs something, and there is a budget.
+
+    What is allowed at one scale is allowed at larger ones.
+    """
+
+    budgets: Mapping[Axis, Amount]  # infinite where no noise is needed
+    draws: int | None
+
+    @abstractmethod
+    def cost(self, axis: Axis, scales: Mapping[float, int]) -> Amount:
+        """Return what releases of an axis that needs noise take of its budget, exactly."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain values for JSON; `rule_from_dict` reads it."""
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Names of the axes, in order."""
+        return tuple(self.budgets)
+
+    def is_free(self, axis: Axis) -> bool:
+        """Return whether an axis needs no noise."""
+        return isinstance(self.budgets[axis], float)
+
+    def meter(self, spent: Spent) -> Meter:
+        """Return a meter that stands at this history."""
+        return Meter(self, spent)
+
+    def allows(self, spent: Spent) -> bool:
+        """Return whether a history {axis: {scale: count}} is within the budget.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an axis is unknown, a scale not a positive finite number (0 is one on an axis that
+            needs no noise), or a count not a positive integer.
+        """
+        return self.meter({}).allows(spent)
+
+    def left(self, spent: Spent) -> dict[Axis, float]:
+        """Return what a history leaves on each axis, rounded down; infinite where nothing counts.
+
+        A sum of precisions for `Precisions`, a number of releases for `Refused`.
+        """
+        return self.meter(spent).left()
+
+
+class Meter:
+    """A history that was measured once, so that further releases are judged quickly.
+
+    >>> meter = Precisions.of_scales(1, {"age": 2.0}).meter({"age": {8.0: 1}})
+    >>> meter.allows({"age": {4.0: 1}}), meter.times({"age": {7.0: 1}})
+    (True, 2)
+    """
+
+    def __init__(self, rule: Rule, spent: Spent) -> None:
+        _check_spent(rule, spent)
+        self.rule = rule
+        self.counts = {axis: _count_of(scales) for axis, scales in spent.items()}
+        self.room = {axis: self._room(axis, spent.get(axis, {})) for axis in rule.budgets}
+
+    def allows(self, extra: Spent) -> bool:
+        """Return whether the history and the extra releases together are within the budget."""
+        return self.times(extra) >= 1
+
+    def left(self) -> dict[Axis, float]:
+        """Return what is left on each axis, rounded down."""
+        return {axis: _rounded_down(room) for axis, room in self.room.items()}
+
+    def times(self, release: Spent) -> float:
+        """Return how often a release may still be made; beyond 2^63 times counts as infinite."""
+        if not self.rule.budgets:
+            return 0 if release else math.inf
+        _check_spent(self.rule, release)
+        times = [self._axis_times(axis, scales) for axis, scales in release.items() if scales]
+        return most if (most := min(times, default=math.inf)) < _ENDLESS else math.inf
+
+    def _room(self, axis: Axis, scales: Mapping[float, int]) -> Amount:
+        if self.rule.is_free(axis):
+            return math.inf
+        return max(self.rule.budgets[axis] - self.rule.cost(axis, scales), 0)
+
+    def _axis_times(self, axis: Axis, scales: Mapping[float, int]) -> float:
+        draws = math.inf
+        if self.rule.draws is not None:
+            draws = (self.rule.draws - self.counts.get(axis, 0)) // _count_of(scales)
+        if self.rule.is_free(axis):
+            return draws
+        cost = self.rule.cost(axis, scales)
+        return min(draws, 0 if isinstance(cost, float) else self.room[axis] // cost)
+
+
 @dataclass(frozen=True)
-class Precisions(BaseRule):
+class Precisions(Rule):
     r"""Releases whose precisions add up: Laplace and Gaussian noise, any prior, any notion.
 
     .. math:: \sum_r \theta_{r,a}^{-p} \le b_a \quad \text{on every axis } a
@@ -177,12 +250,13 @@ class Precisions(BaseRule):
     """
 
     power: int
-    budgets: Mapping[Axis, float | Fraction]
+    budgets: Mapping[Axis, Amount]
     draws: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "power", _check_power(self.power))
-        object.__setattr__(self, "draws", check_draws(self.draws))
+        draws = None if self.draws is None else check_count(self.draws, "draws")
+        object.__setattr__(self, "draws", draws)
         budgets = {plain(axis): _check_budget(b, axis) for axis, b in self.budgets.items()}
         object.__setattr__(self, "budgets", budgets)
 
@@ -200,92 +274,22 @@ class Precisions(BaseRule):
         whole = {a: 1 / Fraction(t) ** power if t > 0.0 else math.inf for a, t in thetas.items()}
         return cls(power, whole, draws)
 
-    @cached_property
-    def axes(self) -> tuple[Axis, ...]:
-        """Names of the axes, in order."""
-        return tuple(self.budgets)
-
-    def is_free(self, axis: Axis) -> bool:
-        """Return whether an axis needs no noise."""
-        return self.budgets[axis] == math.inf
-
-    def _meter(self, spent: Spent) -> Meter:
-        return _PrecisionMeter(self, spent)
+    def cost(self, axis: Axis, scales: Mapping[float, int]) -> Fraction:
+        """Return the sum of the precisions."""
+        total = Fraction(0)
+        for scale, count in scales.items():
+            size, unit = plain(scale).as_integer_ratio()
+            total += Fraction(int(count) * unit**self.power, size**self.power)
+        return total
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain values for JSON; an infinite budget is "infinity"."""
         budgets = [[axis, _written(budget)] for axis, budget in self.budgets.items()]
         return {"rule": "precisions", "power": self.power, "budgets": budgets, "draws": self.draws}
 
-    @cached_property
-    def _ratios(self) -> dict[Axis, tuple[int, int]]:
-        """Numerator and denominator of 2^128 / budget; 0 where the budget is infinite."""
-        whole = {a: Fraction(b) for a, b in self.budgets.items() if b != math.inf}
-        ratios = {a: (b.denominator << _BITS, b.numerator) for a, b in whole.items()}
-        return dict.fromkeys(self.budgets, (0, 1)) | ratios
-
-    def steps(self, axis: Axis, scales: Mapping[float, int]) -> int:
-        """Return the share of the budget of an axis, in steps of 2^-128, each term rounded up."""
-        top, bottom = self._ratios[axis]
-        if top == 0:
-            return 0
-        total = 0
-        for scale, count in scales.items():
-            number = scale if scale.__class__ is float else plain(scale)
-            size, unit = number.as_integer_ratio()
-            if self.power == 2:
-                size, unit = size * size, unit * unit
-            total -= -int(count) * unit * top // (size * bottom)
-        return total
-
-    def exceeded(self, axis: Axis, parts: Sequence[Mapping[float, int]]) -> bool:
-        """Return whether the exact sum over the parts is beyond the budget of an axis."""
-        terms = [
-            int(count) / Fraction(scale) ** self.power
-            for scales in parts
-            for scale, count in scales.items()
-        ]
-        return _total(terms) > self.budgets[axis]
-
-
-class _PrecisionMeter:
-    """The precisions that a history has used of each axis."""
-
-    def __init__(self, rule: Precisions, spent: Spent) -> None:
-        check_spent(rule, spent)
-        self.rule, self.spent = rule, spent
-        self.used = {axis: rule.steps(axis, scales) for axis, scales in spent.items()}
-        self.counts = {axis: count_of(scales) for axis, scales in spent.items()}
-
-    def allows(self, extra: Spent) -> bool:
-        check_spent(self.rule, extra)
-        return all(map(self._axis_allows, extra, extra.values()))
-
-    def left(self) -> dict[Axis, float]:
-        return {axis: self._axis_left(axis) for axis in self.rule.axes}
-
-    def _axis_allows(self, axis: Axis, scales: Mapping[float, int]) -> bool:
-        draws = self.rule.draws
-        if draws is not None and self.counts.get(axis, 0) + count_of(scales) > draws:
-            return False
-        total = self.used.get(axis, 0) + self.rule.steps(axis, scales)
-        if total <= _WHOLE:
-            return True
-        before = self.spent.get(axis, {})
-        if total - len(before) - len(scales) >= _WHOLE:  # each term was rounded up by less than 1
-            return False
-        return not self.rule.exceeded(axis, [before, scales])
-
-    def _axis_left(self, axis: Axis) -> float:
-        budget = self.rule.budgets[axis]
-        if budget == math.inf:
-            return math.inf
-        unused = max(_WHOLE - self.used.get(axis, 0), 0)
-        return rounded_down(Fraction(budget) * Fraction(unused, _WHOLE))
-
 
 @dataclass(frozen=True)
-class Refused(BaseRule):
+class Refused(Rule):
     """Releases of which nothing is known together: one release, and no more.
 
     Parameters
@@ -304,61 +308,31 @@ class Refused(BaseRule):
 
     Examples
     --------
-    >>> rule = Refused("Deltas of Cauchy noise do not add up.", {"age": 2.0})
+    >>> rule = Refused("Releases of Cauchy noise do not add up.", {"age": 2.0})
     >>> rule.allows({"age": {2.0: 1}}), rule.allows({"age": {2.0: 2}})
     (True, False)
     """
 
     reason: str
     scales: Mapping[Axis, float] = field(default_factory=dict)
+    budgets: Mapping[Axis, Amount] = field(init=False, repr=False, compare=False)
+    draws: int | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         scales = {plain(a): check_scale(s, a, free=True) for a, s in self.scales.items()}
         object.__setattr__(self, "scales", scales)
+        once = {axis: 1 if scale > 0.0 else math.inf for axis, scale in scales.items()}
+        object.__setattr__(self, "budgets", once)
 
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """Names of the axes, in order."""
-        return tuple(self.scales)
-
-    def is_free(self, axis: Axis) -> bool:
-        """Return whether an axis needs no noise."""
-        return self.scales[axis] == 0.0
-
-    def _meter(self, spent: Spent) -> Meter:
-        return _OnceMeter(self, spent)
+    def cost(self, axis: Axis, scales: Mapping[float, int]) -> Amount:
+        """Return the number of releases; infinite where one is below the certified scale."""
+        enough = min(scales, default=math.inf) >= self.scales[axis]
+        return _count_of(scales) if enough else math.inf
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain values for JSON."""
         scales = [[axis, scale] for axis, scale in self.scales.items()]
         return {"rule": "refused", "reason": self.reason, "scales": scales}
-
-
-class _OnceMeter:
-    """Which axes a history has released."""
-
-    def __init__(self, rule: Refused, spent: Spent) -> None:
-        self.rule, self.spent = rule, spent
-
-    def allows(self, extra: Spent) -> bool:
-        if self.rule.scales:
-            check_spent(self.rule, extra)
-        return all(self._axis_allows(axis, scales) for axis, scales in extra.items())
-
-    def left(self) -> dict[Axis, float]:
-        free = {axis: scale == 0.0 for axis, scale in self.rule.scales.items()}
-        once = {axis: 0.0 if self.spent.get(axis) else 1.0 for axis in free}
-        return {axis: math.inf if free[axis] else once[axis] for axis in free}
-
-    def _axis_allows(self, axis: Axis, scales: Mapping[float, int]) -> bool:
-        least = self.rule.scales.get(axis, math.inf)
-        if least == 0.0 or not scales:
-            return True
-        once = not self.spent.get(axis) and count_of(scales) == 1
-        return once and min(scales) >= least
-
-
-Rule = Precisions | Averages | Refused
 
 
 def rule_from_dict(record: Mapping[str, Any]) -> Rule:
@@ -376,9 +350,12 @@ def rule_from_dict(record: Mapping[str, Any]) -> Rule:
     True
     """
     kind = record.get("rule") if isinstance(record, Mapping) else None
-    read = _READERS[check_choice(kind, "rule", list(_READERS))]
+    check_choice(kind, "rule", ["precisions", "refused"])
     try:
-        return read(record)
+        if kind == "refused":
+            return Refused(record["reason"], dict(record["scales"]))
+        budgets = {axis: _read(budget) for axis, budget in record["budgets"]}
+        return Precisions(record["power"], budgets, record["draws"])
     except (LookupError, ArithmeticError, AttributeError, TypeError, ValueError) as fault:
         raise ValueError(
             f"record must be that of a rule as to_dict writes it, and this one is not ({fault}); "
@@ -386,21 +363,34 @@ def rule_from_dict(record: Mapping[str, Any]) -> Rule:
         ) from fault
 
 
-_READERS: Mapping[str, Callable[[Mapping[str, Any]], Rule]] = {
-    "precisions": lambda record: Precisions(
-        record["power"], {a: _read(budget) for a, budget in record["budgets"]}, record["draws"]
-    ),
-    "averages": Averages.from_dict,
-    "refused": lambda record: Refused(record["reason"], dict(record["scales"])),
-}
+def check_scale(scale: Any, axis: Axis, free: bool) -> float:
+    """Return a scale as a positive finite float, or as 0 where no noise is needed."""
+    if free and not isinstance(scale, bool) and scale == 0.0:
+        return 0.0
+    return check_positive(scale, f"the scale of {axis!r}")
 
 
-def _total(terms: Sequence[Fraction]) -> Fraction:
-    """Return the sum, halves first: the numbers stay as short as they can."""
-    if len(terms) < 2:
-        return sum(terms, Fraction(0))
-    half = len(terms) // 2
-    return _total(terms[:half]) + _total(terms[half:])
+def _check_spent(rule: Rule, spent: Spent) -> None:
+    """Check the axes, scales and counts of a history."""
+    for axis, scales in spent.items():
+        if axis not in rule.budgets:
+            raise ValueError(f"axis {axis!r} is not one of {list(rule.axes)}; name one of these.")
+        for scale, count in scales.items():
+            check_scale(scale, axis, free=rule.is_free(axis))
+            check_count(count, f"the number of releases of {axis!r}")
+
+
+def _count_of(scales: Mapping[float, int]) -> int:
+    return sum(map(int, scales.values()))
+
+
+def _rounded_down(value: Amount) -> float:
+    if value == math.inf:
+        return math.inf
+    if value >= sys.float_info.max:
+        return sys.float_info.max
+    nearest = float(value)  # correctly rounded
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
 def _check_power(power: Any) -> int:
@@ -419,7 +409,7 @@ def _check_budget(budget: Any, axis: Axis) -> float | Fraction:
     return Fraction(check_positive(budget, f"the budget of {axis!r}"))
 
 
-def _written(budget: float | Fraction) -> str:
+def _written(budget: Amount) -> str:
     return "infinity" if budget == math.inf else str(Fraction(budget))
 
 

@@ -23,9 +23,7 @@ import pytest
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._releases import ledger_file
 from sklearn_puffer.ledger import SCHEMA, Entry, Ledger, LedgerError, OverspentError
-from sklearn_puffer.noise import Cauchy
-from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
-from sklearn_puffer.spending import Averages, Precisions, Refused
+from sklearn_puffer.spending import Precisions, Refused
 
 
 def certificate(rule=None, fingerprint="f00d", holds=True, **scales):
@@ -192,8 +190,8 @@ def test_bad_arguments_are_refused_by_name_and_spend_nothing(
 @pytest.mark.parametrize(
     "rule",
     [
-        Averages(Cauchy(), Pufferfish(1.0), "age", [([0.0, 1.0], [3, 1])]),
-        Averages(Cauchy(), RenyiPufferfish(1.0, 2.0), "age", [([0.0, 1.0], [3, 1])]),
+        Precisions.of_scales(1, {"age": 1.3}),
+        Refused("They do not add up.", {"age": 4.0}),
         Precisions.of_scales(2, {"age": 1.0}, draws=5),
         Precisions.of_scales(1, {"age": 0.0}),
     ],
@@ -208,7 +206,6 @@ def test_every_rule_serves_a_ledger(path, rule):
         assert found == Ledger.open(path, owner).left()
         expected = found
     assert ledger.allows() == (expected.releases == math.inf)
-    assert expected.condition == rule.condition
 
 
 def test_a_refused_rule_lets_one_release_go_and_says_why_not_two(path):
@@ -383,33 +380,13 @@ def test_a_file_is_one_json_object_whose_checksum_anybody_can_compute(path):
     assert ledger.spend(dataset="a").releases == 1
 
 
-def test_a_file_in_which_every_number_has_its_line_is_read_and_spent_on(path):
-    far = [1.0, 2.0, 5.0]
-    owner = certificate(Averages(Cauchy(), Pufferfish(1.0), "age", [(far, [5, 3, 1])]), age=40.0)
-    ledger = Ledger.create(path, owner)
-    expected = [ledger.spend().releases for _ in range(3)]
+def test_a_file_in_which_every_number_has_its_line_is_read_and_spent_on(ledger, path):
+    ledger.spend(releases=2)
     record = json.loads(path.read_bytes())
-    record["rule"]["plans"] = [[far, [5, 3, 1]]]  # as it was once written
     record["spent"][0][2] = 1
     path.write_text(json.dumps(checksummed(record), indent=1))
-    assert ledger.spend().releases == expected[1]
-    assert Ledger.open(path, owner).spend().releases == expected[2]
-
-
-def test_the_rule_of_a_file_is_read_once(path, monkeypatch):
-    import sklearn_puffer._releases.ledger_state as module
-
-    read, calls = module.rule_from_dict, []
-    monkeypatch.setattr(module, "rule_from_dict", lambda record: calls.append(1) or read(record))
-    far = list(range(1, 200))
-    rule = Averages(Cauchy(), RenyiPufferfish(1.0, 2.0), "age", [(far, far)])
-    ledger, other = (Ledger.create(path, certificate(rule, age=1e6)), Ledger(path, "f00d"))
-    for spent in range(1, 5):
-        ledger.spend({"age": 1e9})
-        other.spend({"age": 1e9})
-        assert ledger.history()[0].releases == 2 * spent
-    assert len(calls) == 2
-    assert ledger.rule == rule
+    assert ledger.spend().releases == 1
+    assert Ledger.open(path, certificate()).spend().releases == 0
 
 
 @pytest.mark.parametrize("indent", [None, 1])
@@ -845,9 +822,8 @@ def test_releases_with_more_noise_spend_less(fitted, path):
     "settings",
     [
         {"noise": "gaussian", "alpha": 2.0, "strategy": "wasserstein", "releases": 3},
-        {"noise": "cauchy", "strategy": "wasserstein", "releases": 3},
-        {"noise": "cauchy", "alpha": 3.0, "strategy": "distribution_aware", "releases": 3},
         {"noise": "cauchy"},
+        {"noise": "cauchy", "alpha": 3.0, "strategy": "distribution_aware"},
     ],
 )
 def test_the_rule_of_every_noise_counts_the_planned_releases(fitted, path, settings):

@@ -50,7 +50,7 @@ from sklearn_puffer._fitting.unseen import rule_of
 from sklearn_puffer._fitting.utility import RawLaw
 from sklearn_puffer._fitting.weighting import weighted
 from sklearn_puffer._fitting.wide import cells_of, rows_have_exact_loss, too_wide, ways_to_exact
-from sklearn_puffer._releases.repeats import Promise, together
+from sklearn_puffer._releases.repeats import composition_rule
 from sklearn_puffer._validation import listed, plain, quoted
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.frame import Name, Table, Values
@@ -136,7 +136,7 @@ def learn(
         n_columns=len({*table.names, *(given_secrets or ())}),
         fewest_rows=min(int(rows.tally(secret.coded).min()) for secret in secrets),
         around=around.loss(problem, plan),
-        rule=_rule(settings, problem, plan),
+        rule=_rule(problem, plan),
         remedy=_remedy(problem, plan),
         remarks=[*_remarks(settings, columns, secrets, rows), *around.remarks],
     )
@@ -348,28 +348,19 @@ def _problem(
         names=[column.name for column in columns],
         notion=settings.notion,
         strategy=settings.strategy,
-        noise=together(settings.noise, settings.releases),
+        noise=settings.noise,
         reach=np.array([0.0 if c.free else np.abs(c.atoms).max() for c in columns]),
         n_jobs=settings.n_jobs,
         releases=settings.releases,
     )
 
 
-def _rule(settings: Settings, problem: Problem, plan: Plan) -> Rule:
+def _rule(problem: Problem, plan: Plan) -> Rule:
     """Return how releases of the same rows add up under the plan."""
     scales = dict(zip(problem.names, plan.together.tolist(), strict=True))
     if plan.upper.max() > problem.notion.budget:
         return Refused("The certificate does not hold, so that nothing may be released.")
-    return Promise(
-        noise=settings.noise,
-        notion=problem.notion.for_law(problem.drawing_loss),
-        strategy=problem.strategy,
-        releases=problem.releases,
-        scales=scales,
-        pairs=[pair for group in plan.groups for part in group for pair in part.pairs],
-        around=problem.sets is not None,
-        draws=problem.draws,
-    ).rule()
+    return composition_rule(problem.noise, scales, problem.draws)
 
 
 def _remedy(problem: Problem, plan: Plan) -> str | None:
@@ -411,8 +402,7 @@ def _check_size(
             )
         if points > MOST_JOINT_POINTS:
             names = [column.name for column in members]
-            noise = together(settings.noise, settings.releases)
-            exactly = rows_have_exact_loss(noise, settings.notion)
+            exactly = rows_have_exact_loss(settings.noise, settings.notion)
             ways = ways_to_exact(members) if exactly else ""
             raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS, ways))
 

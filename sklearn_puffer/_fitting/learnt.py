@@ -19,7 +19,6 @@ from sklearn_puffer._fitting.selection import Pair
 from sklearn_puffer._fitting.settings import Settings
 from sklearn_puffer._fitting.utility import RawLaw, utilities
 from sklearn_puffer._fitting.wide import cells_of, rows_have_exact_loss, too_wide, ways_to_exact
-from sklearn_puffer._releases.repeats import together
 from sklearn_puffer._survival import ColumnUtility
 from sklearn_puffer._version import __version__, utc_now
 from sklearn_puffer.accounting import MAX_CELLS
@@ -156,7 +155,7 @@ class Learnt:
             plan.together,
             plan.grids,
             np.array([column.whole and native for column in self.columns]),
-            together(settings.noise, settings.releases),
+            settings.noise,
             settings.notion,
             settings.releases,
         )
@@ -264,8 +263,7 @@ class Learnt:
         return [[self.columns[k] for k in group] for group in self.groups]
 
     def _ways(self, columns: Sequence[Column]) -> str:
-        noise = together(self.settings.noise, self.settings.releases)
-        exactly = rows_have_exact_loss(noise, self.settings.notion)
+        exactly = rows_have_exact_loss(self.settings.noise, self.settings.notion)
         return ways_to_exact(columns) if exactly else ""
 
 

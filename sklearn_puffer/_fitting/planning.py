@@ -29,10 +29,7 @@ from sklearn_puffer._fitting.problems import (
 )
 from sklearn_puffer._fitting.refusing import refusal_of
 from sklearn_puffer._losses.lumps import lumped_lower
-from sklearn_puffer._releases.repeats import (
-    factor_below,
-    single,
-)
+from sklearn_puffer._releases.repeats import factor_below
 from sklearn_puffer._search import smallest_within
 from sklearn_puffer._strategies.ways_out import (
     reason_of,
@@ -70,8 +67,8 @@ class Plan:
     theta, grids : ndarray of shape (n_columns,)
         Scale and grid step of each column; both 0 where the column is released unchanged.
     together : ndarray of shape (n_columns,)
-        Scale at which one release tells at least as much as all releases at theta, where there is
-        such a scale (`repeats`); theta itself for one release.
+        Scale at which one release tells at least as much as all releases at theta; theta itself
+        for one release.
     bound, lower, upper : ndarray of shape (n_pairs, 2)
         The strategy's bound and the interval of the exact loss, forward and backward, in the unit
         of the notion.
@@ -337,14 +334,14 @@ class _Certifier:
         return isinstance(asked, Relaxed) or asked in _PROVEN
 
     def _marginal_lower(self, part: Part, factor: float, notion: Notion) -> FloatArray:
-        """Return the largest loss of one release of a single column, or of a coarse view of all.
+        """Return the largest loss of a single column, or of a coarse view of all.
 
-        Dropping columns, or releases, only loses information.
+        Dropping columns only loses information.
         """
-        problem = replace(self.problem, noise=single(self.problem.noise))
+        problem = self.problem
         lower = np.zeros((len(part.pairs), 2))
         some = _far_apart(part.pairs)  # of the others nothing is claimed
-        if len(part.members) == 1 and problem.noise is self.problem.noise:
+        if len(part.members) == 1:
             return lower  # its loss is not known
         for axis in range(len(part.members)):
             one = part.marginal(axis)

@@ -16,9 +16,6 @@ from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._drawing.sampler import SPARE, sampler_loss
 from sklearn_puffer._fitting.learning import Group, Part, SecretPair
 from sklearn_puffer._losses.divergences import Panels
-from sklearn_puffer._releases.repeats import (
-    Repeated,
-)
 from sklearn_puffer._strategies.bound_types import Impossible
 from sklearn_puffer._strategies.plan_bounds import is_pure
 from sklearn_puffer._strategies.ways_out import (
@@ -65,7 +62,7 @@ class Problem:
     notion, strategy, n_jobs
         As in `PufferfishNoiser`.
     noise : Noise
-        That of all releases together (`repeats.together`).
+        At its scales all releases together are as one.
     reach : ndarray of shape (n_columns,)
         A bound on |x| over values that no prior of the pairs knows, and that may be released.
     sets : callable, optional
@@ -115,10 +112,8 @@ def template(problem: Problem, part: Part) -> Noise:
 def known(problem: Problem, part: Part, notion: Notion) -> bool:
     """Return whether the exact loss of a part is computable, pair by pair, and little work."""
     noise = template(problem, part)
-    return (
-        not isinstance(noise, Repeated)
-        and all_computable(part.pairs, noise, notion)
-        and (part.is_free or is_grid(noise, notion) or plane_work(part.pairs) <= _most_work(notion))
+    return all_computable(part.pairs, noise, notion) and (
+        part.is_free or is_grid(noise, notion) or plane_work(part.pairs) <= _most_work(notion)
     )
 
 

@@ -8,11 +8,7 @@ from typing import Any
 
 from sklearn_puffer._fitting.learning import Group, Part
 from sklearn_puffer._fitting.problems import Bounds, Problem, known
-from sklearn_puffer._releases.repeats import (
-    single,
-    together,
-    why_not,
-)
+from sklearn_puffer._releases.repeats import adds_up
 from sklearn_puffer._strategies.plan_bounds import has_pure_loss, is_pure
 from sklearn_puffer._strategies.ways_out import (
     Change,
@@ -57,10 +53,10 @@ def _refused(problem: Problem) -> Iterator[tuple[Part, int, str]]:
 def _changes(problem: Problem) -> list[Change]:
     """Return what may be changed, in the order of preference."""
     changes: list[Change] = [
-        (words, {"noise": together(new["noise"], problem.releases)})
-        for words, new in noise_changes(single(problem.noise))
+        *noise_changes(problem.noise),
+        *notion_changes(problem.notion),
+        *strategy_changes(problem.strategy),
     ]
-    changes += [*notion_changes(problem.notion), *strategy_changes(problem.strategy)]
     if any(len(part.members) > 1 for group in problem.groups for part in group):
         alone = {k: _of_column(problem.groups, k) for k in range(len(problem.names))}
         changes.append(("dependence='independent'", {"groups": list(alone.values())}))
@@ -82,7 +78,7 @@ def _tried(problem: Problem) -> Callable[[Mapping[str, Any]], bool]:
 
     def works(new: Mapping[str, Any]) -> bool:
         other = replace(problem, **new)
-        if other.releases > 1 and why_not(single(other.noise), other.notion, other.strategy, free):
+        if other.releases > 1 and not adds_up(other.noise):
             return False
         parts = [part for group in other.groups for part in group]
         rows = max(len(part.members) for part in parts)

@@ -20,7 +20,6 @@ from sklearn_puffer._fitting.planning import Plan
 from sklearn_puffer._fitting.problems import Problem, WorstPart
 from sklearn_puffer._fitting.selection import Pair
 from sklearn_puffer._fitting.settings import Settings
-from sklearn_puffer._releases.repeats import together
 from sklearn_puffer.accounting import LossTable, all_computable
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import smallest_factor
@@ -412,9 +411,6 @@ def priors_around(
         Columns that are independent of each other group by group.
     """
     asked = settings.confidence is not None
-    if together(settings.noise, settings.releases) is not settings.noise:
-        several = f"{settings.releases} releases under {settings.noise_name} noise"
-        return Unknown(several if asked else None)
     if settings.prior is not None:
         return Unknown("the prior is given, not learnt from the rows" if asked else None)
     level = settings.confidence.level if settings.confidence is not None else DEFAULT_LEVEL

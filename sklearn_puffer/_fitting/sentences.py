@@ -337,21 +337,16 @@ _LEDGERS = {"laplace": ("1/theta", "k"), "gaussian": ("1/theta^2", "sqrt(k)")}
 
 def _about_releases(noise: str, releases: int) -> str:
     promised = "The promise is for one release."
+    if noise not in _LEDGERS:
+        return (
+            f"{promised} A second one of the same rows tells more, and how such releases add up "
+            f"under {noise} noise is not known: each column may be released once. Laplace and "
+            "Gaussian noise have releases=k."
+        )
     if releases > 1:
         promised = (
             f"The promise is for {releases} releases of the same rows together, by this noiser; "
             "nothing is promised about a further one."
-        )
-    if noise not in _LEDGERS:
-        if releases > 1:
-            return (
-                f"{promised} Under {noise} noise the losses of a shift add up over releases, in a "
-                "bound along one coupling of the laws; with alpha, for scales that do not depend "
-                "on earlier releases."
-            )
-        return (
-            f"{promised} Several noisy releases of the same rows under {noise} noise reveal more; "
-            'releases=k with strategy="distribution_aware" or "wasserstein" plans for k of them.'
         )
     precision, times = _LEDGERS[noise]
     if releases > 1:

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_puffer._fitting.columns import Missing
 from sklearn_puffer._fitting.learning import given_priors
 from sklearn_puffer._fitting.release import Output
-from sklearn_puffer._releases.repeats import check_releases, why_not
+from sklearn_puffer._releases.repeats import adds_up, check_releases
 from sklearn_puffer._strategies.ways_out import (
     Change,
     noise_changes,
@@ -157,13 +157,11 @@ class Settings:
         The strategy itself is asked. Of a strategy from elsewhere nothing is asked about priors of
         ours.
         """
-        if self.releases > 1:
-            reason = why_not(self.noise, self.notion, self.strategy, self._has_mixtures)
-            if reason is not None:
-                return (
-                    f"releases={self.releases} is not possible with noise={self.noise_name!r} and "
-                    f"strategy={self.strategy_name!r}: {reason}"
-                )
+        if self.releases > 1 and not adds_up(self.noise):
+            return (
+                f"releases={self.releases} is not possible with noise={self.noise_name!r}: how "
+                "releases of the same rows under it add up is not known"
+            )
         return self._why_no_bound(trial) or self._why_no_draws(trial)
 
     def _why_no_bound(self, trial: _Trial) -> str | None:

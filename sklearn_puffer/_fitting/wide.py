@@ -13,7 +13,6 @@ from math import prod
 import numpy as np
 
 from sklearn_puffer._fitting.columns import Column
-from sklearn_puffer._releases.repeats import Repeated
 from sklearn_puffer._validation import listed
 from sklearn_puffer.accounting import MAX_CELLS, is_computable
 from sklearn_puffer.noise import Noise
@@ -42,9 +41,7 @@ def rows_have_exact_loss(noise: Noise, notion: Notion) -> bool:
     [True, False]
     """
     row = Discrete(np.array([[0.0] * 3, [1.0] * 3]), np.array([0.5, 0.5]))
-    return not isinstance(noise, Repeated) and is_computable(
-        [row, row], noise.with_scale((1.0,) * 3), notion
-    )
+    return is_computable([row, row], noise.with_scale((1.0,) * 3), notion)
 
 
 def ways_to_exact(columns: Sequence[Column]) -> str:

@@ -1,8 +1,7 @@
 """What a ledger holds at one moment: its rule, its datasets and all spends, and the JSON of them.
 
 The JSON is one object, a line for each key. Its checksum is that of the object without it, keys
-sorted and without blanks, so blanks do not count. The rule never changes and may be long (a move
-for every distance of two rows), so its text is kept, and not read again where it stands unchanged.
+sorted and without blanks, so blanks do not count.
 """
 
 from __future__ import annotations
@@ -15,10 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from sklearn_puffer._releases.reach import Judge
-from sklearn_puffer._releases.rules import check_scale, is_count
-from sklearn_puffer._validation import listed, quoted
-from sklearn_puffer.spending import Axis, Rule, Spent, rule_from_dict, times_left
+from sklearn_puffer._validation import check_count, listed, quoted
+from sklearn_puffer.spending import Axis, Meter, Rule, Spent, check_scale, rule_from_dict
 
 SCHEMA = "sklearn_puffer.ledger/1"
 
@@ -67,15 +64,12 @@ class Left:
         How many more releases of all columns at the noiser's own scales; infinite without end.
     by_axis : dict
         What is left on each axis, rounded down: a sum of precisions 1/theta (Laplace) or 1/sigma^2
-        (Gaussian), or nats.
-    condition : str
-        Under which condition releases add up like this, where there is one.
+        (Gaussian), or a number of releases where nothing adds up.
     """
 
     dataset: str
     releases: float
     by_axis: Mapping[Axis, float]
-    condition: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,11 +89,10 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a ledger holds at one moment; ``rule_text`` is the rule as it stands in the file."""
+    """What a ledger holds at one moment."""
 
     fingerprint: str
     rule: Rule
-    rule_text: str
     scales: Mapping[Axis, float]
     datasets: tuple[str, ...]
     entries: tuple[Entry, ...]
@@ -109,11 +102,11 @@ class State:
         cls, fingerprint: str, rule: Rule, scales: Mapping[Axis, float], datasets: tuple[str, ...]
     ) -> Self:
         """Return the state in which nothing is spent."""
-        return cls(fingerprint, rule, _text(rule.to_dict()), scales, datasets, ())
+        return cls(fingerprint, rule, scales, datasets, ())
 
     @classmethod
-    def from_bytes(cls, data: bytes, path: Path, known: State | None) -> Self:
-        """Return the state in a file; a known one, where there is one, may have the same rule.
+    def from_bytes(cls, data: bytes, path: Path) -> Self:
+        """Return the state in a file.
 
         Raises
         ------
@@ -121,14 +114,10 @@ class State:
             If the file does not hold one, or not whole.
         """
         try:
-            record, same = _record(data, known)
-            if (schema := record["schema"]) == SCHEMA:
-                texts = {key: _text(value) for key, value in record.items() if key != "checksum"}
-                if known is not None and same:
-                    texts["rule"] = known.rule_text
-                if record["checksum"] == _checksum(texts):
-                    rule = known.rule if known and same else rule_from_dict(record["rule"])
-                    return cls._from_record(record, rule, texts["rule"])
+            record = json.loads(data)
+            checksum = record.pop("checksum", None)
+            if (schema := record["schema"]) == SCHEMA and checksum == _checksum(record):
+                return cls._from_record(record)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as fault:
             raise LedgerError(f"{str(path)!r} is not a ledger, or a damaged one.") from fault
         if schema == SCHEMA:
@@ -142,7 +131,8 @@ class State:
         )
 
     @classmethod
-    def _from_record(cls, record: Mapping[str, Any], rule: Rule, rule_text: str) -> Self:
+    def _from_record(cls, record: Mapping[str, Any]) -> Self:
+        rule = rule_from_dict(record["rule"])
         own, datasets = _scales(record["scales"]), tuple(record["datasets"])
         if not datasets or not all(isinstance(name, str) for name in datasets):
             raise TypeError("datasets are not names")
@@ -151,7 +141,7 @@ class State:
         spent = tuple(_entry(*entry) for entry in record["spent"])
         if not all(e.dataset in datasets and e.scales.keys() <= own.keys() for e in spent):
             raise ValueError("what was spent is of no dataset or column")
-        return cls(record["fingerprint"], rule, rule_text, own, datasets, spent)
+        return cls(record["fingerprint"], rule, own, datasets, spent)
 
     def to_bytes(self) -> bytes:
         """Return the state as JSON, with its checksum."""
@@ -159,16 +149,16 @@ class State:
             [entry.dataset, list(map(list, entry.scales.items())), entry.releases, entry.note]
             for entry in self.entries
         ]
-        texts = {
-            "schema": _text(SCHEMA),
-            "fingerprint": _text(self.fingerprint),
-            "rule": self.rule_text,
-            "scales": _text(list(map(list, self.scales.items()))),
-            "datasets": _text(list(self.datasets)),
-            "spent": _text(spent),
+        record = {
+            "schema": SCHEMA,
+            "fingerprint": self.fingerprint,
+            "rule": self.rule.to_dict(),
+            "scales": list(map(list, self.scales.items())),
+            "datasets": list(self.datasets),
+            "spent": spent,
         }
-        texts["checksum"] = _text(_checksum(texts))
-        lines = ",\n".join(f'"{key}": {text}' for key, text in texts.items())
+        record["checksum"] = _checksum(record)
+        lines = ",\n".join(f'"{key}": {_text(value)}' for key, value in record.items())
         return f"{{\n{lines}\n}}\n".encode()
 
     def name(self, dataset: str | None) -> str:
@@ -182,18 +172,12 @@ class State:
             )
         return dataset
 
-    def known(self, scales: Any, releases: Any, dataset: Any) -> bool | None:
-        """Return whether the budget suffices, if that follows from earlier answers, or None."""
-        judge = self._judges.get(dataset) if isinstance(dataset, str | None) else None
-        if judge is None:
-            return None
-        return judge.known(self.scales if scales is None else scales, releases)
-
     def allows(
         self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None
     ) -> bool:
         """Return whether the budget suffices for further releases."""
-        return self._judge(dataset).allows(self._chosen(scales), releases)
+        asked = {axis: {scale: releases} for axis, scale in self._chosen(scales).items()}
+        return self._meter(self.name(dataset)).allows(asked)
 
     def entry(
         self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None, note: str
@@ -242,9 +226,9 @@ class State:
 
     def left(self, dataset: str) -> Left:
         """Return what may still be released of a dataset."""
-        meter = self._judge(dataset).meter
+        meter = self._meter(dataset)
         once = {axis: {scale: 1} for axis, scale in self.scales.items()}
-        return Left(dataset, times_left(meter, once), meter.left(), self.rule.condition)
+        return Left(dataset, meter.times(once), meter.left())
 
     def spent(self, dataset: str) -> Spent:
         """Return how often each axis of a dataset was released at each scale."""
@@ -256,38 +240,22 @@ class State:
                     counts[scale] = counts.get(scale, 0) + entry.releases
         return spent
 
-    def _judge(self, dataset: str | None) -> Judge:
-        name = self.name(dataset)
-        judge = self._judges.get(dataset)
-        if judge is None:
-            judge = self._judges[dataset] = Judge(self.rule.meter(self.spent(name)))
-        return judge
+    def _meter(self, dataset: str) -> Meter:
+        meter = self._meters.get(dataset)
+        if meter is None:
+            meter = self._meters[dataset] = self.rule.meter(self.spent(dataset))
+        return meter
 
     @cached_property
-    def _judges(self) -> dict[str | None, Judge]:
+    def _meters(self) -> dict[str, Meter]:
         return {}
-
-
-def _record(data: bytes, known: State | None) -> tuple[Any, bool]:
-    """Return what a file holds, and whether its rule is the known one, which is not read again.
-
-    The text of a JSON object ends where the object does: what follows cannot belong to it.
-    """
-    if known is not None:
-        line = f'"rule": {known.rule_text}'.encode()
-        start = max(data.find(b'"rule": '), 0)
-        if data.startswith(line, start):
-            record = json.loads(data[:start] + b'"rule": null' + data[start + len(line) :])
-            if record["rule"] is None:  # it stood where it should
-                return record, True
-    return json.loads(data), False
 
 
 def _entry(dataset: Any, scales: Any, releases: Any, note: Any) -> Entry:
     """Return releases as they stand in a file, if they are any."""
-    if not (isinstance(dataset, str) and is_count(releases) and isinstance(note, str)):
+    if not (isinstance(dataset, str) and isinstance(note, str)):
         raise TypeError("no releases on record")
-    return Entry(dataset, _scales(scales), releases, note)
+    return Entry(dataset, _scales(scales), check_count(releases, "releases"), note)
 
 
 def _scales(pairs: Any) -> dict[Axis, float]:
@@ -299,9 +267,8 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _checksum(texts: Mapping[str, str]) -> str:
-    whole = ",".join(f"{_text(key)}:{texts[key]}" for key in sorted(texts))
-    return hashlib.sha256(f"{{{whole}}}".encode()).hexdigest()
+def _checksum(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_text(record).encode()).hexdigest()
 
 
 def _short(numbers: Mapping[Axis, float]) -> str:
