@@ -34,13 +34,13 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from sklearn_puffer._base.rounding import rounded_down
 from sklearn_puffer._validation import check_choice, check_count, check_positive, plain, quoted
 
 __all__ = [
@@ -180,7 +180,10 @@ class Meter:
 
     def left(self) -> dict[Axis, float]:
         """Return what is left on each axis, rounded down."""
-        return {axis: _rounded_down(room) for axis, room in self.room.items()}
+        return {
+            axis: room if isinstance(room, float) else rounded_down(Fraction(room))
+            for axis, room in self.room.items()
+        }
 
     def times(self, release: Spent) -> float:
         """Return how often a release may still be made; beyond 2^63 times counts as infinite."""
@@ -382,15 +385,6 @@ def _check_spent(rule: Rule, spent: Spent) -> None:
 
 def _count_of(scales: Mapping[float, int]) -> int:
     return sum(map(int, scales.values()))
-
-
-def _rounded_down(value: Amount) -> float:
-    if value == math.inf:
-        return math.inf
-    if value >= sys.float_info.max:
-        return sys.float_info.max
-    nearest = float(value)  # correctly rounded
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
 def _check_power(power: Any) -> int:
