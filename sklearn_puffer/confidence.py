@@ -104,6 +104,7 @@ def computable(shape: Sequence[int], n_boxes: int, noise: Noise, notion: Notion)
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Laplace
     >>> computable((16, 20), 10, Laplace(), Pufferfish(1.0))
     True
     >>> computable((16, 20), 10, Laplace(), Pufferfish(1.0, delta=1e-5))
@@ -119,6 +120,7 @@ def work(shape: Sequence[int], n_boxes: int, noise: Noise, notion: Notion) -> in
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Laplace
     >>> work((16, 20), 10, Laplace(), Pufferfish(1.0))
     2048000
     """
@@ -205,6 +207,7 @@ class SetLosses:
     --------
     The Student table at level 0.95: no noise would be needed if its counts were the law itself.
 
+    >>> from sklearn_puffer.noise import Laplace
     >>> share = error_share(0.95, [2, 2])
     >>> boxes = [box_of_counts([[0, 1]], counts, share) for counts in ([376, 204], [34, 35])]
     >>> losses = SetLosses([tuple(boxes)], Laplace(), Pufferfish(0.5))
@@ -358,6 +361,7 @@ def decides_everything(box: Box, noise: Noise, notion: Notion, within: float = 0
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Laplace
     >>> rows = {n: box_of_counts([[0, 1]], [n, n], share=0.01) for n in (0, 200)}
     >>> [decides_everything(box, Laplace(), Pufferfish(1.0)) for box in rows.values()]
     [True, False]
