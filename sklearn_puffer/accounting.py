@@ -55,7 +55,7 @@ from sklearn_puffer._progress import counted
 from sklearn_puffer.ledger import Ledger as Ledger
 from sklearn_puffer.ledger import OverspentError as OverspentError
 from sklearn_puffer.noise import Laplace, Noise, is_family
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import Notion, Pufferfish, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct, numbered
 
 __all__ = ["MAX_CELLS", "Loss", "LossTable", "is_computable", "privacy_loss"]
@@ -224,7 +224,7 @@ def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Noti
         return _mixtures_computable(priors, noise, notion)
     discrete = cast(Sequence[Discrete], priors)
     layout = _layout(discrete)
-    if noise.is_exponential and _is_pure(notion):
+    if noise.is_exponential and notion.is_pure:
         return layout.is_computable
     return layout.is_line or boxes_computable(discrete, noise, notion)
 
@@ -276,14 +276,14 @@ class LossTable:
 
     def __init__(self, pairs: Sequence[PriorPair], notion: Notion = _PURE) -> None:
         pairs = [p if isinstance(p, PriorPair) else PriorPair(*p) for p in pairs]
-        _check_notion(notion)
+        check_notion(notion)
         self._priors, self._numbers = numbered(pairs)
         _check_priors(pairs, self._priors)
         self._pairs, self._notion = pairs, notion
         self._lines: dict[int, PairLoss] = {}
         self._last: dict[int, tuple[Noise, Ends]] = {}  # the last interval of each pair
         # too large a grid is refused here, before anything else
-        self._groups = self._grouped() if _is_pure(notion) and self._are_discrete else []
+        self._groups = self._grouped() if notion.is_pure and self._are_discrete else []
 
     @property
     def pairs(self) -> Sequence[PriorPair]:
@@ -312,10 +312,10 @@ class LossTable:
         if self._on_grids(noise):
             return self._collected([group.losses(noise) for group in self._groups])
         lower, upper = self.intervals(noise)
-        one_sided = isinstance(self._notion, RenyiPufferfish) and self._notion.delta > 0.0
         with np.errstate(invalid="ignore"):
             middle = lower + 0.5 * (upper - lower)
-        return upper if one_sided else np.where(np.isfinite(upper), middle, upper)
+        known = np.isfinite(upper) & (not self._notion.leaves_events_out)
+        return np.where(known, middle, upper)
 
     def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the same losses.
@@ -464,10 +464,6 @@ class LossTable:
         for group, part in zip(self._groups, parts, strict=True):
             rows[group.members] = part
         return rows
-
-
-def _is_pure(notion: Notion) -> bool:
-    return isinstance(notion, Pufferfish) and notion.delta == 0.0
 
 
 def _pair_loss(pair: PriorPair) -> PairLoss:
@@ -723,11 +719,3 @@ def _check_priors(pairs: Sequence[PriorPair], priors: Sequence[Prior]) -> None:
 def _check_noise(noise: Noise) -> None:
     if not is_family(noise):
         raise TypeError(f"noise must be an object of a noise family, got {noise!r}.")
-
-
-def _check_notion(notion: Notion) -> None:
-    if not isinstance(notion, Pufferfish | RenyiPufferfish):
-        raise TypeError(
-            "notion must be Pufferfish or RenyiPufferfish for an exact loss, "
-            f"got {notion!r}; use Pufferfish(epsilon)."
-        )

@@ -26,7 +26,7 @@ from sklearn_puffer._validation import listed, meant, quoted
 from sklearn_puffer.certificate import jsonable, plain_record, short_number
 from sklearn_puffer.frame import Name, records_frame
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, Pufferfish
+from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
 
 
@@ -114,9 +114,7 @@ class Against:
         return {
             "promise": self.promise(),
             "holds": self.holds,
-            "epsilon": self.notion.epsilon,
-            "delta": self.notion.delta,
-            "alpha": getattr(self.notion, "alpha", None),
+            **self.notion.to_dict(),
             "loss": jsonable(self.loss),
             "lower": jsonable(self.lower),
             "bounds": {name: jsonable(bound) for name, bound in self.bounds.items()},
@@ -144,7 +142,7 @@ class Against:
 
     @property
     def _in_delta(self) -> bool:
-        return isinstance(self.notion, Pufferfish) and self.notion.delta > 0.0
+        return self.notion.is_chance
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,6 @@ from sklearn_puffer._strategies.plan_bounds import (
     Summary,
     average,
     has_pure_loss,
-    is_pure,
     largest,
     moves_that_may_matter,
     single_moves,
@@ -31,7 +30,7 @@ from sklearn_puffer._strategies.plan_bounds import (
 from sklearn_puffer._strategies.relaxed_bounds import ConditionalMeans, Groups
 from sklearn_puffer._validation import check_choice
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, Pufferfish
+from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import GaussianMixture, PriorPair
 from sklearn_puffer.transport import couplings
 
@@ -171,7 +170,7 @@ class Relaxed:
 
     def __call__(self, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
         """Prepare the conditional means of each pair's couplings."""
-        if not (is_pure(notion) and noise.is_exponential):
+        if not (notion.is_pure and noise.is_exponential):
             return Impossible(
                 "strategy='relaxed' is a bound for Laplace noise and pure epsilon, got "
                 f"{_name(noise)} noise and {notion!r}; use noise='laplace' without delta and "
@@ -244,7 +243,7 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     if _are_mixtures(pairs):
         return mixture_bounds.approximate(pairs, noise, notion)
     moves = [Moves.of(plans, noise) for plans in couplings(pairs, noise)]
-    if isinstance(notion, Pufferfish):
+    if notion.is_chance:
         return _of_moves("approximate", moves, noise, notion, without_far_moves)
     near = [each.without(notion.delta) for each in moves]
     return _of_moves("approximate", near, noise, notion, largest)
@@ -294,7 +293,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     >>> [round(float(each([pair], Gaussian(), notion).losses(3.0).max()), 6) for each in bounds]
     [0.158565, 1.0]
     """
-    if notion.delta > 0.0 and not isinstance(notion, Pufferfish):
+    if notion.leaves_events_out:
         return Impossible(
             "strategy='distribution_aware' does not exist for alpha= with delta=; use "
             "'approximate', 'wasserstein' or 'sensitivity', or leave out delta or alpha.",
@@ -399,7 +398,7 @@ def _of_moves(
     """Return the smallest bound over the plans, or say that no shift has a finite loss."""
     first = plans[0]
     moved = any(bool(moves.shifts.any()) for moves in plans)
-    if moved and is_pure(notion) and not has_pure_loss(noise, first.shifts.shape[1]):
+    if moved and notion.is_pure and not has_pure_loss(noise, first.shifts.shape[1]):
         return Impossible(
             f"strategy={strategy!r} has no pure epsilon with {_name(noise)} noise, under which "
             "every shift loses all; use delta=, alpha=, Laplace noise, or strategy='exact', which "

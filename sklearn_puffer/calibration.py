@@ -14,7 +14,7 @@ import numpy as np
 from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._search import LARGEST, smallest_for_all, smallest_within
 from sklearn_puffer._strategies.bound_types import checked_bound
-from sklearn_puffer._strategies.plan_bounds import factor_of_shift, has_pure_loss, is_pure
+from sklearn_puffer._strategies.plan_bounds import factor_of_shift, has_pure_loss
 from sklearn_puffer._strategies.ways_out import (
     Change,
     noise_changes,
@@ -38,7 +38,7 @@ from sklearn_puffer.bounds import (
     wasserstein,
 )
 from sklearn_puffer.noise import Noise, named_noise
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import Notion, RenyiPufferfish, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
 from sklearn_puffer.transport import ground_cost
 
@@ -170,7 +170,7 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     >>> exact([pair], Laplace(), Pufferfish(1.0)).losses(0.0).round(6).tolist()
     [[0.693147, 0.405465]]
     """
-    if notion.delta > 0.0 and not isinstance(notion, Pufferfish):
+    if notion.leaves_events_out:
         return Impossible(
             "strategy='exact' does not exist for alpha= with delta=; use 'approximate', "
             "'wasserstein' or 'sensitivity', or leave out delta or alpha.",
@@ -183,7 +183,7 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
 def _unbounded(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> str:
     """Say which pair has an infinite loss whatever the scale, if one has."""
     n_axes = pairs[0].p.n_axes
-    if not is_pure(notion) or n_axes > 1 or has_pure_loss(noise, n_axes):
+    if not notion.is_pure or n_axes > 1 or has_pure_loss(noise, n_axes):
         return ""
     for k, (p, q) in enumerate(pairs):
         tails = _tails(p), _tails(q)
@@ -221,7 +221,7 @@ def _reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> float:
     least, most = np.moveaxis(np.array([_ends(prior) for prior in priors])[numbers], 2, 0)
     spans = most.max(axis=1) - least.min(axis=1)
     # where no shift has a pure loss, the factor of another loss is as good a guess as any
-    known = has_pure_loss(noise, spans.shape[1]) or not is_pure(notion)
+    known = has_pure_loss(noise, spans.shape[1]) or not notion.is_pure
     wanted = notion if known else RenyiPufferfish(notion.epsilon, 2.0)
     return factor_of_shift(spans[ground_cost(noise, spans).argmax()], noise, wanted)
 
@@ -307,7 +307,7 @@ def calibrate(
     """
     checked = _check_pairs(pairs)
     template = _check_noise(noise, checked)
-    _check_notion(notion)
+    check_notion(notion)
     chosen = _choose(_check_strategy(strategy), checked, template, notion)
     bound = bound_of(chosen, checked, template, notion)
     if reason_of(bound) and bound.losses(0.0).max() > notion.budget:
@@ -481,7 +481,7 @@ def is_ours(strategy: Strategy) -> bool:
 
 def within_reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool:
     """Return whether `exact` is computed, or says itself why it is not."""
-    if notion.delta > 0.0 and not isinstance(notion, Pufferfish):
+    if notion.leaves_events_out:
         return True
     return all_computable(pairs, noise, notion)
 
@@ -523,11 +523,6 @@ def _check_noise(noise: Any, pairs: Sequence[PriorPair]) -> Noise:
     template = named_noise(noise)
     template.axis_scales(pairs[0].p.n_axes)  # refuses a template for another number of columns
     return template
-
-
-def _check_notion(notion: Any) -> None:
-    if not isinstance(notion, Pufferfish | RenyiPufferfish):
-        raise TypeError(f"notion must be a Pufferfish or a RenyiPufferfish object, got {notion!r}.")
 
 
 def _check_strategy(strategy: Any) -> Strategy:

@@ -13,7 +13,7 @@ from sklearn_puffer._page import Page, Section
 from sklearn_puffer._survival import ColumnUtility, survival, utility_section
 from sklearn_puffer._validation import plain, quoted, shown
 from sklearn_puffer.frame import Name, records_frame
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import Notion, promised
 from sklearn_puffer.spending import Rule
 
 Source = Literal["recomputed", "theorem"]
@@ -262,9 +262,7 @@ loan by at most a factor of e^0.5 = 1.649.
     @property
     def notion(self) -> Notion:
         """The notion of privacy that is promised."""
-        if self.alpha is None:
-            return Pufferfish(self.epsilon, self.delta)
-        return RenyiPufferfish(self.epsilon, self.alpha, self.delta)
+        return promised(self.epsilon, self.delta, self.alpha)
 
     @property
     def holds(self) -> bool:
@@ -549,7 +547,7 @@ def over_set_sentence(over: SetLoss | None, notion: Notion) -> str:
 
 
 def _about_pairs(notion: Notion) -> str:
-    unit = "nats" if notion.budget == notion.epsilon else "delta"
+    unit = "delta" if notion.is_chance else "nats"
     return (
         f"the exact loss, in {unit}, lies between lower and upper; recomputed: both were found "
         "without the strategy; theorem: upper is what a theorem promises, and may be far above"

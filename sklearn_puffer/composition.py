@@ -32,15 +32,16 @@ least t" is an event of the product space, whatever the scores are worth, so its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.signal import lfilter
 
+from sklearn_puffer._base.notion import Divergence
 from sklearn_puffer._base.rounding import ULP, log_sum
 from sklearn_puffer._base.types import FloatArray
-from sklearn_puffer._losses.divergences import Panels, divergence_interval
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer._losses.divergences import Panels, divergence_interval, interval_of
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
 GRID = 10_000
 """Number of grid losses that the groups share."""
@@ -93,52 +94,49 @@ def compose(groups: Sequence[Panels], notion: Notion) -> tuple[float, float]:
         raise ValueError("groups must hold the panels of at least one group, got none.")
     if len(groups) == 1:
         return divergence_interval(groups[0], notion)
-    if isinstance(notion, Pufferfish) and notion.delta > 0.0:
-        return _hockey_stick(groups, notion)
-    if isinstance(notion, RenyiPufferfish) and notion.delta > 0.0:
-        return 0.0, _given_events(groups, notion)
-    return _sums(groups, notion)
+    divergence = notion.divergence
+    if isinstance(divergence, HockeyStick):
+        return _hockey_stick(groups, divergence)
+    if isinstance(divergence, PowerMean) and divergence.left_out > 0.0:
+        return 0.0, _given_events(groups, divergence)
+    return _sums(groups, divergence)
 
 
-def _sums(groups: Sequence[Panels], notion: Notion) -> tuple[float, float]:
-    ends = np.array([divergence_interval(panels, notion) for panels in groups])
+def _sums(groups: Sequence[Panels], divergence: Divergence) -> tuple[float, float]:
+    ends = np.array([interval_of(panels, divergence) for panels in groups])
     # sums of non-negative numbers, off by k u
     lower, upper = ends.sum(axis=0)
     margin = len(groups) * ULP
     return float(lower * (1.0 - margin)), float(upper * (1.0 + margin))
 
 
-def _given_events(groups: Sequence[Panels], notion: RenyiPufferfish) -> float:
+def _given_events(groups: Sequence[Panels], mean: PowerMean) -> float:
     """Return the smallest sum of Renyi losses over ways to share delta out in equal pieces."""
     # Events of the groups with probabilities 1 - delta_g make one of at least 1 - sum delta_g.
     pieces = max(_SHARES, len(groups))
     best = np.zeros(pieces + 1)
     for panels in groups:
-        losses = [
-            divergence_interval(panels, _with_share(notion, m / pieces))[1]
-            for m in range(pieces + 1)
-        ]
+        losses = [interval_of(panels, _with_share(mean, m / pieces))[1] for m in range(pieces + 1)]
         best = np.array(
             [min(best[n - m] + losses[m] for m in range(n + 1)) for n in range(pieces + 1)]
         )
     return float(best[-1]) * (1.0 + len(groups) * ULP)
 
 
-def _with_share(notion: RenyiPufferfish, share: float) -> RenyiPufferfish:
+def _with_share(mean: PowerMean, share: float) -> PowerMean:
     # shares of delta sum to at most delta
-    part = notion.delta * share * (1.0 - 4.0 * ULP)
-    return RenyiPufferfish(notion.epsilon, notion.alpha, part)
+    return replace(mean, left_out=mean.left_out * share * (1.0 - 4.0 * ULP))
 
 
-def _hockey_stick(groups: Sequence[Panels], notion: Pufferfish) -> tuple[float, float]:
-    epsilon = notion.epsilon
+def _hockey_stick(groups: Sequence[Panels], stick: HockeyStick) -> tuple[float, float]:
+    epsilon = stick.epsilon
     if sum(_largest_loss(panels) for panels in groups) <= epsilon * (1.0 - 1e-12):
         return 0.0, 0.0
     plan = _plan(groups, epsilon)
     upper = _upper(groups, epsilon, plan)
     lower = max(
         _lower(groups, epsilon, plan),
-        *(divergence_interval(panels, notion)[0] for panels in groups),  # data processing
+        *(interval_of(panels, stick)[0] for panels in groups),  # data processing
     )
     return min(lower, upper), upper
 

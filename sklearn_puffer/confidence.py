@@ -56,7 +56,7 @@ from sklearn_puffer._sets.confidence_boxes import (
 from sklearn_puffer._sets.envelopes import Column, integral, supremum
 from sklearn_puffer._sets.laminar import ONE, interval_masses, nearest_masses
 from sklearn_puffer.noise import ROUNDING, Noise
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 from sklearn_puffer.priors import distinct, numbered
 
 __all__ = [
@@ -294,7 +294,7 @@ class SetLosses:
     def _caps(self, factor: float) -> FloatArray:
         """Return the losses of shifts across the grids, as `bounds.sensitivity` does."""
         if factor == 0.0:
-            highest = 1.0 if _is_delta(self.notion) else math.inf
+            highest = self.notion.divergence.worst
             caps = np.where(self._spans.any(axis=1), highest, 0.0)
         else:
             shifts = self._spans * (1.0 + ROUNDING)
@@ -338,7 +338,7 @@ class _Integrals:
         first, second = np.append(p, q), np.append(q, p)
         if factor == 0.0:
             losses = _without_noise(self.column.cell_logs(), first, second, self.notion)
-        elif _is_pure(self.notion):
+        elif self.notion.is_pure:
             losses = supremum(self.column, self.noise.scaled(factor), first, second)
         else:
             level = self.noise.scaled(factor)
@@ -370,16 +370,8 @@ def decides_everything(box: Box, noise: Noise, notion: Notion, within: float = 0
     return bool(losses.decided(losses.guess, within).any())
 
 
-def _is_pure(notion: Notion) -> bool:
-    return isinstance(notion, Pufferfish) and notion.delta == 0.0
-
-
-def _is_delta(notion: Notion) -> bool:
-    return isinstance(notion, Pufferfish) and notion.delta > 0.0
-
-
 def _is_exact(noise: Noise, notion: Notion) -> bool:
-    return noise.is_exponential and _is_pure(notion)
+    return noise.is_exponential and notion.is_pure
 
 
 def _grouped(
@@ -420,16 +412,18 @@ def _without_noise(
     """Return losses of the values themselves, from the log extremes (2, n_boxes, n) of cells."""
     most, least = logs[0, first], logs[1, second]
     sizes = [np.where(np.isfinite(part), np.abs(part), 0.0) for part in (most, least)]
-    error = 16.0 * UNIT * (1.0 + notion.epsilon + sizes[0] + sizes[1])
+    divergence = notion.divergence
+    epsilon = divergence.epsilon if isinstance(divergence, HockeyStick) else notion.epsilon
+    error = 16.0 * UNIT * (1.0 + epsilon + sizes[0] + sizes[1])
     with np.errstate(invalid="ignore", over="ignore"):
-        if _is_pure(notion):
+        if notion.is_pure:
             return _largest(most - least + error)
-        if isinstance(notion, RenyiPufferfish):
-            order = notion.alpha - 1.0
+        if isinstance(divergence, PowerMean):
+            order = divergence.order
             total = np.logaddexp.reduce(most + order * (most - least + error) + error, axis=1)
             renyi = np.maximum((total + 1e-12 * (1.0 + np.abs(total))) / order, 0.0)
             return np.where(np.isnan(renyi), np.inf, renyi)
-        excess = np.maximum(most - least - notion.epsilon + error, 0.0)
+        excess = np.maximum(most - least - epsilon + error, 0.0)
         deltas: FloatArray = (np.exp(most) * -np.expm1(-excess)).sum(axis=1)
     return np.minimum(deltas * (1.0 + 1e-10), 1.0)
 

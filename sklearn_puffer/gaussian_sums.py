@@ -28,7 +28,7 @@ from sklearn_puffer._validation import check_choice
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import Calibration, calibrate
 from sklearn_puffer.noise import Laplace
-from sklearn_puffer.notions import Pufferfish
+from sklearn_puffer.notions import Pufferfish, check_pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 from sklearn_puffer.users import User, check_users
 
@@ -126,8 +126,7 @@ def gaussian_users(
     >>> round(scales.corollary_1a, 6), round(scales.equation_11, 6), scales.exact.scale
     (1.16819, 1.16819, 0.0)
     """
-    if not isinstance(notion, Pufferfish):
-        raise TypeError(f"notion must be a Pufferfish object, got {notion!r}.")
+    check_pufferfish(notion)
     centres, spreads, sizes = _check_gaussians(means, sds, counts)
     rest = _others(spreads, sizes) if others is None else _check_others(others, spreads)
     together = np.hypot(rest, spreads)
@@ -264,7 +263,8 @@ def normal_approximation(
     >>> found.delta <= 0.1, round(found.scale, 1)
     (True, 9.2)
     """
-    if not isinstance(notion, Pufferfish) or notion.delta == 0.0:
+    check_pufferfish(notion)
+    if notion.delta == 0.0:
         raise ValueError(
             f"notion must be a Pufferfish with a delta, got {notion!r}: the error of a normal "
             "approximation is a delta; use the exact loss of the sum, or 001, Thm 3 and 4."

@@ -1,168 +1,63 @@
-"""What is promised: the privacy notions, their budgets, and how losses are read under them."""
+"""What is promised: the privacy notions, their budgets, and how losses are read under them.
+
+A notion holds a divergence of two released laws against a budget: one of the three that whatever
+computes losses knows. Nothing outside of this module asks which notion it is.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from sklearn_puffer._base.rounding import ULP
-from sklearn_puffer._base.types import FloatArray, Integers
+from sklearn_puffer._base.notion import HockeyStick, Notion, PowerMean, Supremum
+from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._validation import check_above, check_delta, check_positive
-from sklearn_puffer.noise import Noise
 
-__all__ = ["Notion", "Pufferfish", "RenyiPufferfish"]
+__all__ = ["HockeyStick", "Notion", "PowerMean", "Pufferfish", "RenyiPufferfish", "Supremum"]
 
+#: What is tried where a notion has no delta, or no order, and no bound either.
+ADDED_DELTA, ADDED_ALPHA = 1e-5, 2.0
 #: The largest Renyi order that estimators take: beyond, the mean is the worst case.
 MOST_ALPHA = 1e6
 
 
-class Notion(Protocol):
-    """A notion of privacy, with its budget, and how losses are read under it.
+def check_notion(notion: Any) -> None:
+    """Refuse what is no notion.
 
-    Examples
-    --------
-    One shift, read under three notions, each in the unit of its own budget:
-
-    >>> from sklearn_puffer.noise import Laplace
-    >>> for notion in (Pufferfish(1.0), Pufferfish(1.0, 0.01), RenyiPufferfish(1.0, 2.0)):
-    ...     loss = float(notion.shift_loss(Laplace(2.0), [3.0]))
-    ...     print(f"{loss:.3f} where {notion.budget_name()}")
-    1.500 where epsilon = 1
-    0.221 where delta = 0.01 at epsilon = 1
-    1.100 where epsilon = 1 of order alpha = 2
+    >>> check_notion(Pufferfish(1.0))
     """
+    if not isinstance(notion, Notion):
+        raise TypeError(
+            f"notion must be a Pufferfish or a RenyiPufferfish object, got {notion!r}; "
+            "use Pufferfish(epsilon)."
+        )
 
-    @property
-    def epsilon(self) -> float:
-        """The budget in nats."""
 
-    @property
-    def delta(self) -> float:
-        """The probability that may be left out."""
+def check_pufferfish(notion: Any) -> None:
+    """Refuse what is not (epsilon, delta) Pufferfish privacy, where nothing else is known.
 
-    @property
-    def budget(self) -> float:
-        """What a loss is held against, in the unit of the loss."""
+    >>> check_pufferfish(Pufferfish(1.0))
+    """
+    if not isinstance(notion, Pufferfish):
+        raise TypeError(f"notion must be a Pufferfish object, got {notion!r}.")
 
-    @property
-    def adds_up(self) -> bool:
-        """Whether the losses of independent columns add up."""
 
-    def shift_loss(self, noise: Noise, shift: ArrayLike) -> FloatArray:
-        """Return what is lost where noise moves by a shift.
+def promised(epsilon: float, delta: float = 0.0, alpha: float | None = None) -> Notion:
+    """Return the notion of an epsilon, a delta and an order, where there is one.
 
-        Parameters
-        ----------
-        noise : Noise
-            The family, at its scale.
-        shift : array-like of shape (..., d)
-            In the units of the columns.
-
-        Returns
-        -------
-        ndarray of shape (...)
-            In the unit of the budget.
-        """
-
-    def average(self, losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
-        """Return what losses amount to where chance decides which of them it is.
-
-        Parameters
-        ----------
-        losses, weights : ndarray of shape (n,)
-            Each loss and its probability; those of a group add up to one.
-        starts : ndarray of shape (n_groups,)
-            Where each group begins.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            Rounded up.
-        """
-
-    def shared(self, n_groups: int) -> Self:
-        """Return the notion that each of some independent groups must keep for all to keep this.
-
-        Parameters
-        ----------
-        n_groups : int
-            Number of the groups of columns.
-
-        Returns
-        -------
-        Notion
-            With an equal share of the budget.
-        """
-
-    def for_law(self, ratio: float) -> Self:
-        """Return the notion that a continuous law must keep for its samples to keep this one.
-
-        Parameters
-        ----------
-        ratio : float
-            By how much the sampler moves the log of a probability, at most.
-
-        Returns
-        -------
-        Notion
-            With a budget that is less by what the sampler may add.
-        """
-
-    def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
-        """Return what a loss of the law under `for_law` is at most for its samples.
-
-        Parameters
-        ----------
-        loss : ndarray
-            Losses of the continuous law, in the unit of the budget.
-        ratio : float
-            As for `for_law`.
-
-        Returns
-        -------
-        ndarray
-            Of the same shape, in the same unit.
-        """
-
-    def allowing(self, loss: float) -> Self:
-        """Return the notion whose budget is this loss.
-
-        Parameters
-        ----------
-        loss : float
-            In the unit of the budget.
-
-        Returns
-        -------
-        Notion
-            Of the same kind.
-        """
-
-    def promise(self) -> str:
-        """Return the promise in words.
-
-        Returns
-        -------
-        str
-            The end of a sentence that begins with who sees what.
-        """
-
-    def budget_name(self) -> str:
-        """Return the budget in words.
-
-        Returns
-        -------
-        str
-            Such as "epsilon = 1".
-        """
+    >>> promised(1.0, alpha=2.0)
+    RenyiPufferfish(epsilon=1.0, alpha=2.0, delta=0.0)
+    """
+    if alpha is None:
+        return Pufferfish(epsilon, delta)
+    return RenyiPufferfish(epsilon, alpha, delta)
 
 
 @dataclass(frozen=True)
-class Pufferfish:
+class Pufferfish(Notion):
     r"""Pufferfish privacy, pure or up to a probability delta.
 
     .. math:: P(Y \in B \mid s_i) \le e^{\varepsilon} P(Y \in B \mid s_j) + \delta
@@ -209,27 +104,14 @@ class Pufferfish:
         return self.delta if self.delta > 0.0 else self.epsilon
 
     @property
-    def adds_up(self) -> bool:
-        """Whether losses of independent columns add up: where the promise is pure."""
-        return self.delta == 0.0
-
-    def shift_loss(self, noise: Noise, shift: ArrayLike) -> FloatArray:
-        """Return the max-divergence of a shift, or its hockey-stick divergence at epsilon.
+    def divergence(self) -> Supremum | HockeyStick:
+        """The supremum, or the hockey stick at epsilon.
 
         >>> from sklearn_puffer.noise import Laplace
         >>> float(Pufferfish(1.0).shift_loss(Laplace(2.0), [3.0]))
         1.5
         """
-        if self.delta == 0.0:
-            return noise.max_divergence(shift)
-        return noise.hockey_stick(shift, self.epsilon)
-
-    def average(self, losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
-        """Return the largest loss of each group, or the mean of its deltas (004, Thm 4.5)."""
-        if self.delta == 0.0:
-            return _largest(losses, weights, starts)
-        means: FloatArray = np.add.reduceat(weights * losses, starts)
-        return np.minimum(means * _sum_margin(losses.size), 1.0)
+        return Supremum() if self.delta == 0.0 else HockeyStick(self.epsilon)
 
     def shared(self, n_groups: int) -> Pufferfish:
         """Return equal shares of epsilon and delta (basic composition)."""
@@ -271,9 +153,26 @@ class Pufferfish:
             return f"epsilon = {self.epsilon:g}"
         return f"delta = {self.delta:g} at epsilon = {self.epsilon:g}"
 
+    def pure(self) -> Pufferfish:
+        """Return the promise of the same epsilon without a delta."""
+        return replace(self, delta=0.0)
+
+    def changes(self) -> list[tuple[str, Notion]]:
+        """Return the notions with a delta or an order added, or with the delta left out.
+
+        >>> [words for words, _ in Pufferfish(1.0, delta=0.1).changes()]
+        ['delta=0.0']
+        """
+        if self.delta > 0.0:
+            return [("delta=0.0", self.pure())]
+        return [
+            (f"delta={ADDED_DELTA!r}", replace(self, delta=ADDED_DELTA)),
+            (f"alpha={ADDED_ALPHA!r}", RenyiPufferfish(self.epsilon, ADDED_ALPHA)),
+        ]
+
 
 @dataclass(frozen=True)
-class RenyiPufferfish:
+class RenyiPufferfish(Notion):
     r"""Renyi Pufferfish privacy, exact or up to events of probability delta.
 
     .. math:: D_\alpha(P_{Y | s_i} \| P_{Y | s_j}) \le \varepsilon, \qquad
@@ -320,9 +219,14 @@ class RenyiPufferfish:
         return self.epsilon
 
     @property
-    def adds_up(self) -> bool:
-        """Whether losses of independent columns add up: where no event is left out."""
-        return self.delta == 0.0
+    def divergence(self) -> PowerMean:
+        """The Renyi divergence, given the best events where there is a delta.
+
+        >>> from sklearn_puffer.noise import Gaussian
+        >>> float(RenyiPufferfish(1.0, alpha=2.0).shift_loss(Gaussian(1.0), [3.0]))
+        9.0
+        """
+        return PowerMean(self.alpha, self.delta)
 
     def to_pufferfish(self, delta: float | None = None) -> Pufferfish:
         r"""Return the (epsilon', delta) promise that follows.
@@ -364,28 +268,6 @@ class RenyiPufferfish:
             math.nextafter(epsilon, math.inf), left_out if delta is not None else 2.0 * left_out
         )
 
-    def shift_loss(self, noise: Noise, shift: ArrayLike) -> FloatArray:
-        """Return the Renyi divergence of a shift.
-
-        >>> from sklearn_puffer.noise import Gaussian
-        >>> float(RenyiPufferfish(1.0, alpha=2.0).shift_loss(Gaussian(1.0), [3.0]))
-        9.0
-        """
-        return noise.renyi_divergence(shift, self.alpha)
-
-    def average(self, losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
-        """Return log E[e^((alpha - 1) D)] / (alpha - 1) of each group (004, Thm 4.5)."""
-        order = self.alpha - 1.0
-        tops = _largest(losses, weights, starts)
-        finite = np.where(np.isfinite(tops), tops, 0.0)
-        lengths = np.diff(starts, append=losses.size)
-        with np.errstate(over="ignore"):
-            powers = np.exp(np.minimum(order * (losses - np.repeat(finite, lengths)), 0.0))
-        logs = np.log(np.add.reduceat(weights * powers, starts) * _sum_margin(losses.size))
-        below = np.minimum(finite + logs / order, finite)
-        rounded = below + (8.0 + 4.0 / order) * ULP * (1.0 + np.abs(finite))
-        return np.where(np.isfinite(tops), np.minimum(rounded, tops), np.inf)
-
     def shared(self, n_groups: int) -> RenyiPufferfish:
         """Return equal shares of epsilon and delta."""
         if n_groups <= 1:
@@ -395,18 +277,19 @@ class RenyiPufferfish:
     def for_law(self, ratio: float) -> RenyiPufferfish:
         """Return a smaller epsilon, and delta where there is one."""
         return RenyiPufferfish(
-            _left_of(self.epsilon, self._extra(ratio)), self.alpha, self.delta * math.exp(-ratio)
+            _left_of(self.epsilon, self.spent_on(ratio)), self.alpha, self.delta * math.exp(-ratio)
         )
 
     def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
         """Return the loss plus what the ratio adds at most."""
-        return loss + self._extra(ratio)
+        return loss + self.spent_on(ratio)
 
     def allowing(self, loss: float) -> RenyiPufferfish:
         """Return the notion with this epsilon."""
         return replace(self, epsilon=loss)
 
-    def _extra(self, ratio: float) -> float:
+    def spent_on(self, ratio: float) -> float:
+        """Return what of epsilon is spent where `for_law` makes room for a ratio."""
         # int p'^a q'^(1-a) <= A^a B^(1-a) int p^a q^(1-a) for p' <= A p and q' >= B q, where
         # log(A/B) = ratio, A >= 1 >= B; given an event, its probability moves likewise.
         return ratio * self.alpha / (self.alpha - 1.0) * (1.0 if self.delta == 0.0 else 2.0)
@@ -424,14 +307,20 @@ class RenyiPufferfish:
         left_out = f" up to delta = {self.delta:g}" if self.delta > 0.0 else ""
         return f"epsilon = {self.epsilon:g} of order alpha = {self.alpha:g}{left_out}"
 
+    def pure(self) -> Pufferfish:
+        """Return the pure promise of the same epsilon: no mean is above the worst case."""
+        return Pufferfish(self.epsilon)
 
-def _largest(losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
-    largest: FloatArray = np.maximum.reduceat(np.where(weights > 0.0, losses, 0.0), starts)
-    return largest
+    def changes(self) -> list[tuple[str, Notion]]:
+        """Return the notions with a delta added or left out, and without the order."""
+        without = ("alpha=None", Pufferfish(self.epsilon, self.delta))
+        if self.delta > 0.0:
+            return [without, ("delta=0.0", replace(self, delta=0.0))]
+        return [(f"delta={ADDED_DELTA!r}", replace(self, delta=ADDED_DELTA)), without]
 
-
-def _sum_margin(n_terms: int) -> float:
-    return 1.0 + (n_terms + 8.0) * ULP
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers of the promise, for JSON."""
+        return {**super().to_dict(), "alpha": self.alpha}
 
 
 def _left_of(epsilon: float, extra: float) -> float:

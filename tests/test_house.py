@@ -16,6 +16,7 @@ PACKAGE = Path(sklearn_puffer.__file__).parent
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 RANKS = {
+    "_base.notion": 0.15,
     "_base.rounding": 0.1,
     "_base.types": 0,
     "_progress": 0,
@@ -48,7 +49,7 @@ RANKS = {
     "_losses.laws": 2,
     "_strategies.component_plans": 2,
     "fits": 2,
-    "notions": 2,
+    "notions": 1,
     "sampling": 2,
     "_strategies.bottleneck_flow": 1.9,
     "transport": 2,

@@ -49,6 +49,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -67,7 +68,7 @@ from sklearn_puffer.bounds import wasserstein
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.frame import Name
 from sklearn_puffer.noise import Gaussian, Noise
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import Notion, PowerMean, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
 from sklearn_puffer.transport import couplings
 
@@ -385,8 +386,10 @@ def _bounds_of(base: _Base, apart: _Apart) -> dict[str, float]:
     """Return all bounds that follow from one fitted prior, for the release as drawn."""
     release = base.release
     notion, inner, ratio = release.notion, release.inner, release.ratio
-    if isinstance(inner, RenyiPufferfish):
-        found = {} if inner.delta > 0.0 else _renyi_bounds(base, apart, inner)
+    if isinstance(inner.divergence, PowerMean):
+        found = (
+            {} if inner.delta > 0.0 else _renyi_bounds(base, apart, cast(RenyiPufferfish, inner))
+        )
     elif inner.delta > 0.0:
         found = _delta_bounds(base, apart, inner)
     else:

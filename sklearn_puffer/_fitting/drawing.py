@@ -16,6 +16,7 @@ from sklearn_puffer._releases.repeats import (
     drawn_scales,
 )
 from sklearn_puffer.frame import Name
+from sklearn_puffer.notions import PowerMean
 from sklearn_puffer.priors import Discrete, Prior
 from sklearn_puffer.sampling import coarse_enough, grid_step, to_steps
 
@@ -61,7 +62,9 @@ class Drawing:
         moved = [k for k in sorted(free) if not (problem.whole[k] and grids[k] <= 1.0)]
         steps = sum(float(grids[k] / (factor * problem.weights[k])) for k in moved)
         # under a Renyi promise the mean lies further out: for Gaussian noise by that many scales
-        tilt = math.sqrt(2.0 * getattr(problem.notion, "alpha", 0.0) * problem.notion.epsilon)
+        divergence = problem.notion.divergence
+        alpha = divergence.alpha if isinstance(divergence, PowerMean) else 0.0
+        tilt = math.sqrt(2.0 * alpha * problem.notion.epsilon)
         far = _STEEP_SCALES + 2.0 * tilt
         steepest = float(problem.noise.with_scale(1.0).steepest(0.0, far))
         return problem.drawing_loss + steepest * steps

@@ -116,7 +116,7 @@ class Learnt:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
         dependence, notion = self.settings.dependence, self.settings.notion
         return Certificate(
-            epsilon=notion.epsilon,
+            **notion.to_dict(),
             loss=float(self.plan.upper.max()),
             pairs=self._both_ways(),
             columns=self._column_noise(),
@@ -125,8 +125,6 @@ class Learnt:
             noise=self.settings.noise_name,
             dependence=dependence if isinstance(dependence, str) else "groups",
             n_rows=self.n_rows,
-            delta=notion.delta,
-            alpha=getattr(notion, "alpha", None),
             remedy=self.remedy,
             releases=self.settings.releases,
             rule=self.rule,

@@ -21,7 +21,6 @@ from sklearn_puffer._fitting.problems import (
     Problem,
     WorstPart,
     composable,
-    has_no_exact_loss,
     known,
     outwards,
     recompute,
@@ -298,7 +297,7 @@ class _Certifier:
         """Return the interval of each pair, and whether its upper end was recomputed."""
         if known(self.problem, part, notion):
             low, high = self._exact(part, bound, factor, notion)
-            if not has_no_exact_loss(notion) and (
+            if not notion.leaves_events_out and (
                 high.max() <= notion.budget or not self._is_proven
             ):
                 return low, high, np.ones(len(low), dtype=bool)
@@ -376,5 +375,5 @@ def _both_discrete(pair: PriorPair) -> tuple[Discrete, Discrete]:
 
 def _within(notion: Notion) -> float:
     """Return the budget less what the certificate's own roundings may add."""
-    spare = notion.budget if notion.budget == notion.delta else 1.0 + notion.budget
+    spare = notion.budget if notion.is_chance else 1.0 + notion.budget
     return notion.budget - _ROUNDING * spare

@@ -17,7 +17,6 @@ from sklearn_puffer._drawing.sampler import SPARE, sampler_loss
 from sklearn_puffer._fitting.learning import Group, Part, SecretPair
 from sklearn_puffer._losses.divergences import Panels
 from sklearn_puffer._strategies.bound_types import Impossible
-from sklearn_puffer._strategies.plan_bounds import is_pure
 from sklearn_puffer._strategies.ways_out import (
     reason_of,
 )
@@ -31,7 +30,7 @@ from sklearn_puffer.calibration import bound_of, exact
 from sklearn_puffer.composition import compose
 from sklearn_puffer.frame import Name
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import Notion, PowerMean, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
 
 # the smallest factor that serves a set of priors, from the problem, the notion that continuous laws
@@ -93,9 +92,7 @@ class Problem:
 
         More often than it is planned: a ledger may choose more releases, at larger scales.
         """
-        each = sampler_loss(len(self.weights))
-        if isinstance(self.notion, RenyiPufferfish):
-            each = float(self.notion.of_samples(np.zeros(1), each)[0])
+        each = self.notion.spent_on(sampler_loss(len(self.weights)))
         return self.releases + math.floor(min(SPARE * self.notion.epsilon / each, _MOST_DRAWS))
 
     @property
@@ -119,7 +116,7 @@ def known(problem: Problem, part: Part, notion: Notion) -> bool:
 
 def is_grid(noise: Noise, notion: Notion) -> bool:
     """Return whether losses are those at the vertices of a grid, which cost little."""
-    return noise.is_exponential and is_pure(notion)
+    return noise.is_exponential and notion.is_pure
 
 
 def plane_work(pairs: Sequence[PriorPair]) -> float:
@@ -127,14 +124,9 @@ def plane_work(pairs: Sequence[PriorPair]) -> float:
     return sum(math.sqrt(plane_cells(cast(Sequence[Discrete], pair))) for pair in pairs)
 
 
-def has_no_exact_loss(notion: Notion) -> bool:
-    """Whether only upper ends are known: of approximate Renyi privacy, about unnamed events."""
-    return not notion.adds_up and notion.budget == notion.epsilon
-
-
 def composable(problem: Problem, notion: Notion) -> bool:
     """Return whether the groups' panels are known, with and without noise."""
-    if has_no_exact_loss(notion):
+    if notion.leaves_events_out:
         return False
     parts = [part for group in problem.groups for part in group]
     one_each = len(parts) == len(problem.groups)
@@ -153,7 +145,7 @@ def recompute(
 
 def _most_work(notion: Notion) -> float:
     """Return the bound on work; boxes are cut four times as often under Renyi."""
-    return MOST_WORK / (4.0 if isinstance(notion, RenyiPufferfish) else 1.0)
+    return MOST_WORK / (4.0 if isinstance(notion.divergence, PowerMean) else 1.0)
 
 
 def outwards(
@@ -162,7 +154,7 @@ def outwards(
     """Round sums over groups outwards, and the few operations of a loss without noise."""
     rounding = (n_groups + 8) * ULP
     # a difference of logarithms is off by as much however small; a delta may itself be far smaller
-    spare = 2.0**-50 if notion.budget == notion.epsilon else 0.0
+    spare = 0.0 if notion.is_chance else 2.0**-50
     low = lower * (1.0 - rounding) - spare
     return low, np.where(upper > 0.0, upper * (1.0 + rounding) + spare, upper)
 
@@ -186,13 +178,13 @@ class Bounds:
 
     def _or_pure(self, shared: list[WorstPart]) -> list[Any]:
         """Return the bounds, or one that also knows that a pure epsilon needs no delta."""
-        if not (isinstance(self.notion, Pufferfish) and composable(self.problem, self.notion)):
+        pure = self.notion.pure()
+        if pure is None or not composable(self.problem, self.notion):
             return list(shared)  # the certificate would not see it
-        pure = Pufferfish(self.notion.epsilon)
         bounds = [self._of_group(group, pure) for group in self.problem.groups]
         if any(map(reason_of, bounds)):
             return list(shared)
-        return [OrPure(shared, bounds, self.notion.epsilon)]
+        return [OrPure(shared, bounds, pure.budget)]
 
     def _of_group(self, group: Group, notion: Notion) -> WorstPart:
         problem = self.problem

@@ -9,7 +9,7 @@ from typing import Any
 from sklearn_puffer._fitting.learning import Group, Part
 from sklearn_puffer._fitting.problems import Bounds, Problem, known
 from sklearn_puffer._releases.repeats import adds_up
-from sklearn_puffer._strategies.plan_bounds import has_pure_loss, is_pure
+from sklearn_puffer._strategies.plan_bounds import has_pure_loss
 from sklearn_puffer._strategies.ways_out import (
     Change,
     noise_changes,
@@ -82,7 +82,7 @@ def _tried(problem: Problem) -> Callable[[Mapping[str, Any]], bool]:
             return False
         parts = [part for group in other.groups for part in group]
         rows = max(len(part.members) for part in parts)
-        if free and rows > 1 and is_pure(other.notion) and not has_pure_loss(other.noise, rows):
+        if free and rows > 1 and other.notion.is_pure and not has_pure_loss(other.noise, rows):
             return False  # there is a loss, and it is infinite
         # sets around continuous priors are draws, which are held against their exact losses
         if free and problem.sets and not all(known(other, p, other.notion) for p in parts):

@@ -11,7 +11,7 @@ from sklearn_puffer._survival import ColumnUtility
 from sklearn_puffer._validation import listed
 from sklearn_puffer.certificate import ColumnNoise
 from sklearn_puffer.frame import Name
-from sklearn_puffer.notions import Notion, Pufferfish
+from sklearn_puffer.notions import Notion
 
 
 @dataclass(frozen=True)
@@ -245,12 +245,12 @@ def _needed(least: float | None) -> str:
 def _why_theorem(facts: Facts) -> str:
     """Return why some loss was not recomputed."""
     notion = facts.notion
-    if notion.delta > 0.0 and notion.budget == notion.epsilon:
+    if notion.leaves_events_out:
         return "Under alpha with delta the loss depends on which events are left out"
     if facts.releases > 1 and facts.noise not in _LEDGERS:
         return f"The loss of {facts.releases} releases under {facts.noise} noise is not recomputed"
     counted = facts.model is None and not facts.given_prior
-    if counted and facts.noise == "laplace" and isinstance(notion, Pufferfish) and notion.adds_up:
+    if counted and facts.noise == "laplace" and notion.is_pure:
         return "The joint grid is too large to recompute the loss"
     return (
         f"Under {facts.noise} noise and this promise the loss of such joint rows is not recomputed"
@@ -291,7 +291,7 @@ def _about_prior(facts: Facts) -> str:
 
 def _about_delta(notion: Notion) -> str:
     low = "it should be far below one over the number of rows."
-    if notion.budget == notion.epsilon:
+    if not notion.is_chance:
         return (
             f"delta = {notion.delta:g} is the probability of the events about which nothing is "
             f"promised, for every row and every pair of secrets; {low}"

@@ -234,8 +234,7 @@ class Settings:
     @property
     def at_once(self) -> bool:
         """Whether the losses of all pairs are computed together, and not each on its own."""
-        pure = isinstance(self.notion, Pufferfish) and self.notion.delta == 0.0
-        return pure and self.noise.is_exponential and not self._has_mixtures
+        return self.notion.is_pure and self.noise.is_exponential and not self._has_mixtures
 
     @property
     def _has_mixtures(self) -> bool:

@@ -53,9 +53,9 @@ import numpy as np
 
 from sklearn_puffer._base.rounding import ULP
 from sklearn_puffer._base.types import FloatArray
-from sklearn_puffer._losses.divergences import Panels, divergence_interval, gaps
+from sklearn_puffer._losses.divergences import Panels, divergence_interval, gaps, interval_of
 from sklearn_puffer.noise import ROUNDING, Noise
-from sklearn_puffer.notions import Notion, RenyiPufferfish
+from sklearn_puffer.notions import Notion, PowerMean
 from sklearn_puffer.priors import Discrete
 
 MAX_CELLS = 1024
@@ -88,7 +88,7 @@ def boxes_computable(priors: Sequence[Discrete], noise: Noise, notion: Notion) -
     axes = _axes_of(priors)
     if axes[0].size * axes[1].size > MAX_CELLS:
         return False
-    if notion.delta > 0.0 or isinstance(notion, RenyiPufferfish):
+    if not notion.is_pure:
         return True
     return bool(np.isfinite(noise.max_divergence(np.ones(2))))
 
@@ -148,12 +148,14 @@ def _axes_of(priors: Sequence[Discrete]) -> list[FloatArray]:
 
 
 def _is_tight(panels: Panels, notion: Notion) -> bool:
-    exact = _without_delta(notion)
+    divergence = notion.divergence
+    if isinstance(divergence, PowerMean):  # with events left out an interval has one end
+        divergence = PowerMean(divergence.alpha)
     for one_way in (panels, panels.swapped()):
-        low, high = divergence_interval(one_way, exact)
+        low, high = interval_of(one_way, divergence)
         # finer boxes do not make masses more exact
-        known = 0.5 * float((one_way.p_high - one_way.p_low).sum()) if exact.delta > 0.0 else 0.0
-        if not high - low <= max(_TOLERANCE * max(high, 1e-2 * exact.budget), known):
+        known = 0.5 * float((one_way.p_high - one_way.p_low).sum()) if notion.is_chance else 0.0
+        if not high - low <= max(_TOLERANCE * max(high, 1e-2 * notion.budget), known):
             return False
     return True
 
@@ -164,13 +166,6 @@ def _is_decided(panels: Panels, notion: Notion, budget: float | None) -> bool:
         return False
     ends = [divergence_interval(one_way, notion) for one_way in (panels, panels.swapped())]
     return max(high for _, high in ends) <= budget or max(low for low, _ in ends) > budget
-
-
-def _without_delta(notion: Notion) -> Notion:
-    """Return the Renyi notion whose interval has two ends."""
-    if isinstance(notion, RenyiPufferfish):
-        return RenyiPufferfish(notion.epsilon, notion.alpha)
-    return notion
 
 
 # ------------------------------------------------------------------------------- where to cut
@@ -217,18 +212,19 @@ def _reach(span: float, last: float, noise: Noise, notion: Notion) -> FloatArray
     mass = noise.mass(near, np.full_like(near, inf))
     with np.errstate(invalid="ignore", over="ignore"):
         moved = _moved_beyond(near, span, noise)
-    if isinstance(notion, RenyiPufferfish):
-        order = notion.alpha - 1.0
-        worth = min(order * notion.epsilon, 1.0)
+    divergence = notion.divergence
+    if isinstance(divergence, PowerMean):
+        order = divergence.order
+        worth = min(order * notion.budget, 1.0)
         here, there = (noise.log_density((near + d)[:, None]) for d in (0.0, last))
         left = here + order * (here - there) - order * log(_SHARE) + log(scale)
         # a chord lies above its function by the square of what f moves
-        bent = notion.alpha * order * np.square(np.minimum(moved, 1.0)) * mass
+        bent = divergence.alpha * order * np.square(np.minimum(moved, 1.0)) * mass
         enough = (left <= log(1e-6 * worth)) | ((moved <= 1.0) & (bent <= 1e-4 * worth))
-    elif notion.delta > 0.0:
-        enough = mass * np.minimum(moved, 1.0) <= 1e-5 * notion.delta
+    elif notion.is_chance:
+        enough = mass * np.minimum(moved, 1.0) <= 1e-5 * notion.budget
     else:
-        enough = moved <= 1e-4 * notion.epsilon
+        enough = moved <= 1e-4 * notion.budget
     enough &= near >= 2.0 * scale
     stop = int(np.argmax(enough)) if enough.any() else near.size - 1
     return near[: stop + 1]
@@ -454,8 +450,9 @@ class _Plane:
         one, two = (_column(*column) for column in columns)
         shape = (one.half.size, two.half.size)
         panels, portion = _boxes(self.weights[0], self.weights[1], one, two)
-        if isinstance(notion, RenyiPufferfish):
-            panels = self._with_tail(panels, edges, (one, two), notion.alpha)
+        divergence = notion.divergence
+        if isinstance(divergence, PowerMean):
+            panels = self._with_tail(panels, edges, (one, two), divergence.alpha)
         shares = np.zeros(shape)
         for one_way in (panels, panels.swapped()):
             with np.errstate(invalid="ignore"):
@@ -544,7 +541,7 @@ def _log_inside(
     """Bound log int h_p^alpha h_q^(1 - alpha) of one column, between its outer edges."""
     alone = [law.sum(axis=1 - axis, keepdims=True).reshape(-1, 1) for law in laws]
     panels = _boxes(alone[0], alone[1], column, _NOTHING)[0].taken(np.isfinite(column.lip))
-    return (alpha - 1.0) * divergence_interval(panels, RenyiPufferfish(1.0, alpha))[1]
+    return (alpha - 1.0) * interval_of(panels, PowerMean(alpha))[1]
 
 
 def _log_tail(

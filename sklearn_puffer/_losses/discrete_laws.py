@@ -36,7 +36,7 @@ from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._losses.line import Ends, View
 from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
 from sklearn_puffer.noise import ROUNDING, Noise
-from sklearn_puffer.notions import Notion, RenyiPufferfish
+from sklearn_puffer.notions import Notion, PowerMean
 
 # Numbers in one block of kernel values: they stay in the cache.
 _BLOCK = 2**16
@@ -272,8 +272,9 @@ class DiscretePair:
 
     def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
         """Return the Renyi divergences of both directions, by quadrature."""
-        if isinstance(notion, RenyiPufferfish) and notion.delta == 0.0:
-            return renyi_by_quadrature(self, notion.alpha, budget)
+        divergence = notion.divergence
+        if isinstance(divergence, PowerMean) and divergence.left_out == 0.0:
+            return renyi_by_quadrature(self, divergence.alpha, budget)
         return None
 
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:

@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_puffer._base.notion import Divergence
 from sklearn_puffer._base.rounding import ULP, log_sum
 from sklearn_puffer._base.types import FloatArray
-from sklearn_puffer.notions import Notion, RenyiPufferfish
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
 _MARGIN = 2.0**-44
 
@@ -73,10 +74,10 @@ def divergence_interval(panels: Panels, notion: Notion) -> tuple[float, float]:
     Parameters
     ----------
     panels : Panels
-    notion : Pufferfish or RenyiPufferfish
-        Pure: the supremum of f. With delta: :math:`\int (h_p - e^{\varepsilon} h_q)_+`. Renyi:
-        :math:`\log(\int h_p^\alpha h_q^{1-\alpha})/(\alpha - 1)`; with a delta, of h_p given the
-        best event that the panels can express (and then the lower end is 0).
+    notion : Notion
+        Supremum: that of f. Hockey stick: :math:`\int (h_p - e^{\varepsilon} h_q)_+`. Power mean:
+        :math:`\log(\int h_p^\alpha h_q^{1-\alpha})/(\alpha - 1)`; where events are left out, of
+        h_p given the best event that the panels can express (and then the lower end is 0).
 
     Examples
     --------
@@ -87,11 +88,16 @@ def divergence_interval(panels: Panels, notion: Notion) -> tuple[float, float]:
     >>> round(low, 9), round(high, 9)
     (1.098612289, 1.098612289)
     """
-    if isinstance(notion, RenyiPufferfish):
-        return _renyi(panels, notion)
-    if notion.delta == 0.0:
-        return _supremum(panels)
-    return _hockey_stick(panels, notion.epsilon)
+    return interval_of(panels, notion.divergence)
+
+
+def interval_of(panels: Panels, divergence: Divergence) -> tuple[float, float]:
+    """Return proven lower and upper ends of a divergence from p to q."""
+    if isinstance(divergence, PowerMean):
+        return _renyi(panels, divergence)
+    if isinstance(divergence, HockeyStick):
+        return _hockey_stick(panels, divergence.epsilon)
+    return _supremum(panels)
 
 
 ROUGHLY = 1e-6
@@ -115,16 +121,17 @@ def gaps(panels: Panels, notion: Notion) -> FloatArray:
 
     In units of their own, comparable between panels.
     """
-    if isinstance(notion, RenyiPufferfish):
-        low, high = renyi_terms(panels, notion)
+    divergence = notion.divergence
+    if isinstance(divergence, PowerMean):
+        low, high = renyi_terms(panels, divergence.alpha)
         top = max(float(high.max(initial=-np.inf)), -1e300)
         return np.exp(np.minimum(high - top, 0.0)) - np.exp(np.minimum(low - top, 0.0))
-    if notion.delta == 0.0:
-        best = _supremum(panels)[0]
-        excess: FloatArray = np.where(panels.p_high > 0.0, panels.log_high - best, -np.inf)
-        return excess
-    low, high = _hockey_terms(panels, notion.epsilon)
-    return high - low
+    if isinstance(divergence, HockeyStick):
+        low, high = _hockey_terms(panels, divergence.epsilon)
+        return high - low
+    best = _supremum(panels)[0]
+    excess: FloatArray = np.where(panels.p_high > 0.0, panels.log_high - best, -np.inf)
+    return excess
 
 
 def _supremum(panels: Panels) -> tuple[float, float]:
@@ -190,11 +197,11 @@ def _straddling(panels: Panels, keep_high: FloatArray) -> FloatArray:
     return chord
 
 
-def _renyi(panels: Panels, notion: RenyiPufferfish) -> tuple[float, float]:
-    low, high = renyi_terms(panels, notion)
-    if notion.delta > 0.0:
-        return 0.0, given_an_event(panels, notion, low, high)[1]
-    return renyi_of_terms(low, high, notion.alpha)
+def _renyi(panels: Panels, mean: PowerMean) -> tuple[float, float]:
+    low, high = renyi_terms(panels, mean.alpha)
+    if mean.left_out > 0.0:
+        return 0.0, given_an_event(panels, mean, low, high)[1]
+    return renyi_of_terms(low, high, mean.alpha)
 
 
 def renyi_of_terms(low: FloatArray, high: FloatArray, alpha: float) -> tuple[float, float]:
@@ -206,15 +213,15 @@ def renyi_of_terms(low: FloatArray, high: FloatArray, alpha: float) -> tuple[flo
     return max(lower - _log_margin(lower, order), 0.0), max(upper + _log_margin(upper, order), 0.0)
 
 
-def renyi_terms(panels: Panels, notion: RenyiPufferfish) -> tuple[FloatArray, FloatArray]:
+def renyi_terms(panels: Panels, alpha: float) -> tuple[FloatArray, FloatArray]:
     """Return logs of bounds on each panel's share of int h_p^alpha h_q^(1 - alpha)."""
-    order = notion.alpha - 1.0
+    order = alpha - 1.0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         log_p_low, log_p_high = np.log(panels.p_low), np.log(panels.p_high)
-        processed = notion.alpha * log_p_low - order * np.log(panels.q_high)
+        processed = alpha * log_p_low - order * np.log(panels.q_high)
         floor = log_p_low + order * panels.log_low
         roof = log_p_high + order * panels.log_high
-        chord = order * panels.log_low + np.log(_chord(panels, notion.alpha))
+        chord = order * panels.log_low + np.log(_chord(panels, alpha))
     low = np.where(panels.p_low > 0.0, np.fmax(processed, floor), -np.inf)
     high = np.where(panels.p_high > 0.0, np.fmin(roof, chord), -np.inf)
     return np.minimum(low, high), high
@@ -233,7 +240,7 @@ def _chord(panels: Panels, alpha: float) -> FloatArray:
 
 
 def given_an_event(
-    panels: Panels, notion: RenyiPufferfish, low: FloatArray, high: FloatArray
+    panels: Panels, mean: PowerMean, low: FloatArray, high: FloatArray
 ) -> tuple[float, float, NDArray[np.bool_]]:
     r"""Return the least divergence from h_p, given that the k worst panels are not hit, to h_q.
 
@@ -248,17 +255,17 @@ def given_an_event(
     gone : ndarray of bool
         The panels that are not hit.
     """
-    order, size = notion.alpha - 1.0, len(high)
+    order, size = mean.order, len(high)
     worst_first = np.argsort(-panels.log_high, kind="stable")
     gone = np.append(0.0, np.cumsum(panels.p_high[worst_first])) * (1.0 + size * ULP)
     rest = np.append(np.logaddexp.accumulate(high[worst_first][::-1])[::-1], -np.inf)
-    allowed = gone <= notion.delta
-    losses = (rest[allowed] - notion.alpha * np.log1p(-gone[allowed])) / order
+    allowed = gone <= mean.left_out
+    losses = (rest[allowed] - mean.alpha * np.log1p(-gone[allowed])) / order
     best = int(losses.argmin())
     least = float(losses[best])
     missed = np.zeros(size, dtype=bool)
     missed[worst_first[:best]] = True
-    floor = (float(log_sum(low[~missed])) - notion.alpha * float(np.log1p(-gone[best]))) / order
+    floor = (float(log_sum(low[~missed])) - mean.alpha * float(np.log1p(-gone[best]))) / order
     # accumulated sums of n terms are off by 2 n u
     upper = max(least + _log_margin(least, order) + 2.0 * size * ULP / order, 0.0)
     return min(floor, upper), upper, missed

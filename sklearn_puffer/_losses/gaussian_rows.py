@@ -55,7 +55,7 @@ from scipy.optimize import minimize_scalar
 from sklearn_puffer._base.rounding import UNIT
 from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer.noise import ROUNDING, Gaussian, Noise
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import Notion, PowerMean, Supremum
 from sklearn_puffer.priors import GaussianMixture
 
 Ends = tuple[float, float]
@@ -90,8 +90,7 @@ def rows_computable(
     if p.n_components > 1 or q.n_components > 1 or p.n_axes != q.n_axes:
         return False
     if noise is not None and noise.is_exponential:
-        pure = isinstance(notion, Pufferfish) and notion.delta == 0.0
-        return pure and np.array_equal(p.covariances, q.covariances)
+        return notion.is_pure and np.array_equal(p.covariances, q.covariances)
     return noise is None or noise.is_normal
 
 
@@ -155,18 +154,18 @@ def _weighted_distance(p: GaussianMixture, q: GaussianMixture, noise: Noise) -> 
 
 def _loss(p: GaussianMixture, q: GaussianMixture, noise: Noise | None, notion: Notion) -> Ends:
     """Return the interval of the loss from p to q with Gaussian noise or none."""
-    if isinstance(notion, Pufferfish) and notion.delta == 0.0:
+    divergence = notion.divergence
+    if isinstance(divergence, Supremum):
         return inf, inf  # two Gaussians that differ have an unbounded ratio
-    worst = (0.0, inf if isinstance(notion, RenyiPufferfish) else 1.0)
     pair = _Diagonal.of(p, q, noise)
     if pair is None:
-        return worst
-    if isinstance(notion, RenyiPufferfish):
-        low, high = pair.renyi(notion.alpha)
-        return (low if notion.delta == 0.0 else 0.0), high
+        return 0.0, divergence.worst
+    if isinstance(divergence, PowerMean):
+        low, high = pair.renyi(divergence.alpha)
+        return (low if divergence.left_out == 0.0 else 0.0), high
     if pair.moved:
-        return pair.moved_delta(notion.epsilon)
-    return pair.delta(notion.epsilon)
+        return pair.moved_delta(divergence.epsilon)
+    return pair.delta(divergence.epsilon)
 
 
 @dataclass(frozen=True)

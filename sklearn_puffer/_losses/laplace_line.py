@@ -42,7 +42,7 @@ from sklearn_puffer._losses.convolution import (
 )
 from sklearn_puffer._losses.line import Ends, View
 from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
 _LONGEST_ROOT = 1500.0
 _SMALLEST = 1e-300
@@ -83,10 +83,11 @@ class LaplacePair:
 
     def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
         """Return the (epsilon, delta) loss of both directions."""
-        if isinstance(notion, Pufferfish) and notion.delta > 0.0:
-            return self.deltas(notion.epsilon)
-        if isinstance(notion, RenyiPufferfish) and notion.delta == 0.0:
-            return renyi_by_quadrature(self, notion.alpha, budget)
+        divergence = notion.divergence
+        if isinstance(divergence, HockeyStick):
+            return self.deltas(divergence.epsilon)
+        if isinstance(divergence, PowerMean) and divergence.left_out == 0.0:
+            return renyi_by_quadrature(self, divergence.alpha, budget)
         return None
 
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:

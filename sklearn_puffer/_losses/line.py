@@ -27,9 +27,9 @@ from sklearn_puffer._losses.divergences import (
     Panels,
     Slopes,
     apart,
-    divergence_interval,
     gaps,
     given_an_event,
+    interval_of,
     is_decided,
     kept,
     renyi_of_terms,
@@ -37,7 +37,7 @@ from sklearn_puffer._losses.divergences import (
     sharper_terms,
 )
 from sklearn_puffer._losses.laws import Expansion, Law
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
 Ends = tuple[FloatArray, FloatArray]
 
@@ -141,11 +141,12 @@ def loss_interval(source: Source, notion: Notion, budget: float | None = None) -
     closed = source.closed_form(notion, budget)
     if closed is not None:
         return closed
-    if isinstance(notion, RenyiPufferfish):
+    divergence = notion.divergence
+    if isinstance(divergence, PowerMean):
         return _renyi(source, notion)
-    if notion.delta == 0.0:
-        return _suprema(source, budget)
-    return _deltas(source, cast(Pufferfish, notion), budget)
+    if isinstance(divergence, HockeyStick):
+        return _deltas(source, divergence.epsilon, budget)
+    return _suprema(source, budget)
 
 
 def fine_panels(source: Source, notion: Notion, tolerance: float = 1e-4) -> Panels:
@@ -154,8 +155,9 @@ def fine_panels(source: Source, notion: Notion, tolerance: float = 1e-4) -> Pane
     Relative to the loss; finer than what one column needs, so that sums over columns stay good.
     """
     cover = _refined_for_sums(_Cover.begin(source, weighed=True), notion, tolerance).sorted()
-    if isinstance(notion, RenyiPufferfish) and notion.delta == 0.0:
-        return _with_finite_tails(cover, notion.alpha)
+    divergence = notion.divergence
+    if isinstance(divergence, PowerMean) and divergence.left_out == 0.0:
+        return _with_finite_tails(cover, divergence.alpha)
     return cover.panels()
 
 
@@ -389,9 +391,9 @@ def _above(view: View, tolerance: float, least: float) -> FloatArray:
     return np.where(view.log_high > settled, view.log_high - best, -inf)
 
 
-def _deltas(source: Source, notion: Pufferfish, budget: float | None = None) -> Ends:
+def _deltas(source: Source, epsilon: float, budget: float | None = None) -> Ends:
     """Return bounds on the hockey-stick divergences of both directions."""
-    cover, epsilon = _Cover.begin(source), notion.epsilon
+    cover = _Cover.begin(source)
     if budget is not None:
         cover = _settled(cover, epsilon, ROUGHLY, ROUGHLY * budget)
         ends = _both_deltas(cover, epsilon)
@@ -462,9 +464,9 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
     return min(lower, upper), upper
 
 
-def _renyi(source: Source, notion: RenyiPufferfish) -> Ends:
+def _renyi(source: Source, notion: Notion) -> Ends:
     """Return bounds on the Renyi divergences of both directions, from panels."""
-    partly = notion.delta > 0.0
+    partly = notion.leaves_events_out
     tolerance = _EVENT_TOLERANCE if partly else _RENYI_TOLERANCE
     cover = _Cover.begin(source, weighed=True, followed=not partly)
     cover = _refined_for_sums(cover, notion, tolerance)
@@ -481,19 +483,21 @@ class _Terms(NamedTuple):
 
     def interval(self) -> tuple[float, float]:
         """Return the ends of the loss."""
-        if isinstance(self.notion, RenyiPufferfish):
-            if self.renyi is not None:
-                return renyi_of_terms(*self.renyi, self.notion.alpha)
-            return given_an_event(self.panels, self.notion, *self._bounds())[:2]
-        return divergence_interval(self.panels, self.notion)
+        divergence = self.notion.divergence
+        if self.renyi is None or not isinstance(divergence, PowerMean):
+            return interval_of(self.panels, divergence)
+        if divergence.left_out > 0.0:
+            return given_an_event(self.panels, divergence, *self.renyi)[:2]
+        return renyi_of_terms(*self.renyi, divergence.alpha)
 
     def gaps(self) -> FloatArray:
         """Return what each panel adds to the width."""
-        if not isinstance(self.notion, RenyiPufferfish):
+        divergence = self.notion.divergence
+        if self.renyi is None or not isinstance(divergence, PowerMean):
             return gaps(self.panels, self.notion)
-        low, high = self.renyi or self._bounds()
-        if self.renyi is None:
-            gone = given_an_event(self.panels, self.notion, low, high)[2]
+        low, high = self.renyi
+        if divergence.left_out > 0.0:
+            gone = given_an_event(self.panels, divergence, low, high)[2]
             # the next panel would go next: a part of it may
             next_one = np.where(gone, -inf, self.panels.log_high).argmax()
             low = np.where(np.arange(len(low)) == next_one, -inf, low)
@@ -505,26 +509,27 @@ class _Terms(NamedTuple):
             width: FloatArray = np.exp(high - top) - np.exp(low - top)
         return width
 
-    def _bounds(self) -> Ends:
-        return renyi_terms(self.panels, cast(RenyiPufferfish, self.notion))
-
 
 def _terms(cover: _Cover, notion: Notion, direction: int) -> _Terms:
     panels = cover.panels() if direction == 0 else cover.panels().swapped()
-    if not isinstance(notion, RenyiPufferfish) or notion.delta > 0.0:
+    divergence = notion.divergence
+    if not isinstance(divergence, PowerMean):
         return _Terms(panels, notion, None)
-    low, high = renyi_terms(panels, notion)
+    alpha = divergence.alpha
+    low, high = renyi_terms(panels, alpha)
+    if divergence.left_out > 0.0:
+        return _Terms(panels, notion, (low, high))
     if cover.runs is not None:
         inner = np.flatnonzero(~cover.tails)
         runs = Slopes(*cover.runs[:, inner])
         runs = runs if direction == 0 else runs.swapped()
-        least, most = sharper_terms(panels.taken(inner), runs, notion.alpha)
+        least, most = sharper_terms(panels.taken(inner), runs, alpha)
         low[inner], high[inner] = np.maximum(low[inner], least), np.minimum(high[inner], most)
         low = np.minimum(low, high)
     for k in np.flatnonzero(np.isinf(cover.low) | np.isinf(cover.high)):
         side = 1 if np.isinf(cover.high[k]) else -1
         edge = float(cover.low[k] if side == 1 else cover.high[k])
-        high[k] = min(high[k], cover.source.tail_power(edge, side, notion.alpha)[direction])
+        high[k] = min(high[k], cover.source.tail_power(edge, side, alpha)[direction])
         low[k] = min(low[k], high[k])
     return _Terms(panels, notion, (low, high))
 
@@ -551,7 +556,7 @@ def _parts_needed(terms: _Terms, tolerance: float) -> FloatArray:
     lower, upper = terms.interval()
     if not upper - lower > tolerance * upper:
         return np.zeros(len(width))
-    if isinstance(terms.notion, Pufferfish) and terms.notion.delta == 0.0:
+    if terms.notion.is_pure:
         return np.where(width > tolerance * max(lower, 1e-3), 4.0, 0.0)
     if upper == inf or lower == 0.0:
         return np.where(width > 1e-3 * width.max(), 4.0, 0.0)

@@ -19,7 +19,7 @@ from sklearn_puffer._base.rounding import ULP
 from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._losses.divergences import Panels, divergence_interval
 from sklearn_puffer.noise import ROUNDING, Noise
-from sklearn_puffer.notions import Notion, RenyiPufferfish
+from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete
 
 MAX_LUMPS = 4096
@@ -42,8 +42,7 @@ def lumped_lower(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> Floa
     """
     n_axes, n_rows = p.n_axes, max(len(p.rows), len(q.rows))
     lumps = int(MAX_LUMPS ** (1.0 / n_axes) + 1e-9)
-    one_sided = isinstance(notion, RenyiPufferfish) and notion.delta > 0.0
-    if lumps < 2 or n_rows > _MAX_ROWS or one_sided:
+    if lumps < 2 or n_rows > _MAX_ROWS or notion.leaves_events_out:
         return np.zeros(2)
     noises = [noise.with_scale(float(scale)) for scale in noise.axis_scales(n_axes)]
     edges = [_edges(p, q, axis, each, lumps) for axis, each in enumerate(noises)]
@@ -56,7 +55,7 @@ def lumped_lower(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> Floa
         unknown,
     )
     lower = np.array([divergence_interval(side, notion)[0] for side in (panels, panels.swapped())])
-    return np.maximum(lower * (1.0 - 1e-9) - 1e-11 * (notion.delta == 0.0), 0.0)
+    return np.maximum(lower * (1.0 - 1e-9) - 1e-11 * (not notion.is_chance), 0.0)
 
 
 def _edges(p: Discrete, q: Discrete, axis: int, noise: Noise, lumps: int) -> FloatArray:

@@ -35,7 +35,6 @@ from sklearn_puffer._losses.divergences import (
     renyi_terms,
 )
 from sklearn_puffer._losses.line import Ends, View, cut
-from sklearn_puffer.notions import RenyiPufferfish
 
 _DEGREE = 20
 REACH = 1.5
@@ -245,8 +244,7 @@ def _tail_terms(source: Analytic, edge: float, side: int, alpha: float, slight: 
         (np.array([edge]), np.array([inf])) if side == 1 else (np.array([-inf]), np.array([edge]))
     )
     panel = Panels(*source.masses(*ends), seen.log_low, seen.log_high)
-    notion = RenyiPufferfish(1.0, alpha)
-    terms = [renyi_terms(way, notion) for way in (panel, panel.swapped())]
+    terms = [renyi_terms(way, alpha) for way in (panel, panel.swapped())]
     low, high = np.array(terms)[:, :, 0].T
     high = np.minimum(high, power)
     return np.minimum(low, high), high

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base.types import FloatArray
-from sklearn_puffer._strategies.plan_bounds import is_pure
 from sklearn_puffer._validation import check_count, quoted
 from sklearn_puffer.noise import Gaussian, Laplace, Noise
 from sklearn_puffer.notions import Notion
@@ -99,7 +98,7 @@ def factor_below(noise: Noise, notion: Notion, releases: int) -> float:
     """
     if releases == 1:
         return 1.0
-    same = type(noise) is Gaussian or is_pure(notion)
+    same = type(noise) is Gaussian or notion.is_pure
     return (1.0 if same else releases) * (1.0 + 2.0**-50)
 
 

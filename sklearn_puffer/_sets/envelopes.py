@@ -30,7 +30,7 @@ from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._sets.confidence_boxes import Box
 from sklearn_puffer._sets.laminar import ONE, interval_masses
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
 
 _RAISED = 1.0 + 1e-9
 _SUPREMUM_TOLERANCE = 5e-7
@@ -193,7 +193,8 @@ def integral(
     column : Column
     noise : Noise
     first, second : ndarray of shape (n_pairs,)
-    notion : Pufferfish or RenyiPufferfish
+    notion : Notion
+        Not a pure one.
 
     Returns
     -------
@@ -209,7 +210,7 @@ def integral(
         return np.zeros(len(first))
     edges, log_tail = _edges_for_integral(column, noise, notion)
     panels = _Panels.between(edges, column, noise)
-    floor = math.log(0.01 * notion.delta) if isinstance(notion, Pufferfish) else 0.0
+    floor = math.log(0.01 * notion.budget) if notion.is_chance else 0.0
     for _ in range(_ROUNDS):
         terms, likely, gaps = _log_terms(panels, column, noise, first, second, notion)
         total = np.logaddexp(np.logaddexp.reduce(terms, axis=1), log_tail)
@@ -228,8 +229,9 @@ def _loss_of(log_total: FloatArray, notion: Notion) -> FloatArray:
     # each exponent has been moved outwards already; what is left is exp, log and the sums
     size = np.where(np.isfinite(log_total), np.abs(log_total), 0.0)
     raised = log_total + 2.0**-40 + 2.0**-48 * size
-    if isinstance(notion, RenyiPufferfish):
-        return np.maximum(raised / (notion.alpha - 1.0) * (1.0 + 4.0 * UNIT), 0.0)
+    divergence = notion.divergence
+    if isinstance(divergence, PowerMean):
+        return np.maximum(raised / divergence.order * (1.0 + 4.0 * UNIT), 0.0)
     return np.exp(np.minimum(raised, 0.0))
 
 
@@ -289,7 +291,7 @@ def _edges_for_integral(column: Column, noise: Noise, notion: Notion) -> tuple[F
     distances: list[float] = []
     log_tail = math.inf
     goal = math.log(_INTEGRAL_TOLERANCE)
-    goal += math.log(notion.delta) if isinstance(notion, Pufferfish) else 0.0
+    goal += math.log(notion.budget) if notion.is_chance else 0.0
     for _ in range(_ROUNDS):
         distances.append(reach)
         log_tail = _log_tail(column, noise, notion, reach)
@@ -310,13 +312,14 @@ def _log_tail(column: Column, noise: Noise, notion: Notion, distance: float) -> 
     mass = 2.0 * float(noise.mass(distance, math.inf)) * _RAISED
     steepest = column.span * float(noise.steepest(distance, math.inf)) * _RAISED
     log_mass = math.log(mass) if mass > 0.0 else -math.inf
-    if isinstance(notion, Pufferfish):
-        return -math.inf if steepest <= notion.epsilon else log_mass
-    assert isinstance(notion, RenyiPufferfish)
-    order = notion.alpha - 1.0
+    divergence = notion.divergence
+    if isinstance(divergence, HockeyStick):
+        return -math.inf if steepest <= divergence.epsilon else log_mass
+    assert isinstance(divergence, PowerMean)
+    order = divergence.order
     if math.isfinite(steepest):
         return log_mass + order * steepest
-    other = float(noise.renyi_divergence(np.array([column.span]), 2.0 * notion.alpha - 1.0))
+    other = float(noise.renyi_divergence(np.array([column.span]), 2.0 * divergence.alpha - 1.0))
     # a half of the mass on each side: 2 sqrt(m/2) = sqrt(2 m)
     return 0.5 * (log_mass + math.log(2.0)) + order * other * _RAISED
 
@@ -428,19 +431,21 @@ def _log_terms(
     notion: Notion,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return logs of bounds on the integral over each panel, of estimates, and of their gaps."""
+    divergence = notion.divergence
+    assert not isinstance(divergence, Supremum)
     raised, falls = _bulges(panels, column, noise)
     lowered = falls[second]
     above = [side[0, first] + raised for side in (panels.at_low, panels.at_high)]
     below = [side[1, second] - lowered for side in (panels.at_low, panels.at_high)]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         log_width = np.log(panels.high - panels.low)
-        if isinstance(notion, RenyiPufferfish):
-            order = notion.alpha - 1.0
+        if isinstance(divergence, PowerMean):
+            order = divergence.order
             powers = [a + order * (a - b) for a, b in zip(above, below, strict=True)]
             terms = log_width + _log_mean_exp(*powers)
-            blur = notion.alpha * raised + order * lowered
+            blur = divergence.alpha * raised + order * lowered
             return terms, terms - blur, terms - blur + _log_expm1(blur)
-        terms = log_width + _log_excess(above, below, notion.epsilon)
+        terms = log_width + _log_excess(above, below, divergence.epsilon)
         blur = raised + lowered
         loose = log_width + _log_mean_exp(*above) - blur + _log_expm1(blur)
         return terms, terms - blur, np.where(np.isfinite(terms), loose, -np.inf)

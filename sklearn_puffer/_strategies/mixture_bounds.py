@@ -32,10 +32,10 @@ from sklearn_puffer._strategies.component_plans import (
     shortest_plan,
     stretches,
 )
-from sklearn_puffer._strategies.plan_bounds import has_pure_loss, is_pure, move_losses
+from sklearn_puffer._strategies.plan_bounds import has_pure_loss, move_losses
 from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair
 from sklearn_puffer.transport import ground_cost
 
@@ -134,7 +134,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     noise unless alpha (alpha - 1) s^2 is below its variance. Never above `approximate` under
     (epsilon, delta), but for roundings: a hockey stick rises with the move, and is at most 1.
     """
-    if is_pure(notion):
+    if notion.is_pure:
         return _of_translations("distribution_aware", pairs, noise, notion)
     families = _plans(pairs, noise)
     if pairs[0].p.n_axes > 1 and not families:
@@ -179,7 +179,7 @@ def _of_translations(
     if len(plans) < len(pairs):
         return _stretched(strategy, pairs)
     moved = any(plan.shifts.any() for plan in plans)
-    if moved and is_pure(notion) and not has_pure_loss(noise, pairs[0].p.n_axes):
+    if moved and notion.is_pure and not has_pure_loss(noise, pairs[0].p.n_axes):
         return Impossible(
             f"strategy={strategy!r} has no pure epsilon with {type(noise).__name__} noise, under "
             "which every shift loses all; use delta=, alpha=, or noise='laplace'.",
@@ -320,9 +320,10 @@ class _Average:
         shifts = _joined(self.plans, "shifts")
         if shifts.shape[1] > 1:
             means = move_losses(shifts * (1.0 + 2.0 * ULP), self.noise, factor, self.notion)
-            if isinstance(self.notion, RenyiPufferfish):
+            divergence = self.notion.divergence
+            if isinstance(divergence, PowerMean):
                 with np.errstate(over="ignore"):  # infinity is an upper bound
-                    means = (self.notion.alpha - 1.0) * means * (1.0 + 4.0 * ULP)
+                    means = divergence.order * means * (1.0 + 4.0 * ULP)
         else:
             widths = _joined(self.plans, "stretches") * (1.0 + 2.0 * ULP)
             means = self._shift.means(factor, shifts[:, 0] * (1.0 + 2.0 * ULP), widths)
@@ -335,8 +336,9 @@ class _Average:
         return both_ways(np.array(averages))
 
     def _averaged(self, means: FloatArray, weights: FloatArray) -> float:
-        if isinstance(self.notion, RenyiPufferfish):
-            return log_average(means, weights) / (self.notion.alpha - 1.0) * (1.0 + 4.0 * ULP)
+        divergence = self.notion.divergence
+        if isinstance(divergence, PowerMean):
+            return log_average(means, weights) / divergence.order * (1.0 + 4.0 * ULP)
         return min(float((means * weights).sum()) * (1.0 + _SLACK), 1.0)
 
 
@@ -356,11 +358,12 @@ def log_average(logs: FloatArray, weights: FloatArray) -> float:
 
 
 def _approximate(plans: Sequence[ComponentPlan], noise: Noise, notion: Notion) -> Bound:
-    if isinstance(notion, RenyiPufferfish):
+    divergence = notion.divergence
+    if not isinstance(divergence, HockeyStick):
         return _Kept([_Moves(plan, noise, notion) for plan in plans], noise, notion)
-    if plans[0].shifts.shape[1] > 1 or not has_pure_loss(noise, 1):
+    if divergence.epsilon == 0.0 or plans[0].shifts.shape[1] > 1 or not has_pure_loss(noise, 1):
         return _Shared([_Moves(plan, noise, notion) for plan in plans], noise, notion)
-    return _Tail(plans, noise, notion)
+    return _Tail(plans, noise, notion, divergence.epsilon)
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,14 +373,14 @@ class _Tail:
     plans: Sequence[ComponentPlan]
     noise: Noise
     notion: Notion
+    epsilon: float
 
     @cached_property
     def reach(self) -> float:
         """A shift, the larger the better, whose max-divergence is at most epsilon at factor 1."""
-        epsilon = self.notion.epsilon
+        epsilon, pure = self.epsilon, Pufferfish(self.epsilon)
 
         def loss(shift: float) -> float:
-            pure = Pufferfish(epsilon)
             return float(move_losses(np.array([[shift]]), self.noise, 1.0, pure)[0])
 
         low, high = 0.0, float(self.noise.axis_scales(1)[0])
@@ -444,7 +447,7 @@ class _Moves:
         sizes = [len(self.kept[k]) for k in places]
         shifts = np.concatenate([self.kept[k] for k in places]) * (1.0 + 2.0 * ULP)
         finite = np.isfinite(shifts).all(axis=1)
-        losses = np.full(len(shifts), 1.0 if isinstance(self.notion, Pufferfish) else np.inf)
+        losses = np.full(len(shifts), self.notion.divergence.worst)
         losses[finite] = move_losses(shifts[finite], self.noise, factor, self.notion)
         worst: FloatArray = np.maximum.reduceat(losses, np.cumsum([0, *sizes[:-1]]))
         return worst
@@ -533,7 +536,7 @@ def _usual_factor(plans: Sequence[ComponentPlan], noise: Noise, notion: Notion) 
         float(((np.abs(plan.shifts) + np.nan_to_num(plan.stretches)[:, None]) / scales).max())
         for plan in plans
     ]
-    return max(max(sizes), _TINY) / min(notion.epsilon, 1.0) if max(sizes) > 0.0 else 1.0
+    return max(max(sizes), _TINY) / min(notion.epsilon or 1.0, 1.0) if max(sizes) > 0.0 else 1.0
 
 
 # --------------------------------------------------------------------------------- what 003 prints
@@ -546,13 +549,14 @@ def _not_printed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> st
             "strategy='monge' is printed for one column; use strategy='wasserstein' or 'exact', or "
             "dependence='independent'."
         )
-    if not noise.is_exponential or isinstance(notion, RenyiPufferfish):
+    not_nats = isinstance(notion.divergence, PowerMean) or notion.epsilon == 0.0
+    if not noise.is_exponential or not_nats:
         return (
             "strategy='monge' is printed for Laplace noise and (epsilon, delta), got "
             f"{type(noise).__name__} noise and {notion!r}; use strategy='distribution_aware' or "
             "'exact'."
         )
-    if is_pure(notion) and not all(_shares_scales(p, q) for p, q in pairs):
+    if notion.is_pure and not all(_shares_scales(p, q) for p, q in pairs):
         return (
             "strategy='monge' has a pure epsilon only for priors with the same weights and scales "
             "(003, Remark 1 and Corollary 2); give delta=, or use strategy='exact' or 'relaxed'."
@@ -566,7 +570,7 @@ def _shares_scales(p: GaussianMixture, q: GaussianMixture) -> bool:
 
 def _printed_scale(pair: PriorPair, notion: Notion) -> float:
     p, q = pair
-    if is_pure(notion):  # Remark 1, Corollary 2: component by component
+    if notion.is_pure:  # Remark 1, Corollary 2: component by component
         return float((p.weights * np.abs(p.means - q.means)).sum()) / notion.epsilon
     tau = -float(ndtri_exp(np.log(notion.delta / 2.0)))
     plan = shortest_plan(p, q)

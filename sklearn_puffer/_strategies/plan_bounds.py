@@ -29,7 +29,7 @@ from sklearn_puffer._base.types import Array, FloatArray
 from sklearn_puffer._search import smallest_within
 from sklearn_puffer._strategies.bound_types import both_ways
 from sklearn_puffer.noise import ROUNDING, Noise
-from sklearn_puffer.notions import Notion, Pufferfish
+from sklearn_puffer.notions import HockeyStick, Notion
 from sklearn_puffer.transport import Plans, ground_cost
 
 _PURE_ULPS = 16.0
@@ -153,11 +153,11 @@ class MoveBound:
         """The factor at which the costliest move would be within the budget, alone."""
         far = int(self.moves.largest[self.moves.costs[self.moves.largest].argmax()])
         whole = factor_of_shift(self.moves.shifts[far], self.noise, self.notion)
-        if self.summary is largest or not _is_chance(self.notion):
+        if self.summary is largest or not self.notion.is_chance:
             return whole
         # leaving out half of delta, and losing half of it at the largest move that remains
-        half = Pufferfish(self.notion.epsilon, 0.5 * self.notion.delta)
-        near = self.moves.without(half.delta)
+        half = self.notion.allowing(0.5 * self.notion.budget)
+        near = self.moves.without(half.budget)
         far = int(near.largest[near.costs[near.largest].argmax()])
         return min(whole, factor_of_shift(near.shifts[far], self.noise, half))
 
@@ -205,18 +205,18 @@ def move_losses(shifts: FloatArray, noise: Noise, factor: float, notion: Notion)
 
     A shift of zero loses nothing. Factor 0 means no noise at all.
     """
-    moved = shifts.any(axis=-1)
+    moved, divergence = shifts.any(axis=-1), notion.divergence
     level = noise_at(noise, factor, shifts.shape[-1])
     if level is None:
-        return np.where(moved, 1.0 if _is_chance(notion) else np.inf, 0.0)
+        return np.where(moved, divergence.worst, 0.0)
     with np.errstate(over="ignore", under="ignore"):
-        if is_pure(notion):
+        if notion.is_pure:
             return _pure(shifts, level)
         losses = notion.shift_loss(level, shifts * (1.0 + ROUNDING)) * (1.0 + ROUNDING)
-        if not _is_chance(notion):
+        if not isinstance(divergence, HockeyStick):
             return np.where(moved, losses + _LEAST_LOSS, 0.0)
         # a shift whose odds never pass e^epsilon has a delta of zero, however it was computed
-        revealing = _pure(shifts, level) > notion.epsilon
+        revealing = _pure(shifts, level) > divergence.epsilon
         return np.where(revealing, np.minimum(losses + _LEAST_LOSS, 1.0), 0.0)
 
 
@@ -237,16 +237,6 @@ def noise_at(noise: Noise, factor: float, n_axes: int) -> Noise | None:
     return noise.scaled(factor) if factor * float(scales.min()) >= least else None
 
 
-def is_pure(notion: Notion) -> bool:
-    """Return whether the notion is pure Pufferfish privacy."""
-    return isinstance(notion, Pufferfish) and notion.delta == 0.0
-
-
-def _is_chance(notion: Notion) -> bool:
-    """Return whether losses are probabilities: those of (epsilon, delta)."""
-    return isinstance(notion, Pufferfish) and notion.delta > 0.0
-
-
 def has_pure_loss(noise: Noise, n_axes: int) -> bool:
     """Return whether a shift has a finite pure loss under the noise.
 
@@ -261,10 +251,11 @@ def factor_of_shift(shift: FloatArray, noise: Noise, notion: Notion) -> float:
     """Return about the factor at which the loss of one shift (d,) is the budget, or 1.
 
     >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> round(factor_of_shift(np.array([3.0]), Laplace(2.0), Pufferfish(0.5)), 6)
     3.0
     """
-    if not shift.any() or (is_pure(notion) and not has_pure_loss(noise, len(shift))):
+    if not shift.any() or (notion.is_pure and not has_pure_loss(noise, len(shift))):
         return 1.0
     start = float((shift / noise.axis_scales(len(shift))).sum())
     found = smallest_within(

@@ -53,7 +53,7 @@ from sklearn_puffer._base.rounding import ULP
 from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._strategies.plan_bounds import move_losses, noise_at
 from sklearn_puffer.noise import ROUNDING, Noise
-from sklearn_puffer.notions import Notion, RenyiPufferfish
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
 _SLACK = 1e-12
 _TINY = 1e-300
@@ -85,11 +85,12 @@ class GaussianShift:
     ----------
     noise : Noise
         In one column.
-    notion : Pufferfish with delta > 0, or RenyiPufferfish
+    notion : Notion
+        Not a pure one.
 
     Notes
     -----
-    Under Renyi a "mean" is that of e^((alpha - 1) D), given as its logarithm.
+    Under a power mean a "mean" is that of e^((alpha - 1) D), given as its logarithm.
     """
 
     def __init__(self, noise: Noise, notion: Notion) -> None:
@@ -100,33 +101,31 @@ class GaussianShift:
         """Return bounds for arrays of shifts (n,) under ``noise.scaled(factor)``; 0 is no noise."""
         m, s = np.abs(m), np.abs(s)
         means = move_losses(m[:, None], self.noise, factor, self.notion)
-        if isinstance(self.notion, RenyiPufferfish):
+        divergence = self.notion.divergence
+        if isinstance(divergence, PowerMean):
             with np.errstate(over="ignore"):  # infinity is an upper bound
-                means = (self.notion.alpha - 1.0) * means * (1.0 + 4.0 * ULP)
+                means = divergence.order * means * (1.0 + 4.0 * ULP)
         spread = s > 0.0
         if spread.any():
             noise = noise_at(self.noise, factor, 1)
-            means[spread] = self._worst if noise is None else self._of(noise, m[spread], s[spread])
+            lost = divergence.worst
+            means[spread] = lost if noise is None else self._of(noise, m[spread], s[spread])
         return means
-
-    @property
-    def _worst(self) -> float:
-        return np.inf if isinstance(self.notion, RenyiPufferfish) else 1.0
 
     def _of(self, noise: Noise, m: FloatArray, s: FloatArray) -> FloatArray:
         theta = float(noise.axis_scales(1)[0])
         with np.errstate(over="ignore"):
             m, s = m / theta, s / theta
         s = np.maximum(s, np.maximum(_LEAST_SPREAD * m, 1.0 / _HUGE))  # a wider spread is safe
-        notion = self.notion
-        if isinstance(notion, RenyiPufferfish):
+        divergence = self.notion.divergence
+        if isinstance(divergence, PowerMean):
             if noise.is_exponential:
-                return laplace_powers(notion.alpha, m, s)
+                return laplace_powers(divergence.alpha, m, s)
             if noise.is_normal:
-                return gaussian_powers(notion.alpha, m, s)
+                return gaussian_powers(divergence.alpha, m, s)
             return np.logaddexp(0.0, self._log_means(m, s)) * (1.0 + 4.0 * ULP)
-        if noise.is_exponential:
-            return laplace_delta(notion.epsilon, m, s)
+        if noise.is_exponential and isinstance(divergence, HockeyStick):
+            return laplace_delta(divergence.epsilon, m, s)
         with np.errstate(under="ignore"):
             return np.minimum(np.exp(self._log_means(m, s)) + _TINY, 1.0)
 
@@ -139,8 +138,8 @@ class GaussianShift:
     def _majorant(self) -> Majorant:
         if self.majorant is None:
             unit, notion = self.noise.with_scale(1.0), self.notion
-            if isinstance(notion, RenyiPufferfish):
-                self.majorant = power_majorant(unit, notion)
+            if isinstance(notion.divergence, PowerMean):
+                self.majorant = power_majorant(unit, notion, notion.divergence.order)
             else:
                 self.majorant = delta_majorant(unit, notion)
         return self.majorant
@@ -431,9 +430,8 @@ class _HockeyShape:
         return at, max(values) * (1.0 + 16.0 * ULP)
 
 
-def power_majorant(unit: Noise, notion: RenyiPufferfish) -> Majorant:
-    """Return a majorant of e^((alpha - 1) D_alpha) - 1 of a shift, at scale 1."""
-    order = notion.alpha - 1.0
+def power_majorant(unit: Noise, notion: Notion, order: float) -> Majorant:
+    """Return a majorant of e^(order D) - 1 of a shift, at scale 1, for order alpha - 1."""
     step = 1.0 / 64.0 / min(max(1.0, np.sqrt(order)), 4.0)
     knots = np.concatenate([[0.0], np.exp(np.arange(np.log(1e-8), np.log(1e10), step))])
     losses = order * move_losses(knots[:, None], unit, 1.0, notion) * (1.0 + 4.0 * ULP)

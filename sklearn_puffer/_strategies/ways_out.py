@@ -8,11 +8,10 @@ from itertools import combinations
 from typing import Any
 
 from sklearn_puffer.noise import FAMILIES, Noise
-from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import ADDED_ALPHA, ADDED_DELTA, Notion
 
 Change = tuple[str, dict[str, Any]]  # in words, and the arguments that are replaced
 
-_ADDED_DELTA, _ADDED_ALPHA = 1e-5, 2.0
 _MOST_CHANGES, _MOST_WAYS = 3, 4
 _ADVICE = re.compile(r";? (?=use |give |leave )")  # where a reason goes over into a way out
 
@@ -29,26 +28,13 @@ def noise_changes(noise: Noise) -> list[Change]:
 
 
 def notion_changes(notion: Notion) -> list[Change]:
-    """Return the notions with a delta or an alpha added to this one, and then with one left out.
+    """Return the notions that may be tried in the place of one, by their arguments.
 
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> [words for words, _ in notion_changes(Pufferfish(1.0, delta=0.1))]
     ['delta=0.0']
     """
-    epsilon, delta = notion.epsilon, notion.delta
-    alpha = getattr(notion, "alpha", None)
-    found: list[tuple[str, Notion]] = []
-    if delta == 0.0:
-        added = Pufferfish(epsilon, _ADDED_DELTA)
-        with_alpha = RenyiPufferfish(epsilon, alpha or _ADDED_ALPHA, _ADDED_DELTA)
-        found.append((f"delta={_ADDED_DELTA!r}", added if alpha is None else with_alpha))
-    if alpha is None and delta == 0.0:
-        found.append((f"alpha={_ADDED_ALPHA!r}", RenyiPufferfish(epsilon, _ADDED_ALPHA)))
-    if alpha is not None:
-        found.append(("alpha=None", Pufferfish(epsilon, delta)))
-    if delta > 0.0:
-        left = Pufferfish(epsilon) if alpha is None else RenyiPufferfish(epsilon, alpha)
-        found.append(("delta=0.0", left))
-    return [(words, {"notion": other}) for words, other in found]
+    return [(words, {"notion": other}) for words, other in notion.changes()]
 
 
 def ways_out(changes: Sequence[Change], works: Callable[[Mapping[str, Any]], bool]) -> list[str]:
@@ -107,5 +93,5 @@ def refusal(reason: str, ways: Sequence[str], pair: str = "") -> str:
         return f"{'; '.join([why, *advice])}."
     *first, last = ways
     listing = f"{', '.join(first)} or {last}" if first else last
-    adds = ways[0] in (f"delta={_ADDED_DELTA!r}", f"alpha={_ADDED_ALPHA!r}")
+    adds = ways[0] in (f"delta={ADDED_DELTA!r}", f"alpha={ADDED_ALPHA!r}")
     return f"{why}{'' if ';' in why else ';'} {'give' if adds else 'use'} {listing}."

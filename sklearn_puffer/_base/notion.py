@@ -1,0 +1,388 @@
+"""What a notion of privacy is: one of three divergences of two released laws, and a budget.
+
+Whatever computes losses knows the integrand of each of the three; what a shift loses, and what
+losses amount to that come with chances, is said here. The notions themselves are in `notions`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_puffer._base.rounding import ULP
+from sklearn_puffer._base.types import FloatArray, Integers
+
+
+class ShiftLosses(Protocol):
+    """What a notion asks of noise: what a shift of it loses."""
+
+    def max_divergence(self, shift: ArrayLike) -> FloatArray:
+        """Return the max-divergence between the noise and the noise moved by ``shift`` (..., d)."""
+
+    def hockey_stick(self, shift: ArrayLike, epsilon: float) -> FloatArray:
+        """Return the smallest delta that goes with ``epsilon`` for a ``shift`` (..., d)."""
+
+    def renyi_divergence(self, shift: ArrayLike, alpha: float) -> FloatArray:
+        """Return the Renyi divergence of order ``alpha`` of a ``shift`` (..., d), in nats."""
+
+
+@dataclass(frozen=True)
+class Supremum:
+    r"""The largest log ratio of two densities, :math:`\sup_y \log h_p / h_q`, in nats.
+
+    Examples
+    --------
+    >>> Supremum().adds_up, Supremum().worst
+    (True, inf)
+    """
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether losses of independent columns add up: they do."""
+        return True
+
+    @property
+    def worst(self) -> float:
+        """The loss of laws that share no outcome."""
+        return math.inf
+
+    def shift_loss(self, noise: ShiftLosses, shift: ArrayLike) -> FloatArray:
+        """Return the loss of noise that moves by ``shift`` (..., d), of shape (...)."""
+        return noise.max_divergence(shift)
+
+    def average(self, losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
+        """Return the largest loss of each group that has a chance."""
+        return _largest(losses, weights, starts)
+
+
+@dataclass(frozen=True)
+class HockeyStick:
+    r"""The smallest delta that goes with an epsilon, :math:`\int (h_p - e^\varepsilon h_q)_+`.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0; at 0 it is the total variation.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Laplace
+    >>> round(float(HockeyStick(0.0).shift_loss(Laplace(1.0), [2.0])), 6)  # 1 - e^-1
+    0.632121
+    """
+
+    epsilon: float
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether losses of independent columns add up: not at one and the same epsilon."""
+        return False
+
+    @property
+    def worst(self) -> float:
+        """The loss of laws that share no outcome."""
+        return 1.0
+
+    def shift_loss(self, noise: ShiftLosses, shift: ArrayLike) -> FloatArray:
+        """Return the loss of noise that moves by ``shift`` (..., d), of shape (...)."""
+        return noise.hockey_stick(shift, self.epsilon)
+
+    def average(self, losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
+        """Return the mean delta of each group, rounded up (004, Thm 4.5)."""
+        means: FloatArray = np.add.reduceat(weights * losses, starts)
+        return np.minimum(means * _sum_margin(losses.size), 1.0)
+
+
+@dataclass(frozen=True)
+class PowerMean:
+    r"""The Renyi divergence, :math:`\log(\int h_p^\alpha h_q^{1 - \alpha}) / (\alpha - 1)`.
+
+    Parameters
+    ----------
+    alpha : float
+        Order, above 1.
+    left_out : float, default=0.0
+        Where it is positive, the divergence is that given the best events of probability at least
+        1 - ``left_out`` (004, Def. 4.1), of which only upper bounds are known.
+
+    Examples
+    --------
+    >>> PowerMean(2.0).adds_up, PowerMean(2.0, left_out=1e-5).adds_up
+    (True, False)
+    """
+
+    alpha: float
+    left_out: float = 0.0
+
+    @property
+    def order(self) -> float:
+        """The exponent of the likelihood ratio, alpha - 1."""
+        return self.alpha - 1.0
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether losses of independent columns add up: where no event is left out."""
+        return self.left_out == 0.0
+
+    @property
+    def worst(self) -> float:
+        """The loss of laws that share no outcome."""
+        return math.inf
+
+    def shift_loss(self, noise: ShiftLosses, shift: ArrayLike) -> FloatArray:
+        """Return the loss of noise that moves by ``shift`` (..., d), of shape (...)."""
+        return noise.renyi_divergence(shift, self.alpha)
+
+    def average(self, losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
+        """Return log E[e^((alpha - 1) D)] / (alpha - 1) of each group (004, Thm 4.5)."""
+        order = self.order
+        tops = _largest(losses, weights, starts)
+        finite = np.where(np.isfinite(tops), tops, 0.0)
+        lengths = np.diff(starts, append=losses.size)
+        with np.errstate(over="ignore"):
+            powers = np.exp(np.minimum(order * (losses - np.repeat(finite, lengths)), 0.0))
+        logs = np.log(np.add.reduceat(weights * powers, starts) * _sum_margin(losses.size))
+        below = np.minimum(finite + logs / order, finite)
+        rounded = below + (8.0 + 4.0 / order) * ULP * (1.0 + np.abs(finite))
+        return np.where(np.isfinite(tops), np.minimum(rounded, tops), np.inf)
+
+
+Divergence = Supremum | HockeyStick | PowerMean
+
+
+class Notion(ABC):
+    """A notion of privacy, with its budget: a divergence, and how much of it is allowed.
+
+    Attributes
+    ----------
+    epsilon : float
+        In nats; 0 where a notion has none.
+    delta : float
+        The probability that may be left out; 0 where a notion has none.
+
+    Notes
+    -----
+    A notion is a frozen dataclass with the abstract methods below. What computes losses, strategies
+    and calibration ask it for nothing else, and never which notion it is.
+
+    Examples
+    --------
+    One shift, read under three notions, each in the unit of its own budget:
+
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
+    >>> for notion in (Pufferfish(1.0), Pufferfish(1.0, 0.01), RenyiPufferfish(1.0, 2.0)):
+    ...     loss = float(notion.shift_loss(Laplace(2.0), [3.0]))
+    ...     print(f"{loss:.3f} where {notion.budget_name()}")
+    1.500 where epsilon = 1
+    0.221 where delta = 0.01 at epsilon = 1
+    1.100 where epsilon = 1 of order alpha = 2
+    """
+
+    epsilon: float
+    delta: float
+
+    @property
+    @abstractmethod
+    def divergence(self) -> Divergence:
+        """What a loss is: one of the three divergences."""
+
+    @property
+    @abstractmethod
+    def budget(self) -> float:
+        """What a loss is held against, in the unit of the loss."""
+
+    @abstractmethod
+    def allowing(self, loss: float) -> Self:
+        """Return the notion whose budget is this loss.
+
+        Parameters
+        ----------
+        loss : float
+            In the unit of the budget.
+
+        Returns
+        -------
+        Notion
+            Of the same kind.
+        """
+
+    @abstractmethod
+    def shared(self, n_groups: int) -> Self:
+        """Return the notion that each of some independent groups must keep for all to keep this.
+
+        Parameters
+        ----------
+        n_groups : int
+            Number of the groups of columns.
+
+        Returns
+        -------
+        Notion
+            With an equal share of the budget.
+        """
+
+    @abstractmethod
+    def for_law(self, ratio: float) -> Notion:
+        """Return the notion that a continuous law must keep for its samples to keep this one.
+
+        Parameters
+        ----------
+        ratio : float
+            By how much the sampler moves the log of a probability, at most.
+
+        Returns
+        -------
+        Notion
+            With a budget that is less by what the sampler may add.
+        """
+
+    @abstractmethod
+    def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
+        """Return what a loss of the law under `for_law` is at most for its samples.
+
+        Parameters
+        ----------
+        loss : ndarray
+            Losses of the continuous law, in the unit of the budget.
+        ratio : float
+            As for `for_law`.
+
+        Returns
+        -------
+        ndarray
+            Of the same shape, in the same unit.
+        """
+
+    @abstractmethod
+    def promise(self) -> str:
+        """Return the promise in words.
+
+        Returns
+        -------
+        str
+            The end of a sentence that begins with who sees what.
+        """
+
+    @abstractmethod
+    def budget_name(self) -> str:
+        """Return the budget in words.
+
+        Returns
+        -------
+        str
+            Such as "epsilon = 1".
+        """
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether the worst outcome counts, and nothing is left out."""
+        return isinstance(self.divergence, Supremum)
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether losses are probabilities, and not nats."""
+        return isinstance(self.divergence, HockeyStick)
+
+    @property
+    def leaves_events_out(self) -> bool:
+        """Whether losses are those given events, of which only upper ends are known."""
+        return isinstance(self.divergence, PowerMean) and self.divergence.left_out > 0.0
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the losses of independent columns add up."""
+        return self.divergence.adds_up
+
+    def shift_loss(self, noise: ShiftLosses, shift: ArrayLike) -> FloatArray:
+        """Return what is lost where noise moves by a shift.
+
+        Parameters
+        ----------
+        noise : Noise
+            The family, at its scale.
+        shift : array-like of shape (..., d)
+            In the units of the columns.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            In the unit of the budget.
+        """
+        return self.divergence.shift_loss(noise, shift)
+
+    def average(self, losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
+        """Return what losses amount to where chance decides which of them it is.
+
+        Parameters
+        ----------
+        losses, weights : ndarray of shape (n,)
+            Each loss and its probability; those of a group add up to one.
+        starts : ndarray of shape (n_groups,)
+            Where each group begins.
+
+        Returns
+        -------
+        ndarray of shape (n_groups,)
+            Rounded up.
+        """
+        return self.divergence.average(losses, weights, starts)
+
+    def spent_on(self, ratio: float) -> float:
+        """Return what of epsilon is spent where `for_law` makes room for a ratio.
+
+        Parameters
+        ----------
+        ratio : float
+            As for `for_law`.
+
+        Returns
+        -------
+        float
+            In nats.
+        """
+        return ratio
+
+    def pure(self) -> Notion | None:
+        """Return a pure notion that implies this one, if there is one.
+
+        Returns
+        -------
+        Notion or None
+            None where no pure budget is known to be enough.
+        """
+        return None
+
+    def changes(self) -> list[tuple[str, Notion]]:
+        """Return other notions to try where this one has no bound.
+
+        Returns
+        -------
+        list of (str, Notion)
+            Each with the argument of an estimator that asks for it, such as "delta=1e-05".
+        """
+        return []
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers of the promise.
+
+        Returns
+        -------
+        dict
+            Of plain values, for JSON: epsilon, delta and alpha, which may be None.
+        """
+        return {"epsilon": self.epsilon, "delta": self.delta, "alpha": None}
+
+
+def _largest(losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
+    largest: FloatArray = np.maximum.reduceat(np.where(weights > 0.0, losses, 0.0), starts)
+    return largest
+
+
+def _sum_margin(n_terms: int) -> float:
+    return 1.0 + (n_terms + 8.0) * ULP
