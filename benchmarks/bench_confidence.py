@@ -7,8 +7,9 @@ import time
 import numpy as np
 from _measure import alone
 
+from sklearn_puffer._sets.simultaneous_sets import error_share, set_around_counts
+from sklearn_puffer._sets.worst_case import SetLosses
 from sklearn_puffer.calibration import smallest_factor
-from sklearn_puffer.confidence import SetLosses, box_of_counts, error_share
 from sklearn_puffer.noise import Cauchy, Laplace
 from sklearn_puffer.notions import Pufferfish
 
@@ -54,7 +55,7 @@ def _joint(shape, repeats):
     return alone(
         f"confidence sets, joint rows on {' x '.join(map(str, shape))} cells, 5 secrets",
         seconds,
-        "300 rows a secret; trees of boxes of cells",
+        "300 rows a secret; trees of blocks of cells",
     )
 
 
@@ -80,9 +81,9 @@ def _losses(columns, noise, notion):
     groups = []
     for counts in columns:
         axes = [np.arange(size, dtype=float) for size in counts[0].shape]
-        boxes = [box_of_counts(axes, count, share) for count in counts]
+        sets = [set_around_counts(axes, count, share) for count in counts]
         level = noise.with_scale(tuple(float(axis[-1]) for axis in axes))
-        groups.append(SetLosses(list(itertools.combinations(boxes, 2)), level, notion))
+        groups.append(SetLosses(list(itertools.combinations(sets, 2)), level, notion))
     return groups
 
 

@@ -10,6 +10,7 @@ alphabet alone. With matplotlib at hand, ``confidence.png`` is drawn.
 """
 
 import argparse
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,8 @@ from _shared import save
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer.bounds import Relaxed
-from sklearn_puffer.calibration import calibrate, smallest_factor
-from sklearn_puffer.confidence import SetLosses, box_of_counts, error_share
+from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.datasets import published_table4, table4_contingencies
-from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import ConfidenceSet, Discrete
 
@@ -81,7 +80,7 @@ def scales(counts, epsilon):
     """Return the scale that two rows of counts ask for: each strategy's, and each set's."""
     pair, notion = _priors(counts), Pufferfish(epsilon)
     row = {name: calibrate([pair], notion, strategy=how).scale for name, how in STRATEGIES.items()}
-    return row | {f"{level:g}": _scale_over_the_set(counts, notion, level) for level in LEVELS}
+    return row | {f"{level:g}": _scale_over_the_set(counts, epsilon, level) for level in LEVELS}
 
 
 def certified(level=0.95):
@@ -109,11 +108,13 @@ def _priors(counts):
     return tuple(Discrete.from_counts(np.arange(len(row)), row) for row in counts)
 
 
-def _scale_over_the_set(counts, notion, level):
-    alphabet = np.arange(len(counts[0]))
-    share = error_share(level, [len(row) for row in counts])
-    boxes = tuple(box_of_counts([alphabet], row, share) for row in counts)
-    return smallest_factor([SetLosses([boxes], Laplace(), notion)], notion.budget)
+def _scale_over_the_set(counts, epsilon, level):
+    secrets, codes = np.indices(np.shape(counts)).reshape(2, -1)
+    cells = pd.DataFrame({"secret": secrets, "code": codes})
+    noiser = PufferfishNoiser(epsilon, sensitive="secret", adversaries=ConfidenceSet(level))
+    with warnings.catch_warnings():  # that no noise is needed, or how little is left
+        warnings.simplefilter("ignore", UserWarning)
+        return noiser.fit(cells, sample_weight=np.ravel(counts)).theta_["code"]
 
 
 def _text(table):

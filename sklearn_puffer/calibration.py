@@ -13,6 +13,7 @@ import numpy as np
 
 from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._search import LARGEST, smallest_for_all, smallest_within
+from sklearn_puffer._sets.simultaneous_sets import rows_needed as rows_needed
 from sklearn_puffer._strategies.bound_types import checked_bound
 from sklearn_puffer._strategies.plan_bounds import factor_of_shift, has_pure_loss
 from sklearn_puffer._strategies.ways_out import (

@@ -189,8 +189,8 @@ class Certificate:
         How releases of the same rows add up, for a ledger.
     fingerprint : str
         Tells this fitted representation (columns, values, bins, grids, scales) from all others.
-    adversaries : Adversaries or None
-        The fitted laws and the noise, for `against`; not part of ``to_dict``.
+    fitted : FittedNoise or None
+        The noise and what it protects, for `against`; not part of ``to_dict``.
     prior : str
         Whose knowledge the promise is about, such as "the counted prior".
     n_columns : int or None
@@ -249,7 +249,7 @@ loan by at most a factor of e^0.5 = 1.649.
     releases: int = 1
     rule: Rule | None = None
     fingerprint: str = ""
-    adversaries: Any = field(default=None, compare=False, repr=False)
+    fitted: Any = field(default=None, compare=False, repr=False)
     prior: str = "the fitted prior"
     n_columns: int | None = None
     version: str = ""
@@ -305,20 +305,20 @@ loan by at most a factor of e^0.5 = 1.649.
         Returns
         -------
         Against
-            ``loss`` is the proven upper end of the exact loss under that prior, ``holds`` whether
-            it is within the budget, and ``bounds`` has what 004, Thm A.3 to A.5 and Cor. A.1 say.
+            ``loss`` is the proven upper end of the exact loss under that prior, and ``holds``
+            whether it is within the budget.
 
         Raises
         ------
         TypeError, ValueError
             If it is no such prior, or has values that no row of `fit` had.
         """
-        if self.adversaries is None:
+        if self.fitted is None:
             raise ValueError(
-                "this certificate does not hold the fitted laws, so it knows no other prior; take "
-                "that of a fitted PufferfishNoiser, or fit again."
+                "this certificate does not hold its noise, so it knows no other prior; take that "
+                "of a fitted PufferfishNoiser, or fit again."
             )
-        return self.adversaries.against(prior)
+        return self.fitted.against(prior)
 
     def promise(self) -> str:
         """Return the promise in one sentence.

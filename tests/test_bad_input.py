@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._fitting import fitting, planning, robustness
+from sklearn_puffer._fitting import fitting, over_set, planning
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import STRATEGIES
 from sklearn_puffer.fits import GaussianFit, MixtureFit
@@ -668,7 +668,7 @@ def test_what_does_not_go_together_is_refused_in_a_sentence_whose_advice_is_righ
     stride, monkeypatch
 ):
     monkeypatch.setattr(planning, "smallest_factor", accept)
-    monkeypatch.setattr(robustness, "N_DRAWS", 2)
+    monkeypatch.setattr(over_set, "N_DRAWS", 2)
     seen, told = 0, {}
     for options in combinations(stride):
         message = refused(options)

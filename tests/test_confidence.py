@@ -1,6 +1,7 @@
 """Confidence sets and the worst loss over them, against linear programs, dense grids and papers."""
 
 import itertools
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -10,20 +11,18 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog
 from scipy.special import logsumexp
 
-from sklearn_puffer._sets.confidence_boxes import _errors
 from sklearn_puffer._sets.laminar import ONE, Tree, interval_masses, nearest_masses
-from sklearn_puffer.accounting import privacy_loss
-from sklearn_puffer.bounds import sensitivity
-from sklearn_puffer.confidence import (
-    SetLosses,
-    box_of,
-    box_of_counts,
-    computable,
-    decides_everything,
+from sklearn_puffer._sets.simultaneous_sets import (
+    _errors,
     error_share,
     n_events,
     rows_needed,
+    set_around,
+    set_around_counts,
 )
+from sklearn_puffer._sets.worst_case import SetLosses, computable
+from sklearn_puffer.accounting import privacy_loss
+from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
@@ -82,18 +81,21 @@ def chain_masses(tree, lower, upper, chains):
         for k, place in enumerate(chain):
             held[row, k:, place] = True
     sides = [
-        [[[_most(tree, *box, own) for own in of_chain] for of_chain in held] for box in bounds]
+        [
+            [[_most(tree, *around, own) for own in of_chain] for of_chain in held]
+            for around in bounds
+        ]
         for bounds in (zip(lower, upper, strict=True), zip(-upper, -lower, strict=True))
     ]
     return np.array(sides[0]), -np.array(sides[1])
 
 
-def _boxes(seed, n_atoms=6, rows=400, level=0.95, n_boxes=2):
+def _sets_of(seed, n_atoms=6, rows=400, level=0.95, n_sets=2):
     rng = np.random.default_rng(seed)
     atoms = np.cumsum(rng.uniform(0.2, 2.0, n_atoms))
-    share = error_share(level, [n_atoms] * n_boxes)
-    laws = rng.dirichlet(np.ones(n_atoms), n_boxes)
-    return [box_of_counts([atoms], rng.multinomial(rows, law), share) for law in laws]
+    share = error_share(level, [n_atoms] * n_sets)
+    laws = rng.dirichlet(np.ones(n_atoms), n_sets)
+    return [set_around_counts([atoms], rng.multinomial(rows, law), share) for law in laws]
 
 
 def _scale(losses):
@@ -157,12 +159,12 @@ def test_cells_sorted_a_little_wrong_cost_what_moved_them():
     axes = [np.arange(4) / 3.0, np.arange(5) * 0.1, np.arange(3) * 1.1]
     share = error_share(0.95, [60, 60])
     rng = np.random.default_rng(0)
-    boxes = [box_of_counts(axes, rng.multinomial(900, np.full(60, 1 / 60)), share) for _ in "pq"]
-    exact = SetLosses([tuple(boxes)], Laplace((1.0, 0.3, 3.3)), PURE)
+    sets = [set_around_counts(axes, rng.multinomial(900, np.full(60, 1 / 60)), share) for _ in "pq"]
+    moved = SetLosses([tuple(sets)], Laplace((1.0, 0.3, 3.3)), PURE)
+    whole = [replace(each, axes=(np.arange(4.0), np.arange(5.0), np.arange(3.0))) for each in sets]
+    exact = SetLosses([tuple(whole)], Laplace((3.0, 3.0, 3.0)), PURE)
     for factor in (1e-3, 0.1, 5.0):
-        above, below = exact.losses(factor), exact.lower(factor)
-        assert (below <= above).all()
-        np.testing.assert_allclose(above, below, rtol=1e-10)
+        np.testing.assert_allclose(moved.losses(factor), exact.losses(factor), rtol=1e-10)
 
 
 def test_tightened_bounds_are_attained():
@@ -180,7 +182,7 @@ def test_tightened_bounds_are_attained():
 @pytest.mark.parametrize("share", [0.5, 0.025, 1e-9])
 def test_intervals_miss_with_no_more_than_their_share(hits, rows, share):
     low, high = (
-        side[0] for side in box_of_counts([[0, 1]], [hits, rows - hits], share).cell_bounds
+        side[0] for side in set_around_counts([[0, 1]], [hits, rows - hits], share).cell_bounds
     )
     with mpmath.workdps(50):
         tails = [
@@ -204,9 +206,9 @@ def test_the_errors_of_all_intervals_add_up_to_the_error_of_the_set(n_cells, sha
 
 def test_the_observed_law_and_only_laws_near_it_lie_in_the_set():
     counts = np.array([0, 5, 0, 95, 400])
-    box = box_of_counts([np.arange(5.0)], counts, 0.01)
-    assert box.contains(counts / counts.sum())
-    assert not box.contains([0.2, 0.2, 0.2, 0.2, 0.2])
+    around = set_around_counts([np.arange(5.0)], counts, 0.01)
+    assert around.contains(counts / counts.sum())
+    assert not around.contains([0.2, 0.2, 0.2, 0.2, 0.2])
 
 
 @pytest.mark.parametrize(
@@ -219,10 +221,10 @@ def test_the_observed_law_and_only_laws_near_it_lie_in_the_set():
 )
 def test_student_boxes_and_scales_are_those_known(level, bounds, scale):
     share = error_share(level, [2, 2])
-    boxes = [box_of_counts([[0, 1]], counts, share) for counts in STUDENT]
-    found = [side[1] for box in boxes for side in box.cell_bounds]
+    sets = [set_around_counts([[0, 1]], counts, share) for counts in STUDENT]
+    found = [side[1] for around in sets for side in around.cell_bounds]
     np.testing.assert_allclose(found, bounds, atol=1e-11)
-    assert _scale(SetLosses([tuple(boxes)], Laplace(), Pufferfish(0.5))) == pytest.approx(
+    assert _scale(SetLosses([tuple(sets)], Laplace(), Pufferfish(0.5))) == pytest.approx(
         scale, abs=2e-11
     )
 
@@ -232,16 +234,16 @@ def test_student_boxes_and_scales_are_those_known(level, bounds, scale):
 )
 def test_student_scales_at_other_budgets_are_those_known(epsilon, scale):
     share = error_share(0.95, [2, 2])
-    boxes = [box_of(Discrete.from_counts([0, 1], counts), share) for counts in STUDENT]
-    losses = SetLosses([tuple(boxes)], Laplace(), Pufferfish(epsilon))
+    sets = [set_around(Discrete.from_counts([0, 1], counts), share) for counts in STUDENT]
+    losses = SetLosses([tuple(sets)], Laplace(), Pufferfish(epsilon))
     assert _scale(losses) == pytest.approx(scale, abs=1e-10)
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.01, 0.7, 30.0])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_exact_interval_contains_what_linear_programs_find(seed, factor):
-    p, q = boxes = _boxes(seed, n_atoms=5)
-    losses = SetLosses([tuple(boxes)], Laplace(), PURE)
+def test_the_supremum_is_what_linear_programs_find(seed, factor):
+    p, q = sets = _sets_of(seed, n_atoms=5)
+    losses = SetLosses([tuple(sets)], Laplace(), PURE)
     found = np.zeros(2)
     for side, (one, other) in enumerate([(p, q), (q, p)]):
         for y in p.axes[0]:
@@ -250,18 +252,18 @@ def test_the_exact_interval_contains_what_linear_programs_find(seed, factor):
             most = -_program(one.tree, one.lower, one.upper, -kernel)
             least = max(_program(other.tree, other.lower, other.upper, kernel), 1e-300)
             found[side] = max(found[side], np.log(most) - np.log(least))
-    upper, lower = losses.losses(factor), losses.lower(factor)
     if found.max() < 20.0:  # linear programs see no smaller masses
-        np.testing.assert_allclose(upper[0], found, rtol=1e-5)
-    assert np.all(lower <= upper)
-    finite = np.isfinite(upper)
-    assert np.all(upper[finite] - lower[finite] <= 1e-12 * (1.0 + upper[finite]))
+        np.testing.assert_allclose(losses.losses(factor)[0], found, rtol=1e-5)
+    if factor > 0.0:
+        level = Laplace(factor)
+        filled = [_log_ratios(*pair, level, p.axes[0]).max() for pair in ((p, q), (q, p))]
+        np.testing.assert_allclose(losses.losses(factor)[0], filled, rtol=1e-12)
 
 
 def test_rows_are_treated_like_linear_programs():
     rng = np.random.default_rng(0)
     axes, noise = [[0.0, 1.0, 4.0], [0.0, 0.5]], Laplace((2.0, 0.5))
-    p, q = (box_of_counts(axes, rng.multinomial(200, np.full(6, 1 / 6)), 0.01) for _ in "pq")
+    p, q = (set_around_counts(axes, rng.multinomial(200, np.full(6, 1 / 6)), 0.01) for _ in "pq")
     cells = np.array(list(itertools.product(*axes)))
     worst = 0.0
     for y in cells:
@@ -274,9 +276,9 @@ def test_rows_are_treated_like_linear_programs():
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("factor", [0.05, 1.0, 20.0])
 def test_the_pure_supremum_over_all_y_is_met_from_above(noise, factor):
-    p, q = boxes = _boxes(11, n_atoms=5)
+    p, q = sets = _sets_of(11, n_atoms=5)
     level = noise.scaled(factor)
-    upper = SetLosses([tuple(boxes)], noise, PURE).losses(factor)[0]
+    upper = SetLosses([tuple(sets)], noise, PURE).losses(factor)[0]
     around = level.scale * np.concatenate([-np.geomspace(1e-4, 30, 60), np.geomspace(1e-4, 30, 60)])
     y = np.concatenate([np.linspace(-20.0, 20.0, 501), *(p.axes[0] + shift for shift in around)])
     grid = np.array([_log_ratios(*pair, level, y).max() for pair in ((p, q), (q, p))])
@@ -288,11 +290,13 @@ def test_the_pure_supremum_over_all_y_is_met_from_above(noise, factor):
 def test_gaussian_noise_has_a_pure_loss_where_the_outermost_atoms_have_a_least_mass():
     some, none = ([40, 20, 30], [10, 50, 30]), ([40, 20, 0], [10, 50, 30])
     for counts, finite in ((some, True), (none, False)):
-        pair = tuple(box_of_counts([[0, 1, 2]], c, 0.01) for c in counts)
+        pair = tuple(set_around_counts([[0, 1, 2]], c, 0.01) for c in counts)
         losses = SetLosses([pair], Gaussian(0.7), PURE).losses(1.0)
         assert bool(np.isfinite(losses).all()) == finite
-    pair = tuple(box_of_counts([[0, 1, 2]], c, 0.01) for c in some)
-    least, most = (box.cell_bounds[side] for box, side in zip(pair[::-1], (0, 1), strict=True))
+    pair = tuple(set_around_counts([[0, 1, 2]], c, 0.01) for c in some)
+    least, most = (
+        around.cell_bounds[side] for around, side in zip(pair[::-1], (0, 1), strict=True)
+    )
     ends = np.log(most[[0, -1]] / least[[0, -1]])
     assert SetLosses([pair], Gaussian(0.7), PURE).losses(1.0)[0, 0] >= ends.max()
 
@@ -302,10 +306,11 @@ def _extremes(p, q, noise, points):
     kernel = noise.log_density((points[:, None] - p.axes[0])[..., None])
     order = np.argsort(-kernel, axis=1, kind="stable")
     ranked = np.take_along_axis(kernel, order, axis=1)
+    orders, places = np.unique(order, axis=0, return_inverse=True)
     logs = []
-    for box, side in ((p, 0), (q, 1)):
-        masses = chain_masses(box.tree, box.lower[None], box.upper[None], order)[side][0]
-        steps = np.diff(masses / ONE, axis=1, prepend=0.0)
+    for around, side in ((p, 0), (q, 1)):
+        masses = chain_masses(around.tree, around.lower[None], around.upper[None], orders)[side][0]
+        steps = np.diff(masses / ONE, axis=1, prepend=0.0)[places.ravel()]
         logs.append(logsumexp(ranked, b=steps, axis=1))
     return logs
 
@@ -319,9 +324,9 @@ def _log_ratios(p, q, noise, points):
 @pytest.mark.parametrize("notion", NOTIONS[1:])
 @pytest.mark.parametrize("factor", [0.3, 2.0])
 def test_integral_bounds_are_met_from_above(noise, notion, factor):
-    p, q = boxes = _boxes(2, n_atoms=3)
+    p, q = sets = _sets_of(2, n_atoms=3)
     level = noise.scaled(factor)
-    upper = SetLosses([tuple(boxes)], noise, notion).losses(factor)[0, 0]
+    upper = SetLosses([tuple(sets)], noise, notion).losses(factor)[0, 0]
     atoms = p.axes[0]
     # the order of the atoms changes at middles between two of them
     middles = [0.5 * (a + b) for a, b in itertools.combinations(atoms, 2)]
@@ -353,13 +358,13 @@ def _gauss_legendre(edges):
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("notion", NOTIONS)
 def test_no_law_in_the_sets_loses_more(noise, notion):
-    boxes = _boxes(7, n_atoms=4, rows=300)
+    sets = _sets_of(7, n_atoms=4, rows=300)
     rng = np.random.default_rng(1)
-    upper = SetLosses([tuple(boxes)], noise, notion).losses(1.0)[0, 0]
+    upper = SetLosses([tuple(sets)], noise, notion).losses(1.0)[0, 0]
     y = np.linspace(-30.0, 40.0, 14001)
-    kernel = noise.log_density((y[:, None] - boxes[0].axes[0])[..., None])
+    kernel = noise.log_density((y[:, None] - sets[0].axes[0])[..., None])
     for _ in range(20):
-        p, q = (_law_within(rng, box) for box in boxes)
+        p, q = (_law_within(rng, around) for around in sets)
         one, other = (logsumexp(kernel, b=law, axis=1) for law in (p, q))
         if isinstance(notion, RenyiPufferfish):
             loss = np.log(np.trapezoid(np.exp(one + (notion.alpha - 1) * (one - other)), y))
@@ -371,13 +376,13 @@ def test_no_law_in_the_sets_loses_more(noise, notion):
         assert loss <= upper * (1.0 + 1e-6) + 1e-6
 
 
-def _law_within(rng, box):
+def _law_within(rng, around):
     """Return a vertex of the set, in the order of random costs."""
-    chain = rng.permutation(box.n_cells)[None]
-    most, _ = chain_masses(box.tree, box.lower[None], box.upper[None], chain)
-    law = np.zeros(box.n_cells)
-    law[box.tree.cells[chain[0]]] = np.diff(most[0, 0] / ONE, prepend=0.0)
-    assert box.contains(law)
+    chain = rng.permutation(around.n_cells)[None]
+    most, _ = chain_masses(around.tree, around.lower[None], around.upper[None], chain)
+    law = np.zeros(around.n_cells)
+    law[around.tree.cells[chain[0]]] = np.diff(most[0, 0] / ONE, prepend=0.0)
+    assert around.contains(law)
     return law
 
 
@@ -387,7 +392,7 @@ def test_the_loss_never_grows_with_the_factor_nor_shrinks_with_the_level(seed, n
     factors = [0.0, 0.03, 0.5, 4.0, 1e3]
     tables = []
     for level in (0.5, 0.95, 0.999):
-        pair = tuple(_boxes(seed, n_atoms, rows, level))
+        pair = tuple(_sets_of(seed, n_atoms, rows, level))
         tables.append([SetLosses([pair], Laplace(), PURE).losses(f)[0] for f in factors])
     table = np.array(tables)
     with np.errstate(invalid="ignore"):
@@ -397,8 +402,8 @@ def test_the_loss_never_grows_with_the_factor_nor_shrinks_with_the_level(seed, n
 
 def test_many_rows_and_a_level_near_zero_approach_the_plug_in_loss():
     counts = [[3 * 10**13, 5 * 10**13, 2 * 10**13], [2 * 10**13, 2 * 10**13, 6 * 10**13]]
-    boxes = tuple(box_of_counts([[0, 1, 5]], c, error_share(1e-9, [3, 3])) for c in counts)
-    losses = SetLosses([boxes], Laplace(), PURE).losses(2.0).max()
+    sets = tuple(set_around_counts([[0, 1, 5]], c, error_share(1e-9, [3, 3])) for c in counts)
+    losses = SetLosses([sets], Laplace(), PURE).losses(2.0).max()
     plug_in = privacy_loss(
         *(Discrete.from_counts([0, 1, 5], c) for c in counts), Laplace(2.0), PURE
     ).upper
@@ -410,45 +415,50 @@ def test_many_rows_and_a_level_near_zero_approach_the_plug_in_loss():
 @pytest.mark.parametrize("factor", [0.1, 3.0])
 def test_the_loss_is_never_above_that_of_a_shift_across_the_alphabet(noise, notion, factor):
     atoms, counts = [0.0, 1.0, 4.0], [[1, 0, 2], [0, 3, 0]]
-    boxes = tuple(box_of_counts([atoms], c, 0.001) for c in counts)
+    sets = tuple(set_around_counts([atoms], c, 0.001) for c in counts)
     pair = PriorPair(*(Discrete.from_counts(atoms, c) for c in counts))
     shift = sensitivity([pair], noise, notion).losses(factor)
-    assert np.all(SetLosses([boxes], noise, notion).losses(factor) <= shift)
+    assert np.all(SetLosses([sets], noise, notion).losses(factor) <= shift)
 
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("notion", NOTIONS)
 def test_one_possible_value_needs_no_noise(noise, notion):
-    pair = tuple(box_of_counts([[3.0]], [c], 0.01) for c in (5, 9))
+    pair = tuple(set_around_counts([[3.0]], [c], 0.01) for c in (5, 9))
     losses = SetLosses([pair], noise, notion)
     assert losses.losses(0.0).max() == losses.losses(1.0).max() == 0.0
 
 
 def test_a_secret_without_rows_may_have_any_law():
     pair = (
-        box_of_counts([[0, 1, 2]], [0, 0, 0], 0.01),
-        box_of_counts([[0, 1, 2]], [9, 9, 9], 0.01),
+        set_around_counts([[0, 1, 2]], [0, 0, 0], 0.01),
+        set_around_counts([[0, 1, 2]], [9, 9, 9], 0.01),
     )
     losses = SetLosses([pair], Laplace(), PURE)
     assert losses.losses(0.0).max() == np.inf
     both = SetLosses([(pair[0], pair[0])], Laplace(), PURE)
     assert both.losses(0.5).max() == pytest.approx(4.0)
-    assert decides_everything(pair[0], Laplace(), PURE)
-    assert not decides_everything(box_of_counts([[0, 1, 2]], [900] * 3, 0.01), Laplace(), PURE)
+    assert both.decided(both.guess).all()
+    many = set_around_counts([[0, 1, 2]], [900] * 3, 0.01)
+    known = SetLosses([(many, many)], Laplace(), PURE)
+    assert not known.decided(known.guess).any()
 
 
 @pytest.mark.parametrize("factor", [1e-12, 1e-3, 1.0, 1e12])
 def test_losses_are_right_at_the_ends_of_the_floats(factor):
-    boxes = tuple(box_of_counts([[0.0, 1e-6, 1e6]], c, 0.001) for c in ([0, 5, 900], [800, 0, 1]))
-    losses = SetLosses([boxes], Laplace(), PURE)
-    assert np.all(losses.lower(factor) <= losses.losses(factor))
-    assert np.all(losses.losses(factor) <= 1e6 / factor * (1.0 + 1e-11))
-    wide = losses.losses(factor) - losses.lower(factor)
-    assert np.all(wide <= 1e-12 * (1.0 + losses.losses(factor)))
+    sets = tuple(
+        set_around_counts([[0.0, 1e-6, 1e6]], c, 0.001) for c in ([0, 5, 900], [800, 0, 1])
+    )
+    losses = SetLosses([sets], Laplace(), PURE)
+    found = losses.losses(factor)[0]
+    assert np.all(found <= 1e6 / factor * (1.0 + 1e-11))
+    p, q = sets
+    filled = [_log_ratios(*pair, Laplace(factor), p.axes[0]).max() for pair in ((p, q), (q, p))]
+    np.testing.assert_allclose(found, filled, rtol=1e-12, atol=1e-12)
 
 
 def test_pairs_over_several_alphabets_keep_their_order():
-    first, second, third = _boxes(1), _boxes(2, n_atoms=3), _boxes(1)
+    first, second, third = _sets_of(1), _sets_of(2, n_atoms=3), _sets_of(1)
     pairs = [tuple(first), tuple(second), (third[1], third[0])]
     together = SetLosses(pairs, Laplace(), PURE).losses(1.0)
     apart = [SetLosses([pair], Laplace(), PURE).losses(1.0)[0] for pair in pairs]
@@ -460,19 +470,19 @@ def test_groups_of_cells_make_the_set_of_joint_rows_much_smaller():
     rng = np.random.default_rng(1)
     axes = [np.arange(16.0), np.arange(20.0)]
     share = error_share(0.95, [320, 320])
-    boxes = tuple(
-        box_of_counts(axes, rng.multinomial(300, np.full(320, 1 / 320)), share) for _ in "pq"
+    sets = tuple(
+        set_around_counts(axes, rng.multinomial(300, np.full(320, 1 / 320)), share) for _ in "pq"
     )
-    losses = SetLosses([boxes], Laplace((15.0, 19.0)), PURE)
+    losses = SetLosses([sets], Laplace((15.0, 19.0)), PURE)
     assert losses.losses(0.4 * losses.guess).max() < 1.0  # 0.74 with bounds on cells alone
 
 
 def test_a_grid_of_rows_takes_its_counts_from_the_rows():
     prior = Discrete.from_counts([[0, 5], [1, 7], [0, 7]], [2, 3, 4])
-    box = box_of(prior, 0.01, [[0, 1, 2], [5, 7]])
-    low, high = box.cell_bounds
+    around = set_around(prior, 0.01, [[0, 1, 2], [5, 7]])
+    low, high = around.cell_bounds
     assert [bool(x) for x in low > 0] == [True, True, False, True, False, False]
-    assert box.contains(np.array([2, 4, 0, 3, 0, 0]) / 9)
+    assert around.contains(np.array([2, 4, 0, 3, 0, 0]) / 9)
     assert np.all(low <= high)
 
 
@@ -500,20 +510,18 @@ def test_what_cannot_be_computed_is_said_and_refused():
     assert not computable((4097,), 2, Laplace(), PURE)
     assert not computable((10, 10), 2, Cauchy(), PURE)
     assert not computable((10, 10), 2, Laplace(), RenyiPufferfish(1.0, 2.0))
-    box = box_of_counts([[0, 1], [0, 1]], [1, 2, 3, 4], 0.01)
+    around = set_around_counts([[0, 1], [0, 1]], [1, 2, 3, 4], 0.01)
     with pytest.raises(ValueError, match="`computable` allows"):
-        SetLosses([(box, box)], Cauchy(), PURE).losses(1.0)
+        SetLosses([(around, around)], Cauchy(), PURE).losses(1.0)
 
 
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="alphabets must be given for rows of 2 columns"):
-        box_of(Discrete.from_counts([[0, 1]], [3]), 0.01)
+        set_around(Discrete.from_counts([[0, 1]], [3]), 0.01)
     with pytest.raises(ValueError, match=r"5\.0 is in none"):
-        box_of(Discrete.from_counts([0, 5], [3, 3]), 0.01, [[0, 1]])
+        set_around(Discrete.from_counts([0, 5], [3, 3]), 0.01, [[0, 1]])
     with pytest.raises(ValueError, match="counts must hold one number"):
-        box_of_counts([[0, 1]], [1, 2, 3], 0.01)
-    boxes = [box_of_counts([atoms], [1, 2], 0.01) for atoms in ([0, 1], [0, 2])]
+        set_around_counts([[0, 1]], [1, 2, 3], 0.01)
+    sets = [set_around_counts([atoms], [1, 2], 0.01) for atoms in ([0, 1], [0, 2])]
     with pytest.raises(ValueError, match="the same grid"):
-        SetLosses([tuple(boxes)], Laplace(), PURE).losses(1.0)
-    with pytest.raises(ValueError, match="`losses` is an upper bound only"):
-        SetLosses([(boxes[0], boxes[0])], Cauchy(), PURE).lower(1.0)
+        SetLosses([tuple(sets)], Laplace(), PURE).losses(1.0)

@@ -7,7 +7,8 @@ around the counts, and the loss of the *true* laws at that scale is held against
 import numpy as np
 import pytest
 
-from sklearn_puffer.confidence import SetLosses, box_of_counts, error_share
+from sklearn_puffer._sets.simultaneous_sets import error_share, set_around_counts
+from sklearn_puffer._sets.worst_case import SetLosses
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 
@@ -44,14 +45,14 @@ def _violations(n_datasets, seed):
     over_sets = plugged_in = missed = 0
     for _ in range(n_datasets):
         counts = [rng.multinomial(rows, law) for rows, law in zip(ROWS, LAWS, strict=True)]
-        boxes = tuple(box_of_counts([ATOMS], count, share) for count in counts)
-        losses = SetLosses([boxes], Laplace(), BUDGET)
-        scale = _smallest(lambda factor, sets=losses: float(sets.losses(factor).max()))
+        sets = tuple(set_around_counts([ATOMS], count, share) for count in counts)
+        losses = SetLosses([sets], Laplace(), BUDGET)
+        scale = _smallest(lambda factor, bound=losses: float(bound.losses(factor).max()))
         over_sets += _loss(*LAWS, scale) > BUDGET.epsilon
         plugs = [count / count.sum() for count in counts]
         scale = _smallest(lambda factor, laws=plugs: _loss(*laws, factor))
         plugged_in += _loss(*LAWS, scale) > BUDGET.epsilon
-        missed += not all(box.contains(law) for box, law in zip(boxes, LAWS, strict=True))
+        missed += not all(around.contains(law) for around, law in zip(sets, LAWS, strict=True))
     return np.array([over_sets, plugged_in, missed]) / n_datasets
 
 
@@ -76,8 +77,8 @@ def test_sets_hold_the_true_laws_as_often_as_they_say(n_cells):
     for _ in range(600):
         counts = rng.multinomial(400, law)
         for level in held:
-            box = box_of_counts([np.arange(n_cells)], counts, error_share(level, [n_cells]))
-            held[level] += box.contains(law)
+            around = set_around_counts([np.arange(n_cells)], counts, error_share(level, [n_cells]))
+            held[level] += around.contains(law)
     # 3.5 standard deviations of the share of 600 trials, and a control that can fail
     assert held[0.95] / 600 >= 0.95 - 3.5 * np.sqrt(0.95 * 0.05 / 600)
     assert 0.3 - 0.07 <= held[0.3] / 600 < 0.95

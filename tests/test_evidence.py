@@ -14,10 +14,11 @@ import pytest
 from scipy.special import ndtri
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._sets.simultaneous_sets import error_share, set_around_counts
+from sklearn_puffer._sets.worst_case import SetLosses
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import STRATEGIES, calibrate
-from sklearn_puffer.confidence import SetLosses, box_of_counts, error_share
 from sklearn_puffer.datasets import (
     fitted_gaussians,
     fitted_mixtures,
@@ -473,8 +474,8 @@ def test_the_fitted_gaussians_are_those_of_the_rows(title, table):
 def test_student_at_several_levels(level, expected):
     share = error_share(level, [2, 2])
     counts = table4_contingencies()["Student Performance"].counts
-    boxes = tuple(box_of_counts([[0, 1]], row, share) for row in counts)
-    losses = SetLosses([boxes], Laplace(), Pufferfish(0.5))
+    sets = tuple(set_around_counts([[0, 1]], row, share) for row in counts)
+    losses = SetLosses([sets], Laplace(), Pufferfish(0.5))
     assert losses.losses(expected * (1 + 1e-9)).max() <= 0.5
     assert losses.losses(expected * (1 - 1e-9)).max() > 0.5
     noiser = PufferfishNoiser(0.5, sensitive="higher", adversaries=ConfidenceSet(level))

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import os
 import re
 import runpy
@@ -140,6 +141,21 @@ def test_the_examples_and_table_1_of_paper_004_are_printed_and_drawn(run, tmp_pa
     assert row(printed, "Heart (Cleveland)", "1.0")[3:] == [5.953, 4.209, 1.413, 76.3]
     for name in ("shifts", "example1", "mechanisms"):
         assert (tmp_path / f"renyi_{name}.png").stat().st_size > 0
+
+
+def test_the_theorems_on_close_adversaries_are_printed_beside_what_they_really_learn(run):
+    printed = run("close_priors")
+    pure, renyi, last = printed.split("\n\n")[2:7:2]
+    assert row(pure, "one score nearer") == [math.inf, 7.819, 1.819]
+    assert row(renyi, "the fitted law") == [6.002, 6.002, 6.002, 3.139]
+    for table in (pure, renyi):
+        for line in table.splitlines()[1:]:
+            *bounds, loss = map(float, re.split(r"  +", line)[1:])
+            assert min(bounds) >= loss
+    for line in renyi.splitlines()[1:]:
+        _, a5, corollary, _ = re.split(r"  +", line)[1:]
+        assert a5 == corollary
+    assert re.search(r"1\.4 as printed, inf without", last)
 
 
 def test_figures_5_and_6_of_paper_004_are_printed_and_drawn(run, tmp_path):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser, PufferfishSum, _validation
-from sklearn_puffer._fitting import robustness
+from sklearn_puffer._fitting import over_set
 from sklearn_puffer._fitting.counting import CodeArray
 from sklearn_puffer._fitting.selection import Secret, secret_pairs_of
 from sklearn_puffer._validation import MOST_PAIRS
@@ -159,7 +159,7 @@ def test_a_certificate_of_many_pairs_is_read_with_few_calls():
 def test_the_set_around_many_pairs_is_looked_through_when_it_is_asked_for(
     monkeypatch, pairs, at_once
 ):
-    monkeypatch.setattr(robustness, "CHEAP", 2**14)
+    monkeypatch.setattr(over_set, "CHEAP", 2**14)
     noiser = PufferfishNoiser(1.0, sensitive="city", public="x", secret_pairs=pairs)
     certificate = noiser.fit(table(100, 1_000)).certificate_
     assert (certificate.known_over_set is not None) is at_once

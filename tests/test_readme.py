@@ -9,10 +9,11 @@ import pytest
 from sklearn.datasets import load_diabetes
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._sets.simultaneous_sets import error_share, rows_needed, set_around_counts
+from sklearn_puffer._sets.worst_case import SetLosses
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import calibrate, smallest_factor
-from sklearn_puffer.confidence import SetLosses, box_of_counts, error_share, rows_needed
 from sklearn_puffer.datasets import published_table4, table4_contingencies
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
@@ -90,7 +91,7 @@ def test_the_price_of_sampling_error_is_measured():
     ]
     assert all(3.5 < ratio < 4.5 for ratio in fourfold)
     share = error_share(0.95, [2, 2])
-    student = [box_of_counts([[0, 1]], counts, share) for counts in ([376, 204], [34, 35])]
+    student = [set_around_counts([[0, 1]], counts, share) for counts in ([376, 204], [34, 35])]
     losses = SetLosses([tuple(student)], Laplace(), Pufferfish(0.5))
     assert f"{smallest_factor([losses], 0.5):.2f} codes" in README
 

@@ -33,9 +33,9 @@ from sklearn_puffer._fitting.learning import (
     make_groups,
 )
 from sklearn_puffer._fitting.learnt import Learnt
+from sklearn_puffer._fitting.over_set import priors_around
 from sklearn_puffer._fitting.planning import Plan, make_plan
 from sklearn_puffer._fitting.problems import Problem
-from sklearn_puffer._fitting.robustness import priors_around
 from sklearn_puffer._fitting.selection import (
     Pair,
     Secret,

@@ -13,6 +13,7 @@ from sklearn_puffer._base.types import FloatArray
 from sklearn_puffer._fitting import sentences as say
 from sklearn_puffer._fitting.columns import Column
 from sklearn_puffer._fitting.learning import Adversary, SecretPair
+from sklearn_puffer._fitting.other_priors import FittedNoise
 from sklearn_puffer._fitting.planning import Plan
 from sklearn_puffer._fitting.release import ColumnRelease, Patterns, scale_of
 from sklearn_puffer._fitting.selection import Pair
@@ -22,7 +23,6 @@ from sklearn_puffer._fitting.wide import cells_of, rows_have_exact_loss, too_wid
 from sklearn_puffer._survival import ColumnUtility
 from sklearn_puffer._version import __version__, utc_now
 from sklearn_puffer.accounting import MAX_CELLS
-from sklearn_puffer.against import Adversaries
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.certificate import (
     Awaited,
@@ -128,7 +128,7 @@ class Learnt:
             remedy=self.remedy,
             releases=self.settings.releases,
             rule=self.rule,
-            adversaries=self._known_adversaries(),
+            fitted=self._fitted_noise(),
             prior=say.prior_of(
                 self.settings.prior is not None,
                 _MODELS.get(type(self.settings.fit)),
@@ -142,11 +142,13 @@ class Learnt:
             least=self.plan.least,
         )
 
-    def _known_adversaries(self) -> Adversaries:
+    def _fitted_noise(self) -> FittedNoise:
         settings, plan = self.settings, self.plan
         native = settings.output == "native"
-        return Adversaries(
-            self.adversaries,
+        laws = [of for of_secret in self.adversaries[0].values() for of in of_secret.values()]
+        return FittedNoise(
+            {name: list(of_secret) for name, of_secret in self.adversaries[0].items()},
+            sorted({members for of in laws for members in of}),
             self.pairs,
             self.groups,
             self.columns,
@@ -277,7 +279,7 @@ def with_noise(
         for column, release in zip(certificate.columns, releases, strict=True)
     )
     grids = np.array([column.grid for column in columns])
-    known = certificate.adversaries
+    known = certificate.fitted
     told = f"The noise is {factor:g} times what was certified; the losses are those of less noise."
     # what is drawn is rounded up, so that this is never more
     theta = known and np.nextafter(known.theta * factor, 0.0)
@@ -286,7 +288,7 @@ def with_noise(
         columns=columns,
         pairs=tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs),
         assumptions=[*certificate.assumptions, told],
-        adversaries=known and replace(known, theta=theta, grids=grids),
+        fitted=known and replace(known, theta=theta, grids=grids),
         utility=tuple(
             known.changed(found)
             for found, known in zip(

@@ -1,1 +1,1 @@
-"""Confidence sets of priors, and the extremes of a density over them."""
+"""Simultaneous confidence sets of priors, and the worst case over them."""

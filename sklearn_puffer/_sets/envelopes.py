@@ -12,7 +12,7 @@ being the width: 2 M h t (1 - t) at the share t of the way.)
 """
 
 # Rounding, u = 2^-53. `log_density` is trusted to 16 u of log K(z) / K(0) and to 4u of log K(0);
-# that is as if the distances in `confidence` were wrong by as much, so log h is wrong by at most
+# that is as if the distances in `worst_case` were wrong by as much, so log h is wrong by at most
 # u (n + 64 + 32 |log h / K(0)| + 8 |log K(0)|), which is what `logs` moves outwards by. Curvatures
 # and slopes are right to `noise.ROUNDING`; they are raised by 1e-9 of themselves.
 
@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from sklearn_puffer._base.rounding import UNIT
 from sklearn_puffer._base.types import FloatArray, IntArray
-from sklearn_puffer._sets.confidence_boxes import Box
 from sklearn_puffer._sets.laminar import ONE, interval_masses
+from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
 
@@ -42,21 +42,21 @@ _NUMBERS_AT_ONCE = 2**22
 _RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # of what counts as near, in units of the scale
 
 
-class Column:
+class ColumnSets:
     """Confidence sets over the atoms of one column.
 
     Parameters
     ----------
-    boxes : sequence of Box
+    sets : sequence of SimultaneousSet
         All over the same atoms.
     """
 
-    def __init__(self, boxes: Sequence[Box]) -> None:
-        self.atoms = boxes[0].axes[0]
+    def __init__(self, sets: Sequence[SimultaneousSet]) -> None:
+        self.atoms = sets[0].axes[0]
         lower, upper = (
-            np.stack([getattr(box, side) for box in boxes]) for side in ("lower", "upper")
+            np.stack([getattr(around, side) for around in sets]) for side in ("lower", "upper")
         )
-        self.masses = np.concatenate(interval_masses(boxes[0].tree, lower, upper))
+        self.masses = np.concatenate(interval_masses(sets[0].tree, lower, upper))
 
     @property
     def span(self) -> float:
@@ -64,7 +64,7 @@ class Column:
         return float(self.atoms[-1] - self.atoms[0])
 
     def logs(self, points: FloatArray, noise: Noise) -> FloatArray:
-        """Return bounds on the log extremes, shape (2, n_boxes, n_points): above and below."""
+        """Return bounds on the log extremes, shape (2, n_sets, n_points): above and below."""
         step = max(1, _NUMBERS_AT_ONCE // (len(self.masses) * len(self.atoms)))
         parts = [
             self._logs(points[first : first + step], noise) for first in range(0, len(points), step)
@@ -72,14 +72,14 @@ class Column:
         return np.concatenate(parts, axis=2)
 
     def cell_logs(self) -> FloatArray:
-        """Return the log extremes of each atom's mass, shape (2, n_boxes, n_atoms)."""
+        """Return the log extremes of each atom's mass, shape (2, n_sets, n_atoms)."""
         cells = np.arange(len(self.atoms))
         with np.errstate(divide="ignore"):
             logs: FloatArray = np.log(self.masses[:, cells, cells] / ONE)
         return logs.reshape(2, -1, len(cells))
 
     def end_masses(self) -> FloatArray:
-        """Return the log of the least mass of the first and the last atom, shape (n_boxes, 2)."""
+        """Return the log of the least mass of the first and the last atom, shape (n_sets, 2)."""
         ends: FloatArray = self.cell_logs()[1][:, [0, -1]]
         return ends
 
@@ -112,15 +112,15 @@ class _Panels:
 
     low: FloatArray  # (n,)
     high: FloatArray
-    at_low: FloatArray  # (2, n_boxes, n)
+    at_low: FloatArray  # (2, n_sets, n)
     at_high: FloatArray
 
     @classmethod
-    def between(cls, edges: FloatArray, column: Column, noise: Noise) -> _Panels:
+    def between(cls, edges: FloatArray, column: ColumnSets, noise: Noise) -> _Panels:
         logs = column.logs(edges, noise)
         return cls(edges[:-1], edges[1:], logs[..., :-1], logs[..., 1:])
 
-    def halved(self, column: Column, noise: Noise) -> _Panels:
+    def halved(self, column: ColumnSets, noise: Noise) -> _Panels:
         middle = 0.5 * self.low + 0.5 * self.high
         logs = column.logs(middle, noise)
         return _Panels(
@@ -144,14 +144,14 @@ class _Panels:
         )
 
 
-def supremum(column: Column, noise: Noise, first: IntArray, second: IntArray) -> FloatArray:
+def supremum(column: ColumnSets, noise: Noise, first: IntArray, second: IntArray) -> FloatArray:
     r"""Return upper bounds on the largest log ratio of each pair of sets, in one direction.
 
     .. math:: \sup_y \log \frac{\sup_p h_p(y)}{\inf_q h_q(y)}
 
     Parameters
     ----------
-    column : Column
+    column : ColumnSets
     noise : Noise
     first, second : ndarray of shape (n_pairs,)
         The sets of p and of q.
@@ -181,7 +181,7 @@ def supremum(column: Column, noise: Noise, first: IntArray, second: IntArray) ->
 
 
 def integral(
-    column: Column, noise: Noise, first: IntArray, second: IntArray, notion: Notion
+    column: ColumnSets, noise: Noise, first: IntArray, second: IntArray, notion: Notion
 ) -> FloatArray:
     r"""Return upper bounds on the loss of each pair of sets, in one direction.
 
@@ -190,7 +190,7 @@ def integral(
 
     Parameters
     ----------
-    column : Column
+    column : ColumnSets
     noise : Noise
     first, second : ndarray of shape (n_pairs,)
     notion : Notion
@@ -236,7 +236,7 @@ def _loss_of(log_total: FloatArray, notion: Notion) -> FloatArray:
 
 
 def _edges_for_supremum(
-    column: Column, noise: Noise, first: IntArray, second: IntArray
+    column: ColumnSets, noise: Noise, first: IntArray, second: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return edges of panels, and a bound on the log ratios outside of all of them."""
     reach = float(noise.axis_scales(1)[0])
@@ -262,16 +262,16 @@ def _ratios(logs: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
     return largest
 
 
-def _tail_ratios(column: Column, noise: Noise, distance: float) -> FloatArray:
-    r"""Bound log sup h_p / inf h_q beyond a distance from the atoms, (n_boxes, n_boxes).
+def _tail_ratios(column: ColumnSets, noise: Noise, distance: float) -> FloatArray:
+    r"""Bound log sup h_p / inf h_q beyond a distance from the atoms, (n_sets, n_sets).
 
     Between any two atoms log K changes by at most the span times its steepest slope. If log K is
     concave, K(y - x) / K(y - x_n) falls with y > x_n for every atom x, so that
     sup h_p(y) / K(y - x_n) does, and inf h_q(y) / K(y - x_n) is at least the least mass of x_n.
     """
     flat = column.span * float(noise.steepest(distance, math.inf)) * _RAISED
-    n_boxes = len(column.masses) // 2
-    bound = np.full((n_boxes, n_boxes), flat)
+    n_sets = len(column.masses) // 2
+    bound = np.full((n_sets, n_sets), flat)
     if float(noise.curvature(0.0, math.inf)[1]) > 0.0:
         return bound
     points = np.array([column.atoms[0] - distance, column.atoms[-1] + distance])
@@ -285,7 +285,9 @@ def _tail_ratios(column: Column, noise: Noise, distance: float) -> FloatArray:
     return smaller
 
 
-def _edges_for_integral(column: Column, noise: Noise, notion: Notion) -> tuple[FloatArray, float]:
+def _edges_for_integral(
+    column: ColumnSets, noise: Noise, notion: Notion
+) -> tuple[FloatArray, float]:
     """Return edges of panels, and the log of a bound on the integral outside of all of them."""
     reach = float(noise.axis_scales(1)[0])
     distances: list[float] = []
@@ -301,7 +303,7 @@ def _edges_for_integral(column: Column, noise: Noise, notion: Notion) -> tuple[F
     return _edges(column, np.array(distances)), log_tail
 
 
-def _log_tail(column: Column, noise: Noise, notion: Notion, distance: float) -> float:
+def _log_tail(column: ColumnSets, noise: Noise, notion: Notion, distance: float) -> float:
     r"""Bound the log of the integral beyond a distance from the atoms, on both sides together.
 
     There sup h_p <= K(y - x) at the nearest atom x, and inf h_q >= K(y - x') at the farthest. The
@@ -324,14 +326,14 @@ def _log_tail(column: Column, noise: Noise, notion: Notion, distance: float) -> 
     return 0.5 * (log_mass + math.log(2.0)) + order * other * _RAISED
 
 
-def _edges(column: Column, distances: FloatArray) -> FloatArray:
+def _edges(column: ColumnSets, distances: FloatArray) -> FloatArray:
     """Return the atoms, where log K may have kinks, and points outside of them."""
     atoms = column.atoms
     return np.unique(np.concatenate([atoms[0] - distances, atoms, atoms[-1] + distances]))
 
 
-def _bulges(panels: _Panels, column: Column, noise: Noise) -> tuple[FloatArray, FloatArray]:
-    """Return how far log h may rise above its chord, (n,), and fall below it, (n_boxes, n).
+def _bulges(panels: _Panels, column: ColumnSets, noise: Noise) -> tuple[FloatArray, FloatArray]:
+    """Return how far log h may rise above its chord, (n,), and fall below it, (n_sets, n).
 
     C h^2 / 8 by the curvature, or M h / 2 by the steepest slope M, whichever is less.
     """
@@ -347,8 +349,10 @@ def _bulges(panels: _Panels, column: Column, noise: Noise) -> tuple[FloatArray, 
     return np.minimum(rises, flat), np.minimum(falls, flat)
 
 
-def _slope_variance(panels: _Panels, column: Column, noise: Noise, flat: FloatArray) -> FloatArray:
-    r"""Bound the variance of the slope of log K over the atoms, given y, shape (n_boxes, n).
+def _slope_variance(
+    panels: _Panels, column: ColumnSets, noise: Noise, flat: FloatArray
+) -> FloatArray:
+    r"""Bound the variance of the slope of log K over the atoms, given y, shape (n_sets, n).
 
     The variance is at most the mean square about any c. With c in the middle of the slopes r of the
     atoms near the panel: at most (r/2)^2 plus w R^2, where R is the range of all slopes and w the
@@ -401,7 +405,7 @@ def _slope_range(noise: Noise, low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def _panel_suprema(
-    panels: _Panels, column: Column, noise: Noise, first: IntArray, second: IntArray
+    panels: _Panels, column: ColumnSets, noise: Noise, first: IntArray, second: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return bounds on the log ratio in each panel, (n_pairs, n), and the largest at an end."""
     rises, falls = _bulges(panels, column, noise)
@@ -424,7 +428,7 @@ def _panel_suprema(
 
 def _log_terms(
     panels: _Panels,
-    column: Column,
+    column: ColumnSets,
     noise: Noise,
     first: IntArray,
     second: IntArray,

@@ -49,7 +49,7 @@ _CHUNK = 2**20  # numbers treated at a time, so that they stay near the processo
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A binary tree over the cells of a grid; each node is a box of neighbouring cells.
+    """A binary tree over the cells of a grid; each node is a block of neighbouring cells.
 
     Its leaves are in places 0 to n - 1, and a node covers the places ``start`` to ``stop``. Nodes
     0 to n - 2 are inner ones, the root first and then by depth; node n - 1 + i is the leaf in
@@ -162,12 +162,12 @@ def interval_masses(tree: Tree, lower: Integers, upper: Integers) -> tuple[Integ
     ----------
     tree : Tree
         Over one axis.
-    lower, upper : ndarray of shape (n_boxes, 2 n - 1)
+    lower, upper : ndarray of shape (n_sets, 2 n - 1)
         As `Tree.tightened` returns them.
 
     Returns
     -------
-    most, least : ndarray of shape (n_boxes, n, n)
+    most, least : ndarray of shape (n_sets, n, n)
         At [b, i, j], i <= j, that of the cells i to j.
 
     Examples
@@ -178,9 +178,9 @@ def interval_masses(tree: Tree, lower: Integers, upper: Integers) -> tuple[Integ
     >>> (most[0] / ONE).tolist()[0], (least[0] / ONE).tolist()[0]
     ([0.5, 1.0], [0.0, 1.0])
     """
-    n_boxes = len(lower)
+    n_sets = len(lower)
     most = _most_of_intervals(tree, *_with_signs_turned(lower, upper))
-    return most[:n_boxes], -most[n_boxes:]
+    return most[:n_sets], -most[n_sets:]
 
 
 def nearest_masses(
@@ -193,7 +193,7 @@ def nearest_masses(
     tree : Tree
     axes : sequence of ndarray of int
         Coordinates along each axis, not falling; distances are sums over the axes.
-    lower, upper : ndarray of shape (n_boxes, 2 n - 1)
+    lower, upper : ndarray of shape (n_sets, 2 n - 1)
         As `Tree.tightened` returns them.
 
     Returns
@@ -201,7 +201,7 @@ def nearest_masses(
     order : ndarray of shape (n, n)
         The cells by their distance from each cell; of those at the same distance, the first of the
         tree come first.
-    most, least : ndarray of shape (n_boxes, n, n)
+    most, least : ndarray of shape (n_sets, n, n)
         At [b, i, k], that of the first k + 1 cells of order[i].
 
     Examples
@@ -231,8 +231,8 @@ def nearest_masses(
         order, s, r = _joined(points[cells], sides, lower[:, node], upper[:, node])
         corners[node] = s, r
     most = corners[0][0][:, places, 1:]
-    n_boxes = len(most) // 2
-    return tree.cells[order[places]], most[:n_boxes], -most[n_boxes:]
+    n_sets = len(most) // 2
+    return tree.cells[order[places]], most[:n_sets], -most[n_sets:]
 
 
 def _most_of_intervals(tree: Tree, lower: Integers, upper: Integers) -> Integers:
@@ -300,19 +300,19 @@ def _joined(
         The coordinates of its cells.
     sides : sequence of (nearest, s, r)
         Of each half: the place in it that stands for each cell, and its corners.
-    lower, upper : ndarray of shape (n_boxes,)
+    lower, upper : ndarray of shape (n_sets,)
 
     Returns
     -------
     order : ndarray of shape (m, m)
-    s, r : ndarray of shape (n_boxes, m, m + 1)
+    s, r : ndarray of shape (n_sets, m, m + 1)
         At [b, i, k] where S holds the k cells that are nearest to cell i.
     """
-    n_boxes, m = len(lower), len(points)
+    n_sets, m = len(lower), len(points)
     order = np.empty((m, m), dtype=np.int64)
-    corners = np.empty((2, n_boxes, m, m + 1), dtype=np.int64)
+    corners = np.empty((2, n_sets, m, m + 1), dtype=np.int64)
     n_left = sides[0][1].shape[1]
-    step = max(1, _CHUNK // (n_boxes * m))
+    step = max(1, _CHUNK // (n_sets * m))
     for rows in (slice(first, first + step) for first in range(0, m, step)):
         order[rows] = np.argsort(_distances(points[rows], points), axis=1, kind="stable")
         held = np.zeros((len(order[rows]), m + 1), dtype=np.int64)
@@ -322,7 +322,7 @@ def _joined(
         for (nearest, *parts), of_half in zip(sides, (held, np.arange(m + 1) - held), strict=True):
             flat = nearest[rows, None] * parts[0].shape[2] + of_half
             for total, part in zip((s, r), parts, strict=True):
-                total += np.take(part.reshape(n_boxes, -1), flat, axis=1)
+                total += np.take(part.reshape(n_sets, -1), flat, axis=1)
         most = np.minimum(s, upper[:, None, None] - r)
         np.maximum(r, lower[:, None, None] - s, out=r)
         s[:] = most

@@ -1,4 +1,4 @@
-"""What is lost to adversaries whose prior lies around the fitted one."""
+"""What is lost over a set of priors around the fitted one: what ``certificate_.over_set`` tells."""
 
 from __future__ import annotations
 
@@ -20,18 +20,12 @@ from sklearn_puffer._fitting.planning import Plan
 from sklearn_puffer._fitting.problems import Problem, WorstPart
 from sklearn_puffer._fitting.selection import Pair
 from sklearn_puffer._fitting.settings import Settings
+from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet, error_share, set_around
+from sklearn_puffer._sets.worst_case import SetLosses, computable, work
 from sklearn_puffer.accounting import LossTable, all_computable
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import smallest_factor
 from sklearn_puffer.certificate import SetLoss
-from sklearn_puffer.confidence import (
-    Box,
-    SetLosses,
-    box_of,
-    computable,
-    error_share,
-    work,
-)
 from sklearn_puffer.fits import bootstrap
 from sklearn_puffer.frame import Name
 from sklearn_puffer.noise import Noise
@@ -129,14 +123,14 @@ class SetPart:
     ----------
     members : tuple of int
         Positions of the public columns.
-    boxes : dict
+    sets : dict
         The set of each secret, (sensitive column, value).
     pairs, owners : list
         The secrets of each pair, and the place of the pair among all.
     """
 
     members: Members
-    boxes: dict[tuple[Name, Any], Box]
+    sets: dict[tuple[Name, Any], SimultaneousSet]
     pairs: list[tuple[tuple[Name, Any], tuple[Name, Any]]]
     owners: list[int]
     made: dict[Any, SetBound] = field(default_factory=dict)
@@ -145,27 +139,27 @@ class SetPart:
         """Return the bound over the sets, on the grid where that is known."""
         noise = problem.noise.with_scale(tuple(problem.weights[list(self.members)]))
         steps = None if grids is None else grids[list(self.members)]
-        boxes = self._on_grid(steps)
-        key = (noise, notion, () if steps is None or boxes is self.boxes else tuple(steps))
+        sets = self._on_grid(steps)
+        key = (noise, notion, () if steps is None or sets is self.sets else tuple(steps))
         if key not in self.made:
             self.made.clear()  # the last one is the one that is asked for again
-            pairs = [(boxes[p], boxes[q]) for p, q in self.pairs]
-            alone = [(box, box) for box in boxes.values()]
+            pairs = [(sets[p], sets[q]) for p, q in self.pairs]
+            alone = [(around, around) for around in sets.values()]
             self.made[key] = SetBound(SetLosses([*pairs, *alone], noise, notion), len(pairs))
         return self.made[key]
 
-    def _on_grid(self, steps: FloatArray | None) -> dict[tuple[Name, Any], Box]:
+    def _on_grid(self, steps: FloatArray | None) -> dict[tuple[Name, Any], SimultaneousSet]:
         """Return the sets over the atoms on the grid: the same ones where those are on it."""
         if steps is None:
-            return self.boxes
-        axes = next(iter(self.boxes.values())).axes
+            return self.sets
+        axes = next(iter(self.sets.values())).axes
         moved = tuple(
             on_steps(axis[:, None], np.array([step]))[:, 0] if step > 0.0 else axis
             for axis, step in zip(axes, steps, strict=True)
         )
         if all(np.array_equal(old, new) for old, new in zip(axes, moved, strict=True)):
-            return self.boxes
-        return {secret: replace(box, axes=moved) for secret, box in self.boxes.items()}
+            return self.sets
+        return {secret: replace(around, axes=moved) for secret, around in self.sets.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,8 +188,8 @@ class CountedSets:
     @cached_property
     def groups(self) -> list[list[SetPart]]:
         """The sets of each group of columns."""
-        boxes = _boxes(self.counted, self.pairs, self.columns, self.level)
-        return [_parts(boxes, self.pairs, set(group)) for group in self.partition]
+        sets = _sets_of(self.counted, self.pairs, self.columns, self.level)
+        return [_parts(sets, self.pairs, set(group)) for group in self.partition]
 
     @property
     def n_pairs(self) -> int:
@@ -273,7 +267,7 @@ class CountedSets:
         found: dict[Any, None] = {}
         for group, bound in zip(self.groups, bounds, strict=True):
             for part, each in zip(group, bound.bounds, strict=True):
-                decided = zip(part.boxes, each.decided(), strict=True)
+                decided = zip(part.sets, each.decided(), strict=True)
                 found |= {label: None for (_, label), is_decided in decided if is_decided}
         return tuple(found)
 
@@ -457,15 +451,15 @@ def _draws(
     return Draws(level, parts, np.array([pair.adversary for pair in pairs_drawn]))
 
 
-Boxes = dict[Name, dict[Any, dict[Members, Box]]]
+Sets = dict[Name, dict[Any, dict[Members, SimultaneousSet]]]
 
 
-def _boxes(
+def _sets_of(
     counted: Adversary,
     pairs: Mapping[Name, Sequence[Pair]],
     columns: Sequence[Column],
     level: float,
-) -> Boxes:
+) -> Sets:
     """Return the sets of the secrets that a pair names, at a level for those of all together."""
     laws = [law for of_secret in counted.values() for law in of_secret.values()]
     cells = [_cells(members, columns) for of in laws for members in of]
@@ -474,7 +468,7 @@ def _boxes(
     return {
         name: {
             label: {
-                members: box_of(law, share, [columns[k].atoms for k in members])
+                members: set_around(law, share, [columns[k].atoms for k in members])
                 for members, law in of.items()
             }
             for label, of in of_secret.items()
@@ -484,18 +478,18 @@ def _boxes(
     }
 
 
-def _parts(boxes: Boxes, pairs: Mapping[Name, Sequence[Pair]], group: set[int]) -> list[SetPart]:
+def _parts(sets: Sets, pairs: Mapping[Name, Sequence[Pair]], group: set[int]) -> list[SetPart]:
     found: dict[Members, SetPart] = {}
     asked = [(name, a, b) for name, of_column in pairs.items() for a, b in of_column]
-    secrets = {name: {label: (name, label) for label in of} for name, of in boxes.items()}
+    secrets = {name: {label: (name, label) for label in of} for name, of in sets.items()}
     for owner, (name, a, b) in enumerate(asked):
-        p, q = boxes[name][a], boxes[name][b]
+        p, q = sets[name][a], sets[name][b]
         first, second = secrets[name][a], secrets[name][b]
         for members in p:
             if members in q and group.issuperset(members):
                 part = found.get(members) or found.setdefault(members, SetPart(members, {}, [], []))
-                part.boxes.setdefault(first, p[members])
-                part.boxes.setdefault(second, q[members])
+                part.sets.setdefault(first, p[members])
+                part.sets.setdefault(second, q[members])
                 part.pairs.append((first, second))
                 part.owners.append(owner)
     return [found[members] for members in sorted(found)]

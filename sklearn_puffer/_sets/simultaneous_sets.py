@@ -35,10 +35,10 @@ _OUTWARDS = 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class SimultaneousSet:
     """All laws on a grid whose masses of cells, and of groups of cells, lie within bounds.
 
-    Made by `box_of` or `box_of_counts`.
+    Made by `set_around` or `set_around_counts`.
 
     Attributes
     ----------
@@ -51,8 +51,8 @@ class Box:
 
     Examples
     --------
-    >>> box = box_of_counts([[0, 1, 2]], [7, 2, 1], share=0.05)
-    >>> box.n_cells, bool(box.contains([0.5, 0.3, 0.2])), bool(box.contains([0.1, 0.1, 0.8]))
+    >>> around = set_around_counts([[0, 1, 2]], [7, 2, 1], share=0.05)
+    >>> around.n_cells, around.contains([0.5, 0.3, 0.2]), around.contains([0.1, 0.1, 0.8])
     (3, True, False)
     """
 
@@ -119,7 +119,9 @@ def error_share(level: float, cells: Iterable[int]) -> float:
     return max(1.0 - level - ULP, 0.0) / max(events, 1) * (1.0 - 2.0**-50)
 
 
-def box_of(prior: Discrete, share: float, alphabets: Sequence[ArrayLike] | None = None) -> Box:
+def set_around(
+    prior: Discrete, share: float, alphabets: Sequence[ArrayLike] | None = None
+) -> SimultaneousSet:
     """Return the confidence set around a counted prior.
 
     Parameters
@@ -144,8 +146,8 @@ def box_of(prior: Discrete, share: float, alphabets: Sequence[ArrayLike] | None 
 
     Examples
     --------
-    >>> box = box_of(Discrete.from_counts([0, 1], [376, 204]), share=0.025)
-    >>> box.cell_bounds[0].round(6).tolist(), box.cell_bounds[1].round(6).tolist()
+    >>> around = set_around(Discrete.from_counts([0, 1], [376, 204]), share=0.025)
+    >>> around.cell_bounds[0].round(6).tolist(), around.cell_bounds[1].round(6).tolist()
     ([0.602124, 0.307499], [0.692501, 0.397876])
     """
     if alphabets is None:
@@ -154,12 +156,14 @@ def box_of(prior: Discrete, share: float, alphabets: Sequence[ArrayLike] | None 
                 f"alphabets must be given for rows of {prior.n_axes} columns: the possible atoms "
                 "of each column."
             )
-        return box_of_counts([prior.atoms], prior.counts, share)
+        return set_around_counts([prior.atoms], prior.counts, share)
     axes = [np.unique(np.asarray(alphabet, dtype=float)) for alphabet in alphabets]
-    return box_of_counts(axes, _on_grid(prior, axes), share)
+    return set_around_counts(axes, _on_grid(prior, axes), share)
 
 
-def box_of_counts(alphabets: Sequence[ArrayLike], counts: ArrayLike, share: float) -> Box:
+def set_around_counts(
+    alphabets: Sequence[ArrayLike], counts: ArrayLike, share: float
+) -> SimultaneousSet:
     """Return the confidence set around the counts of all cells of a grid.
 
     Parameters
@@ -173,7 +177,7 @@ def box_of_counts(alphabets: Sequence[ArrayLike], counts: ArrayLike, share: floa
 
     Examples
     --------
-    >>> box_of_counts([[0, 1, 2]], [0, 0, 0], share=0.01).cell_bounds[1].tolist()
+    >>> set_around_counts([[0, 1, 2]], [0, 0, 0], share=0.01).cell_bounds[1].tolist()
     [1.0, 1.0, 1.0]
     """
     axes = tuple(np.array(alphabet, dtype=float) for alphabet in alphabets)
@@ -186,7 +190,7 @@ def box_of_counts(alphabets: Sequence[ArrayLike], counts: ArrayLike, share: floa
         )
     errors = _errors(tree, check_positive(share, "share"))
     lower, upper = _intervals(tree.totals(held), errors)
-    return Box(axes, tree, *tree.tightened(lower, upper))
+    return SimultaneousSet(axes, tree, *tree.tightened(lower, upper))
 
 
 def rows_needed(n_cells: int, level: float = 0.95, epsilon: float = 1.0, n_sets: int = 2) -> int:

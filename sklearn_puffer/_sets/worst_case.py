@@ -45,33 +45,12 @@ from numpy.typing import NDArray
 
 from sklearn_puffer._base.rounding import UNIT
 from sklearn_puffer._base.types import FloatArray, Integers
-from sklearn_puffer._sets.confidence_boxes import (
-    Box,
-    box_of,
-    box_of_counts,
-    error_share,
-    n_events,
-    rows_needed,
-)
-from sklearn_puffer._sets.envelopes import Column, integral, supremum
+from sklearn_puffer._sets.envelopes import ColumnSets, integral, supremum
 from sklearn_puffer._sets.laminar import ONE, interval_masses, nearest_masses
+from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 from sklearn_puffer.priors import distinct, numbered
-
-__all__ = [
-    "Box",
-    "SetLosses",
-    "box_of",
-    "box_of_counts",
-    "computable",
-    "decides_everything",
-    "error_share",
-    "n_events",
-    "rows_needed",
-    "work",
-]
-
 
 MAX_CELLS = 4096
 """Most cells of a grid whose sets are looked through."""
@@ -84,14 +63,14 @@ _MOST_DISTANCE = 2.0**58  # of two cells, as integers
 _SMALLEST_SUM = 1e-250  # sums below it may have lost terms that are no floats
 
 
-def computable(shape: Sequence[int], n_boxes: int, noise: Noise, notion: Notion) -> bool:
+def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> bool:
     """Return whether the worst case over sets on one grid can be computed.
 
     Parameters
     ----------
     shape : sequence of int
         Number of atoms of each column.
-    n_boxes : int
+    n_sets : int
         Sets on the grid.
     noise : Noise
     notion : Notion
@@ -105,28 +84,30 @@ def computable(shape: Sequence[int], n_boxes: int, noise: Noise, notion: Notion)
     Examples
     --------
     >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> computable((16, 20), 10, Laplace(), Pufferfish(1.0))
     True
     >>> computable((16, 20), 10, Laplace(), Pufferfish(1.0, delta=1e-5))
     False
     """
     n_cells = math.prod(shape)
-    fits = n_cells <= MAX_CELLS and 2 * n_boxes * n_cells**2 <= MAX_WORK
+    fits = n_cells <= MAX_CELLS and 2 * n_sets * n_cells**2 <= MAX_WORK
     return fits and (len(shape) == 1 or _is_exact(noise, notion))
 
 
-def work(shape: Sequence[int], n_boxes: int, noise: Noise, notion: Notion) -> int:
+def work(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> int:
     """Return about how many numbers the worst case over sets on one grid takes to compute.
 
     Examples
     --------
     >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> work((16, 20), 10, Laplace(), Pufferfish(1.0))
     2048000
     """
     n_cells = math.prod(shape)
     points = n_cells if _is_exact(noise, notion) else _LIKELY_PANELS
-    return 2 * n_boxes * n_cells * points
+    return 2 * n_sets * n_cells * points
 
 
 class Extremes:
@@ -134,26 +115,29 @@ class Extremes:
 
     Parameters
     ----------
-    boxes : sequence of Box
+    sets : sequence of SimultaneousSet
         All over the same grid.
     weights : ndarray of shape (d,)
         The scale of the noise on each axis at factor 1.
     """
 
-    def __init__(self, boxes: Sequence[Box], weights: FloatArray) -> None:
+    def __init__(self, sets: Sequence[SimultaneousSet], weights: FloatArray) -> None:
         self.n_axes = len(weights)
-        order, most, least = _masses(boxes, weights)
-        nearest = np.take_along_axis(_distances(boxes[0].axes, weights), order, axis=1)
+        order, most, least = _masses(sets, weights)
+        nearest = np.take_along_axis(_distances(sets[0].axes, weights), order, axis=1)
         self.distances = np.maximum.accumulate(nearest, axis=1)
         self.moved = float((self.distances - nearest).max())
         # (vertices, the largest and then the smallest of each set, cells)
         self.masses = np.concatenate([_steps(most), _steps(least)]).transpose(1, 0, 2).copy()
-        leaves = slice(boxes[0].tree.n_inner, None)
-        bounds = [[box.upper[leaves] for box in boxes], [box.lower[leaves] for box in boxes]]
+        leaves = slice(sets[0].tree.n_inner, None)
+        bounds = [
+            [around.upper[leaves] for around in sets],
+            [around.lower[leaves] for around in sets],
+        ]
         self.cells = np.array(bounds) / ONE
 
     def logs(self, factor: float) -> FloatArray:
-        """Return the log extremes, shape (2, n_boxes, n_vertices), up to the kernel's height."""
+        """Return the log extremes, shape (2, n_sets, n_vertices), up to the kernel's height."""
         with np.errstate(over="ignore"):
             exponents = self.distances / factor
         sums = np.matmul(self.masses, np.exp(-exponents)[:, :, None])[:, :, 0]
@@ -184,7 +168,7 @@ class SetLosses:
 
     Parameters
     ----------
-    pairs : sequence of (Box, Box)
+    pairs : sequence of (SimultaneousSet, SimultaneousSet)
         The sets of the two secrets of each pair; both over the same grid.
     noise : Noise
         At factor 1.
@@ -192,11 +176,12 @@ class SetLosses:
 
     Notes
     -----
-    *Formal guarantees.* With probability ``level`` (see `error_share`) no true loss exceeds
-    ``losses``. Pure promise: the supremum over the sets, up to rounding outwards for Laplace noise
-    and within 1e-6 of itself for others (infinite for Gaussian noise, unless the outermost atoms
-    have a least mass). With delta or alpha it is an upper bound only: the integral of the extremes
-    at each point, which belong to different laws. Never above the loss of a shift across the grid.
+    *Formal guarantees.* With probability ``level`` (see `simultaneous_sets.error_share`) no true
+    loss exceeds ``losses``. Pure promise: the supremum over the sets, up to rounding outwards for
+    Laplace noise and within 1e-6 of itself for others (infinite for Gaussian noise, unless the
+    outermost atoms have a least mass). With delta or alpha it is an upper bound only: the integral
+    of the extremes at each point, which belong to different laws. Never above the loss of a shift
+    across the grid.
 
     Raises
     ------
@@ -207,15 +192,17 @@ class SetLosses:
     --------
     The Student table at level 0.95: no noise would be needed if its counts were the law itself.
 
+    >>> from sklearn_puffer._sets.simultaneous_sets import error_share, set_around_counts
     >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> share = error_share(0.95, [2, 2])
-    >>> boxes = [box_of_counts([[0, 1]], counts, share) for counts in ([376, 204], [34, 35])]
-    >>> losses = SetLosses([tuple(boxes)], Laplace(), Pufferfish(0.5))
+    >>> sets = [set_around_counts([[0, 1]], counts, share) for counts in ([376, 204], [34, 35])]
+    >>> losses = SetLosses([tuple(sets)], Laplace(), Pufferfish(0.5))
     >>> round(float(losses.losses(0.575966935857).max()), 9)
     0.5
     """
 
-    pairs: Sequence[tuple[Box, Box]]
+    pairs: Sequence[tuple[SimultaneousSet, SimultaneousSet]]
     noise: Noise
     notion: Notion
 
@@ -244,24 +231,6 @@ class SetLosses:
             return self._most
         return np.minimum(self._worst(factor), np.minimum(self._most, self._caps(factor)))
 
-    def lower(self, factor: float) -> FloatArray:
-        """Return losses that some laws in the sets do reach, shape (n_pairs, 2).
-
-        Raises
-        ------
-        ValueError
-            If the bound is not ``exact``: then no such losses are known.
-        """
-        lower = np.empty((len(self.pairs), 2))
-        for group in self._groups:
-            if not isinstance(group, _Vertices):
-                raise ValueError(
-                    f"lower must be asked of Laplace noise and a pure promise, got {self.noise!r} "
-                    f"and {self.notion!r}; there `losses` is an upper bound only."
-                )
-            lower[group.members] = group.losses(factor, -1.0)
-        return np.clip(lower, 0.0, self.losses(factor))
-
     def decided(self, factor: float, within: float = 0.05) -> NDArray[np.bool_]:
         """Return for each pair whether the loss is all but ``within`` of what no law exceeds."""
         caps = self._caps(factor).max(axis=1)
@@ -286,8 +255,8 @@ class SetLosses:
 
     @cached_property
     def _spans(self) -> FloatArray:
-        boxes, numbers = numbered(self.pairs)
-        spans = np.array([[axis[-1] - axis[0] for axis in box.axes] for box in boxes])
+        sets, numbers = numbered(self.pairs)
+        spans = np.array([[axis[-1] - axis[0] for axis in around.axes] for around in sets])
         of_pairs: FloatArray = spans[numbers[:, 0]]
         return of_pairs
 
@@ -311,14 +280,11 @@ class _Vertices:
     extremes: Extremes
 
     def worst(self, factor: float) -> FloatArray:
-        return self.losses(factor, 1.0)
-
-    def losses(self, factor: float, side: float) -> FloatArray:
-        """Return losses of shape (n_members, 2), moved by their rounding to one side."""
+        """Return losses of shape (n_members, 2), rounded upwards."""
         extremes = self.extremes
         logs = extremes.logs(factor) if factor > 0.0 else extremes.logs_without_noise()
         error = extremes.rounding(np.where(np.isfinite(logs), logs, 0.0), factor)
-        most, least = logs[0] + side * error[0], logs[1] - side * error[1]
+        most, least = logs[0] + error[0], logs[1] - error[1]
         p, q = self.sides
         return np.stack([_largest(most[p] - least[q]), _largest(most[q] - least[p])], axis=1)
 
@@ -329,7 +295,7 @@ class _Integrals:
 
     members: Integers
     sides: tuple[Integers, Integers]
-    column: Column
+    column: ColumnSets
     noise: Noise
     notion: Notion
 
@@ -346,40 +312,18 @@ class _Integrals:
         return losses.reshape(2, -1).T
 
 
-def decides_everything(box: Box, noise: Noise, notion: Notion, within: float = 0.05) -> bool:
-    """Return whether a secret has so few rows that the set decides the scale.
-
-    That is so where even another secret with the same counts would need all but ``within`` of the
-    noise that knowing nothing about the laws asks for.
-
-    Parameters
-    ----------
-    box : Box
-    noise : Noise
-    notion : Notion
-    within : float, default=0.05
-
-    Examples
-    --------
-    >>> from sklearn_puffer.noise import Laplace
-    >>> rows = {n: box_of_counts([[0, 1]], [n, n], share=0.01) for n in (0, 200)}
-    >>> [decides_everything(box, Laplace(), Pufferfish(1.0)) for box in rows.values()]
-    [True, False]
-    """
-    losses = SetLosses([(box, box)], noise, notion)
-    return bool(losses.decided(losses.guess, within).any())
-
-
 def _is_exact(noise: Noise, notion: Notion) -> bool:
     return noise.is_exponential and notion.is_pure
 
 
 def _grouped(
-    pairs: Sequence[tuple[Box, Box]], noise: Noise, notion: Notion
+    pairs: Sequence[tuple[SimultaneousSet, SimultaneousSet]], noise: Noise, notion: Notion
 ) -> list[_Vertices | _Integrals]:
     """Gather the pairs by grid, so that sets which several of them share are treated once."""
     grids: dict[tuple[bytes, ...], list[int]] = {}
-    key_of = {id(box): tuple(axis.tobytes() for axis in box.axes) for box in distinct(pairs)}
+    key_of = {
+        id(around): tuple(axis.tobytes() for axis in around.axes) for around in distinct(pairs)
+    }
     for place, (p, q) in enumerate(pairs):
         key = key_of[id(p)]
         if key is not key_of[id(q)] and key != key_of[id(q)]:
@@ -391,25 +335,28 @@ def _grouped(
 
 
 def _group(
-    pairs: Sequence[tuple[Box, Box]], members: list[int], noise: Noise, notion: Notion
+    pairs: Sequence[tuple[SimultaneousSet, SimultaneousSet]],
+    members: list[int],
+    noise: Noise,
+    notion: Notion,
 ) -> _Vertices | _Integrals:
-    boxes, numbers = numbered([pairs[place] for place in members])
-    shape = [len(axis) for axis in boxes[0].axes]
-    if not computable(shape, len(boxes), noise, notion):
+    sets, numbers = numbered([pairs[place] for place in members])
+    shape = [len(axis) for axis in sets[0].axes]
+    if not computable(shape, len(sets), noise, notion):
         raise ValueError(
-            f"pairs must be sets that `computable` allows, got {len(boxes)} on a grid of {shape} "
+            f"pairs must be sets that `computable` allows, got {len(sets)} on a grid of {shape} "
             f"cells under {noise!r} and {notion!r}; use the loss of a shift across the grid."
         )
     p, q = np.ascontiguousarray(numbers.T)
     if _is_exact(noise, notion):
-        return _Vertices(np.array(members), (p, q), Extremes(boxes, noise.axis_scales(len(shape))))
-    return _Integrals(np.array(members), (p, q), Column(boxes), noise, notion)
+        return _Vertices(np.array(members), (p, q), Extremes(sets, noise.axis_scales(len(shape))))
+    return _Integrals(np.array(members), (p, q), ColumnSets(sets), noise, notion)
 
 
 def _without_noise(
     logs: FloatArray, first: Integers, second: Integers, notion: Notion
 ) -> FloatArray:
-    """Return losses of the values themselves, from the log extremes (2, n_boxes, n) of cells."""
+    """Return losses of the values themselves, from the log extremes (2, n_sets, n) of cells."""
     most, least = logs[0, first], logs[1, second]
     sizes = [np.where(np.isfinite(part), np.abs(part), 0.0) for part in (most, least)]
     divergence = notion.divergence
@@ -439,10 +386,14 @@ def _distances(axes: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
     return total
 
 
-def _masses(boxes: Sequence[Box], weights: FloatArray) -> tuple[Integers, Integers, Integers]:
+def _masses(
+    sets: Sequence[SimultaneousSet], weights: FloatArray
+) -> tuple[Integers, Integers, Integers]:
     """Return the cells in their order around each vertex, and the most and least of the nearest."""
-    tree, axes = boxes[0].tree, boxes[0].axes
-    lower, upper = (np.stack([getattr(box, side) for box in boxes]) for side in ("lower", "upper"))
+    tree, axes = sets[0].tree, sets[0].axes
+    lower, upper = (
+        np.stack([getattr(around, side) for around in sets]) for side in ("lower", "upper")
+    )
     if len(axes) > 1:
         return nearest_masses(tree, _whole(axes, weights), lower, upper)
     # In one column the nearest cells are an interval. (Of cells at the same distance on one side

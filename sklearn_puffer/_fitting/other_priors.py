@@ -1,8 +1,7 @@
 """What a fitted release promises to somebody whose prior is not the fitted one.
 
 The loss under a further prior is computed as that under the fitted one, at the scales that were
-fitted. Beside it stand what theorems make of the distance between the two priors
-(`_fitting.close_priors`).
+fitted.
 """
 
 from __future__ import annotations
@@ -17,17 +16,31 @@ from typing import Any, Literal
 import numpy as np
 
 from sklearn_puffer._base.types import Array, FloatArray
-from sklearn_puffer._fitting.close_priors import Release, distance_bounds
 from sklearn_puffer._fitting.columns import Column
 from sklearn_puffer._fitting.counting import CodeArray
-from sklearn_puffer._fitting.learning import Adversary, SecretPair, given_adversary, make_groups
+from sklearn_puffer._fitting.drawing import Drawing, on_steps
+from sklearn_puffer._fitting.learning import (
+    Adversary,
+    Group,
+    Members,
+    Part,
+    SecretPair,
+    given_adversary,
+    make_groups,
+)
+from sklearn_puffer._fitting.planning import losses_at
+from sklearn_puffer._fitting.problems import Problem
 from sklearn_puffer._fitting.selection import Pair, Secret
+from sklearn_puffer._releases.repeats import factor_below
 from sklearn_puffer._validation import listed, meant, quoted
+from sklearn_puffer.calibration import exact
 from sklearn_puffer.certificate import jsonable, plain_record, short_number
 from sklearn_puffer.frame import Name, records_frame
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
-from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
+
+Interval = tuple[FloatArray, FloatArray, Array]
 
 
 @dataclass(frozen=True)
@@ -69,21 +82,17 @@ class Against:
         Lower end of that loss.
     pairs : tuple of LossUnder
         Both directions of every secret pair.
-    bounds : dict of str to float
-        What theorems say of the same loss from the distance between the priors alone; infinite
-        where they say nothing. There is none under alpha and delta together.
 
     Notes
     -----
     *Formal guarantees.* If the values of a row follow this prior, given each secret, nobody moves
-    their odds further than ``loss`` says; every entry of ``bounds`` is at least the true loss.
+    their odds further than ``loss`` says.
     """
 
     notion: Notion
     loss: float
     lower: float
     pairs: tuple[LossUnder, ...]
-    bounds: dict[str, float]
 
     @property
     def holds(self) -> bool:
@@ -117,7 +126,6 @@ class Against:
             **self.notion.to_dict(),
             "loss": jsonable(self.loss),
             "lower": jsonable(self.lower),
-            "bounds": {name: jsonable(bound) for name, bound in self.bounds.items()},
             "pairs": [plain_record(vars(pair)) for pair in self.pairs],
         }
 
@@ -135,9 +143,6 @@ class Against:
         ]
         if any(pair.source == "theorem" for pair in self.pairs):
             lines.append("The exact loss is out of reach here; a proven bound stands in its place.")
-        if self.bounds:
-            lines.append("What the distance to the fitted prior alone would have promised:")
-            lines.extend(f"  {name}: {short_number(bound)}" for name, bound in self.bounds.items())
         return "\n".join(lines)
 
     @property
@@ -146,15 +151,18 @@ class Against:
 
 
 @dataclass(frozen=True, eq=False)
-class Adversaries:
-    """A fitted release and the priors it was made for: what it takes to ask about another one.
+class FittedNoise:
+    """The noise of a fitted release, and whom and what it protects: all but the priors.
 
-    It holds laws and columns, and no rows, so it is small, and can be pickled.
+    It holds columns, and neither laws nor rows, so it is small, and can be pickled.
 
     Attributes
     ----------
-    fitted : sequence of dict
-        The laws of the fitted prior, and those of further ones named in ``adversaries=``.
+    secrets : dict of list
+        The values of each sensitive column.
+    members : collection of tuple of int
+        Positions of the columns that fitted laws are over: several to a group, where a row may be
+        incomplete.
     pairs : dict of list
         The protected pairs of each sensitive column.
     groups : sequence of sequence of int
@@ -171,7 +179,8 @@ class Adversaries:
         How often the same rows are released; ``theta`` is that of all releases together.
     """
 
-    fitted: Sequence[Adversary]
+    secrets: Mapping[Name, Sequence[Any]]
+    members: Sequence[Members]
     pairs: Mapping[Name, Sequence[Pair]]
     groups: Sequence[Sequence[int]]
     columns: Sequence[Column]
@@ -187,19 +196,6 @@ class Adversaries:
         nothing, known = np.zeros(1), np.ones(1, dtype=bool)
         columns = [replace(c, atoms=nothing, known=known) if c.free else c for c in self.columns]
         object.__setattr__(self, "columns", columns)
-
-    @property
-    def _release(self) -> Release:
-        return Release(
-            tuple(column.name for column in self.columns),
-            tuple(column.free for column in self.columns),
-            self.theta,
-            self.grids,
-            self.whole,
-            self.noise,
-            self.notion,
-            self.releases,
-        )
 
     def against(self, prior: Mapping[Any, Any]) -> Against:
         """Return what is still promised to somebody with another prior.
@@ -221,41 +217,121 @@ class Adversaries:
             is of another kind than the fitted priors, or gives mass to a value that no released
             row can have.
 
-        References
-        ----------
-        004, Thm A.3, A.4 (with one prior for all terms), A.5, Cor. A.1.
-
         Examples
         --------
         >>> from sklearn_puffer.noise import Laplace
-        >>> fair, biased = Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75])
+        >>> from sklearn_puffer.notions import Pufferfish
         >>> cars = Column("cars", "float", np.array([0.0, 1.0]), np.ones(2, dtype=bool))
-        >>> release = Adversaries(
-        ...     [{"loan": {"no": {(0,): fair}, "yes": {(0,): biased}}}], {"loan": [("no", "yes")]},
-        ...     [[0]], [cars], np.ones(1), np.full(1, 2.0**-40), np.zeros(1, dtype=bool),
+        >>> release = FittedNoise(
+        ...     {"loan": ["no", "yes"]}, [(0,)], {"loan": [("no", "yes")]}, [[0]], [cars],
+        ...     np.ones(1), np.full(1, 2.0**-40), np.zeros(1, dtype=bool),
         ...     Laplace(), Pufferfish(0.5),
         ... )
-        >>> told = release.against({"no": Discrete([0], [1.0]), "yes": biased})
+        >>> law = Discrete([0, 1], [0.25, 0.75])
+        >>> told = release.against({"no": Discrete([0], [1.0]), "yes": law})
         >>> round(told.loss, 6), told.holds
         (0.827989, False)
         """
-        release = self._release
-        further = release.on_grid(self._checked(prior))
+        further = self._on_grid(self._checked(prior))
         asked, groups = make_groups([further], self.pairs, self.groups)
-        lower, upper, recomputed = release.drawn(groups, len(asked))
-        fitted = [release.on_grid(known) for known in self.fitted]
-        bounds = distance_bounds(release, self.pairs, self.groups, further, fitted)
-        # where the loss itself is not computed, each of these is a bound as good as any
-        least = min(bounds.values(), default=math.inf)
-        upper = np.where(recomputed[:, None], upper, np.minimum(upper, least))
+        lower, upper, recomputed = self._as_drawn(groups, len(asked))
         lower = np.minimum(lower, upper)
         return Against(
             notion=self.notion,
             loss=float(upper.max()),
             lower=float(lower.max()),
             pairs=tuple(_losses_under(asked, lower, upper, recomputed)),
-            bounds=bounds,
         )
+
+    def _as_drawn(self, groups: Sequence[Group], n_pairs: int) -> Interval:
+        """Return the interval of the loss of each pair as drawn, and whether it is exact."""
+        noisy, ratio = bool(self._noisy.any()), self._drawing_loss()
+        lower, upper, recomputed = self._of_law(groups, n_pairs, self.notion.for_law(ratio))
+        if noisy:
+            upper = np.nextafter(self.notion.of_samples(upper, ratio), np.inf)
+        return np.maximum(lower, 0.0), upper, recomputed
+
+    def _of_law(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Interval:
+        """Return the same for the continuous law of the release."""
+        problem = self._problem(groups, n_pairs, notion)
+        if any(self._varies_bare(part) for group in groups for part in group):
+            # noise on the other columns takes nothing but information away
+            without = losses_at(problem, notion, 0.0)
+            if not self._noisy.any():
+                return without
+            lower = np.minimum(self._lower(problem, notion), without[1])
+            return lower, without[1], np.zeros(n_pairs, dtype=bool)
+        lower, upper, recomputed = losses_at(problem, notion, 1.0)
+        if self.releases > 1:
+            lower = self._lower(problem, notion)
+        return lower, upper, recomputed
+
+    def _lower(self, problem: Problem, notion: Notion) -> FloatArray:
+        """Return lower ends for all releases, of which one at their joint scale is an upper end."""
+        below = factor_below(problem.noise, notion, self.releases)
+        return losses_at(problem, notion, below)[0]
+
+    @property
+    def _noisy(self) -> Array:
+        """Which columns have noise, shape (n_columns,)."""
+        noisy: Array = self.theta > 0.0
+        return noisy
+
+    def _drawing_loss(self) -> float:
+        """Return what drawing on the grid adds to a pure loss."""
+        if not self._noisy.any():
+            return 0.0
+        # any continuous priors will do: they only name the columns on which values are rounded
+        some = GaussianMixture([1.0], [0.0], [1.0])
+        free = [k for k, column in enumerate(self.columns) if column.free]
+        parts = [Part((k,), [PriorPair(some, some)], np.zeros(1, dtype=int)) for k in free]
+        drawing = Drawing(self._problem([], 0, self.notion))
+        return drawing.loss([[part] for part in parts], 1.0, self.grids)
+
+    def _problem(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Problem:
+        """Return the problem whose noise is that of the release at factor 1.
+
+        A column without noise gets some: it must not vary, or be looked at by `_varies_bare`.
+        """
+        return Problem(
+            groups=groups,
+            n_pairs=n_pairs,
+            weights=np.where(self._noisy, self.theta, 1.0),
+            whole=self.whole,
+            names=[column.name for column in self.columns],
+            notion=notion,
+            strategy=exact,
+            noise=self.noise,
+            releases=self.releases,
+        )
+
+    def _varies_bare(self, part: Part) -> bool:
+        """Return whether the priors of a part differ in a column without noise."""
+        bare = [axis for axis, k in enumerate(part.members) if not self._noisy[k]]
+        if not bare or part.is_free:
+            return bool(bare)
+        discrete = [prior for prior in part.priors() if isinstance(prior, Discrete)]
+        rows = np.concatenate([prior.rows[:, bare][prior.counts > 0] for prior in discrete])
+        return bool(np.ptp(rows, axis=0).any())
+
+    def _on_grid(self, adversary: Adversary) -> Adversary:
+        """Return the laws of the values as they are rounded before the noise."""
+        return {
+            name: {
+                label: {members: self._rounded(law, members) for members, law in laws.items()}
+                for label, laws in of_secrets.items()
+            }
+            for name, of_secrets in adversary.items()
+        }
+
+    def _rounded(self, law: Prior, members: Members) -> Prior:
+        steps = self.grids[list(members)]
+        noisy = steps > 0.0
+        if isinstance(law, GaussianMixture) or not noisy.any():
+            return law
+        rows = law.rows.copy()
+        rows[:, noisy] = on_steps(rows[:, noisy], steps[noisy])
+        return law if np.array_equal(rows, law.rows) else law.moved(rows)
 
     def _checked(self, prior: Any) -> Adversary:
         """Return the laws of a prior, by the rules of ``adversaries=``."""
@@ -273,23 +349,22 @@ class Adversaries:
         if not isinstance(prior, Mapping):
             return
         nested = bool(prior) and all(isinstance(value, Mapping) for value in prior.values())
-        if not nested and len(self.fitted[0]) > 1:
+        if not nested and len(self.secrets) > 1:
             return
         if nested:
-            _check_keys(prior, list(self.fitted[0]), "sensitive column")
-        by_column = prior if nested else {next(iter(self.fitted[0])): prior}
+            _check_keys(prior, list(self.secrets), "sensitive column")
+        by_column = prior if nested else {next(iter(self.secrets)): prior}
         for name, own in by_column.items():
-            _check_keys(own, list(self.fitted[0][name]), f"value of column {quoted(name)}")
+            _check_keys(own, list(self.secrets[name]), f"value of column {quoted(name)}")
 
     def _secrets(self) -> list[Secret]:
         nowhere = CodeArray(np.zeros(0, dtype=np.intp))
-        return [Secret(name, tuple(laws), nowhere) for name, laws in self.fitted[0].items()]
+        return [Secret(name, tuple(labels), nowhere) for name, labels in self.secrets.items()]
 
     def _check_complete(self) -> None:
         """Refuse where a row may be incomplete: a given prior says nothing about such rows."""
-        known = {m for of in self.fitted[0].values() for laws in of.values() for m in laws}
         for group in self.groups:
-            parts = [m for m in known if set(m) < set(group)]
+            parts = [m for m in self.members if set(m) < set(group)]
             if parts:
                 gone = next(k for k in group if k not in parts[0])
                 raise ValueError(
