@@ -28,7 +28,7 @@ def rows(quick=False):
     n, n_classes, several = (60, 3, 1) if quick else (1_000, 20, 3)
     measured = [
         _scale_row(kind, laws, n, number, secrets, limit, repeats)
-        for number, limit, repeats in ((n_classes, 2.0, several), (n, 60.0, 1))
+        for number, limit, repeats in ((n_classes, 60.0, several), (n, 60.0, 1))
         for secrets in SECRETS
         for kind, laws in KINDS.items()
     ]
@@ -84,7 +84,7 @@ def _turning_row(n, number):
         f"exact scale, {_who(n, number)}, alike, at a turning point, distribution",
         seconds,
         "the hardest instance known: all users count, for every class",
-        limit=2.0,
+        limit=60.0,
     )
 
 

@@ -10,18 +10,17 @@ from math import inf
 
 import numpy as np
 
-from sklearn_puffer._base.types import FloatArray, IntArray
+from sklearn_puffer._base.types import IntArray
 from sklearn_puffer._search import LARGEST, smallest_within
+from sklearn_puffer._sums.limits import FAR, least_loss
 from sklearn_puffer._sums.losses import (
     MAX_STEPS,
     SumLosses,
     alone_without_noise,
-    places_with_mass,
-    prior_pair,
+    reach_of,
 )
 from sklearn_puffer._validation import check_positive
 from sklearn_puffer.calibration import Calibration
-from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User, UserPair
 
 Loss = Callable[[float], float]
@@ -30,8 +29,6 @@ __all__ = ["MAX_STEPS", "SumLosses", "sum_scale", "worst_case_scale"]
 
 _TOLERANCE = 1e-12
 _HAIR = 1.0 + 2e-11
-_LESS = 0.75  # part of a scale with which a loss beyond the budget proves that some is needed
-_SEVERAL = 3  # pairs for which what most others add up to is not worth computing
 
 
 def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) -> Calibration:
@@ -56,11 +53,12 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     -----
     *Formal guarantees.* Given independent users, at the returned scale the proven upper end of
     every pair's loss is within epsilon. It is the smallest such scale up to about 1e-12 of it, and
-    the width of the proven intervals.
+    the width of the proven intervals, which is larger where the others' sum has more than 2^17
+    steps: then not all of them are counted on.
 
     Users whose loss alone is within epsilon at the scale found so far are not looked at: other
     users never increase a loss. Of the others one evaluation each decides whether the scale grows,
-    with a few of the other users first, then with most of them, which many pairs share.
+    with a few of the other users first.
 
     Raises
     ------
@@ -94,86 +92,41 @@ class _Scale:
     def __init__(self, losses: SumLosses, pairs: list[UserPair], budget: float) -> None:
         self._losses, self._pairs, self._budget = losses, pairs, budget
         self._scale, self._pair, self._bound = 0.0, 0, 0.0
-        self._guess, self._is_crowded = 0.0, False
 
     def start(self) -> None:
-        """Begin a hair below the scale that the limits far out need: no exact scale is smaller."""
-        limits = _Limits(self._pairs)
-        guess = limits.reach / self._budget
-        found = smallest_within(limits.largest, self._budget, guess, _TOLERANCE)
+        """Begin a hair below the scale that is needed far out: no exact scale is smaller."""
+
+        def far(scale: float) -> list[float]:
+            return [float(least_loss(pair, scale, FAR).max()) for pair in self._pairs]
+
+        guess = max(map(reach_of, self._pairs)) / self._budget or 1.0
+        found = smallest_within(lambda x: max(far(x)), self._budget, guess, _TOLERANCE)
         if 1e-280 < found < inf:
             self._scale = found * (1.0 - 4.0 * _TOLERANCE)
-            self._pair = limits.worst(self._scale)
+            self._pair = int(np.argmax(far(self._scale)))
 
     def still_open(self) -> IntArray:
         """Return the pairs whose worst case is beyond the budget, the worst first."""
-        found = self._beyond()
-        self._is_crowded = self._is_crowd(found)
-        return found
-
-    def _beyond(self) -> IntArray:
         if self._scale == 0.0:
-            return self._sorted_by_few(np.arange(len(self._pairs)))
+            return np.arange(len(self._pairs))
         losses = self._losses.worst_case(self._scale)[1].max(axis=1)
         order: IntArray = np.argsort(-losses, kind="stable")
-        return self._sorted_by_few(order[losses[order] > self._budget])
-
-    def _sorted_by_few(self, beyond: IntArray) -> IntArray:
-        """Return the pairs with many others, if all are such, in the order of what few others tell.
-
-        The first is then likely the one that decides, and the dear search is made for few of them.
-        """
-        if not self._is_crowd(beyond):
-            return beyond
-        if self._scale == 0.0:
-            k = int(beyond[0])
-            if self._by("few", k)(0.0) <= self._budget:
-                return beyond
-            scale = self._guess = self._enough(self._by("few", k), k, self._alone(k))[0]
-        else:
-            scale = self._scale
-        losses = np.array([self._by("few", k)(scale) for k in beyond.tolist()])
-        for k, loss in zip(beyond.tolist(), losses.tolist(), strict=True):
-            if self._scale and loss <= self._budget:
-                self._note(k, loss)
-        order = np.argsort(-losses, kind="stable")
-        if self._scale:
-            order = order[losses[order] > self._budget]
-        found: IntArray = beyond[order]
-        return found
+        beyond: IntArray = order[losses[order] > self._budget]
+        return beyond
 
     def visit(self, k: int) -> None:
         """Raise the scale to what pair ``k`` needs, if that is more; look no closer than needed."""
-        ways = self._ways(k)
-        if self._scale == 0.0:
-            self._begin_with(k, ways)
-            return
-        for loss in ways:
+        for loss in self._ways(k):
             value = loss(self._scale)
             if value <= self._budget:
                 self._note(k, value)
                 return
-            if loss is ways[-1] or loss(self._scale * _HAIR) <= self._budget:
+            if self._scale and loss(self._scale * _HAIR) <= self._budget:
                 break
-        self._scale, self._bound = self._enough(loss, k, self._scale)
-        self._pair = k
-
-    def _begin_with(self, k: int, ways: list[Loss]) -> None:
-        """Take the scale that pair ``k`` needs, if it needs any."""
-        exact, start = ways[-1], self._guess or self._alone(k)
-        if self._losses.is_long(k) and len(ways) > 1:
-            few = ways[1]
-            if few(0.0) <= self._budget:
-                self._note(k, few(0.0))
-                return
-            start = self._enough(few, k, start)[0]
-            noisy = self._losses.exceeds(k, _LESS * start, self._budget)
-        else:
-            noisy = False
-        if not noisy and exact(0.0) <= self._budget:
-            self._note(k, exact(0.0))
-            return
-        self._scale, self._bound = self._enough(exact, k, start)
+        start = self._scale
+        for nearer in self._ways(k) if start == 0.0 else []:
+            start = self._enough(nearer, k, start or self._alone(k))[0]
+        self._scale, self._bound = self._enough(loss, k, start)
         self._pair = k
 
     def _note(self, k: int, value: float) -> None:
@@ -182,31 +135,22 @@ class _Scale:
 
     def _ways(self, k: int) -> list[Loss]:
         """Return upper bounds of a pair's loss, the quickest first, the exact one last."""
-        ways: list[Loss]
-        ways = [lambda scale: float(self._losses.worst_of(k, scale).max())]
-        if self._pairs[k].shift is not None:
-            return ways
-        if self._is_crowded:
-            return [*ways, *(self._by(who, k) for who in ("few", "most", "all"))]
-        return [*ways, self._by("few", k), self._by("all", k)]
-
-    def _by(self, who: str, k: int) -> Loss:
-        return lambda scale: self._losses.upper_by(k, scale, who, self._budget)
-
-    def _is_crowd(self, found: IntArray) -> bool:
-        """Return whether these are so many with long sums that one sum of most of them pays."""
-        if len(found) <= _SEVERAL or not all(map(self._losses.is_long, found.tolist())):
-            return False
-        return self._losses.n_kinds > _SEVERAL
+        losses = self._losses
+        ways: list[Loss] = [lambda scale: float(losses.worst_of(k, scale).max())]
+        if self._pairs[k].shift is None:
+            ways.append(lambda scale: losses.upper(k, scale, few=True))
+            ways.append(lambda scale: losses.upper(k, scale))
+        return ways
 
     def calibration(self) -> Calibration:
+        """Return what was found."""
         if self._scale > 0.0 and self._bound == 0.0:
             self._bound = self._losses.upper(self._pair, self._scale)
         return Calibration(self._scale, self._pair, self._bound)
 
     def _alone(self, k: int) -> float:
         """Return a scale that is enough for pair ``k``, whoever the others are."""
-        return _reach(self._pairs[k]) / self._budget
+        return reach_of(self._pairs[k]) / self._budget
 
     def _enough(self, loss: Loss, k: int, start: float) -> tuple[float, float]:
         """Return the smallest scale with the loss of pair ``k`` within the budget, and that loss.
@@ -229,53 +173,6 @@ class _Scale:
                 "larger epsilon, or another unit where values lie too far apart."
             )
         return scale, found[scale]
-
-
-class _Limits:
-    """Losses far out, log E e^(X/theta) / E e^(X'/theta) both ways: lower bounds, not proven ones.
-
-    They depend on the user alone, and where a law is one-sided they are the loss.
-    """
-
-    def __init__(self, pairs: Sequence[UserPair]) -> None:
-        shifts = [pair.shift for pair in pairs]
-        self._shifts = np.array([0.0 if shift is None else abs(shift) for shift in shifts])
-        self._rest = np.array([k for k, shift in enumerate(shifts) if shift is None], np.int64)
-        laws = [law for k in self._rest.tolist() for law in prior_pair(pairs[k])]
-        self._sides = [[_tail(law, sign) for sign in (1.0, -1.0)] for law in laws]
-        reaches = [_reach(pairs[k]) for k in self._rest.tolist()]
-        self.reach = max([*reaches, float(self._shifts.max())]) or 1.0
-
-    def losses(self, theta: float) -> FloatArray:
-        logs, tops = np.empty((2, len(self._sides), 2))
-        with np.errstate(under="ignore", over="ignore"):
-            for k, sides in enumerate(self._sides):
-                for j, (top, gaps, masses) in enumerate(sides):
-                    logs[k, j] = np.log(np.maximum(masses @ np.exp(gaps / theta), 1e-300))
-                    tops[k, j] = top
-            found: FloatArray = self._shifts / theta
-            differences = logs[::2] - logs[1::2] + (tops[::2] - tops[1::2]) / theta
-            found[self._rest] = np.abs(differences).max(axis=1, initial=0.0)
-        return found
-
-    def largest(self, theta: float) -> float:
-        return float(self.losses(theta).max())
-
-    def worst(self, theta: float) -> int:
-        return int(self.losses(theta).argmax())
-
-
-def _tail(law: Discrete, sign: float) -> tuple[float, FloatArray, FloatArray]:
-    """Return the outermost atom on one side, how far behind it the others lie, and masses."""
-    atoms = sign * places_with_mass(law)
-    return float(atoms.max()), atoms - atoms.max(), law.probabilities[law.counts > 0]
-
-
-def _reach(pair: UserPair) -> float:
-    if pair.shift is not None:
-        return abs(pair.shift)
-    ends = np.concatenate([places_with_mass(law) for law in prior_pair(pair)])
-    return float(ends.max() - ends.min())
 
 
 def worst_case_scale(
@@ -320,7 +217,7 @@ def worst_case_scale(
     if not still:
         return Calibration(0.0, 0, max(map(alone_without_noise, members)))
     some = SumLosses(users, [members[k] for k in still])
-    start = max(map(_reach, members)) / budget
+    start = max(map(reach_of, members)) / budget
 
     def largest(scale: float) -> float:
         return float(some.worst_case(scale)[1].max())

@@ -993,7 +993,7 @@ def test_a_delta_is_refused_for_discrete_users():
 # ------------------------------------------------------------------------------------ long sums
 
 
-def test_sums_too_long_to_convolve_still_have_the_scales_that_need_no_convolution():
+def test_of_sums_too_long_to_convolve_some_users_are_counted_on():
     law = Discrete([0, 1, 99], [0.5, 0.25, 0.25])
     other = Discrete([0, 1, 99], [0.25, 0.5, 0.25])
     users = [User(law, alternative=other, count=200_000)]
@@ -1001,14 +1001,26 @@ def test_sums_too_long_to_convolve_still_have_the_scales_that_need_no_convolutio
     assert present.theta_ == pytest.approx(PufferfishSum(0.5).fit([User(law)]).theta_, rel=1e-9)
     assert present.certificate_.pairs[0].source == "recomputed"
     many = [User(P4, alternative=Q4, count=3_000_000)]
-    query = PufferfishSum(0.5, secrets="distribution", strategy="worst_case").fit(many)
-    assert "exact" not in query.scales_
+    query = PufferfishSum(0.5, secrets="distribution").fit(many)
     assert query.certificate_.holds
     assert query.certificate_.pairs[0].source == "theorem"
-    with pytest.raises(ValueError, match=r"step= of PufferfishSum.*worst case"):
-        PufferfishSum(0.5, secrets="distribution").fit(many)
+    fewer = PufferfishSum(0.5, secrets="distribution").fit(
+        [dataclasses.replace(many[0], count=300)]
+    )
+    assert fewer.theta_ == pytest.approx(query.theta_, rel=1e-6)
+    assert query.certificate_.pairs[0].lower == pytest.approx(0.5, rel=1e-8)
     value = PufferfishSum(0.5, secrets="value").fit(many)  # a translation, whatever the others do
     assert value.theta_ == pytest.approx(8.0, rel=1e-9)
+
+
+def test_where_one_user_has_values_too_far_apart_the_worst_case_is_left():
+    wide = Discrete([0, 1, 10**7], [0.5, 0.25, 0.25])
+    users = [User(wide, alternative=Discrete([0, 1, 10**7], [0.4, 0.35, 0.25]), count=3)]
+    query = PufferfishSum(0.1, secrets="distribution", strategy="worst_case").fit(users)
+    assert "exact" not in query.scales_
+    assert query.certificate_.holds
+    with pytest.raises(ValueError, match=r"step= of PufferfishSum.*worst case"):
+        PufferfishSum(0.1, secrets="distribution").fit(users)
 
 
 def test_pairs_that_keep_the_budget_anyway_are_not_convolved():

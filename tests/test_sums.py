@@ -6,16 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from sklearn_puffer import sums
-from sklearn_puffer._sums import crowds, log_ratios
 from sklearn_puffer._sums import losses as sum_losses
-from sklearn_puffer._sums.choices import Choices
-from sklearn_puffer._sums.crowds import Crowd
-from sklearn_puffer._sums.others import Lattice, Others, convolved, row_of, tilted_law
+from sklearn_puffer._sums.limits import least_loss
+from sklearn_puffer._sums.others import Lattice, Others, convolved, row_of
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.sums import SumLosses, sum_scale, worst_case_scale
 from sklearn_puffer.users import SECRETS, User, UserPair, user_pairs
@@ -419,11 +417,12 @@ def test_a_sum_too_long_to_convolve_in_full_is_cut_with_proof():
     for theta in (2.0, 20.0, 300.0):
         lower, upper = losses.intervals(theta)
         assert np.all(upper - lower < 1e-9)
-        others = losses._others(0)
+        others = losses._others(0, 2**17)
         assert others.size > 2**13
         assert others.missed(1.0 / theta) < 2.0**-59
     # the same without cutting anything
-    whole = Others(losses._classes[0], (losses._classes[1] - [1, 0, 0]).tolist())
+    lattices = [losses._lattice(k) for k in range(3)]
+    whole = Others(lattices, (losses._classes[1] - [1, 0, 0]).tolist())
     whole._cut = 2.0**-900
     assert whole.missed(1.0 / 20.0) < 2.0**-59
     rows = [row_of(*each.numbers(0), 1.0 / 20.0) for each in (whole, others)]
@@ -481,134 +480,7 @@ def test_a_scale_too_small_to_certify_does_not_spoil_larger_ones():
     assert others.missed(0.1) < 2.0**-60
 
 
-# ------------------------------------------------------------------- many users, seen as a crowd
-
-
-@pytest.fixture
-def only_crowds(monkeypatch):
-    """Look at every sum as at a long one, and fall back on nothing else."""
-    monkeypatch.setattr(sum_losses, "_SHORT", 1)
-    monkeypatch.setattr(log_ratios, "_NARROW", math.inf)
-
-
-@pytest.mark.usefixtures("only_crowds")
-@pytest.mark.parametrize("theta", [0.02, 1.0, 1e3])
-@pytest.mark.parametrize("names", SYSTEMS, ids=str)
-def test_the_interval_of_a_crowd_holds_the_loss_of_a_dense_convolution(names, theta):
-    users, pairs = system(names)
-    lower, upper = SumLosses(users, pairs).intervals(theta)
-    for k, pair in enumerate(pairs):
-        for side, true in enumerate(oracle(users, pair, theta)):
-            assert mpf(float(lower[k, side])) <= true <= mpf(float(upper[k, side]))
-
-
-@pytest.mark.usefixtures("only_crowds")
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(RANDOM_SYSTEM, LAW.map(_law), st.floats(-1.5, 3.0))
-def test_crowds_of_random_systems_agree_with_the_oracle(laws, alternative, power):
-    theta = 10.0**power
-    users = [User(laws[0], alternative=alternative), *map(User, laws[1:])]
-    pairs = user_pairs(users[:1], "distribution")
-    lower, upper = SumLosses(users, pairs).intervals(theta)
-    for side, true in enumerate(oracle(users, pairs[0], theta)):
-        assert mpf(float(lower[0, side])) <= true <= mpf(float(upper[0, side]))
-
-
-@pytest.mark.usefixtures("only_crowds")
-@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
-@pytest.mark.parametrize("names", SYSTEMS[:4], ids=str)
-def test_the_scale_found_by_crowds_is_enough_and_the_smallest(names, epsilon):
-    users, pairs = system(names)
-    found = sum_scale(users, pairs, epsilon)
-    losses = [max(oracle(users, pair, found.scale)) for pair in pairs]
-    below = [max(oracle(users, pair, found.scale * 0.999)) for pair in pairs]
-    assert max(losses) <= found.bound <= epsilon < max(below)
-
-
-def _integer_sum(laws, counts):
-    """Return the exact integer weights of the sum of integer laws, and their total."""
-    total = [1]
-    for law, count in zip(laws, counts, strict=True):
-        for _ in range(count):
-            longer = [0] * (len(total) + len(law) - 1)
-            for x, a in enumerate(total):
-                for y, b in enumerate(law):
-                    longer[x + y] += a * b
-            total = longer
-    return total
-
-
-CROWDS = {
-    "alike": ([[3, 1, 4, 1, 5], [3, 1, 4, 2, 5]], [9, 10]),
-    "far apart": ([[1, 0, 0, 0, 0, 0, 0, 0, 0, 10**6], [5, 1]], [6, 11]),
-    "skewed": ([[10**12, 1], [1, 10**9, 3, 0, 10**3]], [12, 5]),
-    "even": ([[1, 0, 2, 0, 1]], [15]),
-    "one atom": ([[1], [2, 3, 1]], [4, 20]),
-    "one dominates": ([[1] * 60, [1, 1]], [1, 8]),
-}
-
-
-def _crowd(name):
-    laws, counts = CROWDS[name]
-    found = [Lattice(0, np.array(law, float) / sum(law), np.flatnonzero(law)) for law in laws]
-    weights = _integer_sum(laws, counts)
-    total = sum(weights)
-    return Crowd(found, counts), [mpf(weight) / total for weight in weights]
-
-
-@pytest.mark.parametrize("s", [1e-6, 0.02, 0.3, 1.5, 20.0])
-@pytest.mark.parametrize("name", CROWDS)
-def test_a_crowd_knows_its_laplace_sums_within_its_errors(name, s):
-    crowd, masses = _crowd(name)
-    assert crowd.covers(s)
-    margin = 7
-    near = [mp.exp(-mpf(s) * k) for k in range(len(masses) + margin)]
-    true = [
-        mp.fsum(m * near[abs(x - y)] for x, m in enumerate(masses) if m)
-        for y in range(-margin, len(masses) + margin)
-    ]
-    for place in (None, 0, len(masses) // 2, len(masses) - 1, len(masses) + margin - 1):
-        if place is not None:
-            crowd.look_at(place, s)
-        row, log_errors = crowd.row(s, margin)
-        rounding = (row.units + crowd.units) * UNIT
-        for y, h in enumerate(true):
-            found = mpf(float(row.mantissa[y])) * mpf(2) ** int(row.exponent[y])
-            error = mp.exp(mpf(float(log_errors[y]))) + rounding
-            assert abs(h - found) <= error * found * (1 + mpf(10) ** -9)
-    if s < 1.0 and name != "skewed":
-        assert float(log_errors.max()) < math.log(1e-5)
-
-
-@pytest.mark.parametrize("length", [64, 128, 4096])
-@pytest.mark.parametrize("name", CROWDS)
-def test_transforms_are_within_their_bound_also_folded(name, length):
-    laws, counts = CROWDS[name]
-    lattices = [Lattice(0, np.array(law, float) / sum(law), np.flatnonzero(law)) for law in laws]
-    found, bound = crowds._convolved([tilted_law(law, 0.0) for law in lattices], counts, length)
-    weights = _integer_sum(
-        [[int(m * 2**1074) for m in map(Fraction, law.masses.tolist())] for law in lattices],
-        counts,
-    )
-    scale = mpf(2) ** (-1074 * sum(counts))
-    folded = [mp.fsum(weights[r::length]) * scale for r in range(length)]
-    worst = max(abs(mpf(a) - b) for a, b in zip(found.tolist(), folded, strict=True))
-    assert worst <= bound
-    assert bound < 1e-11
-
-
-def test_a_crowd_of_coins_is_right_in_the_tails():
-    n, s = 1500, 0.9
-    crowd = Crowd([Lattice(0, np.array([0.75, 0.25]), np.array([0, 1]))], [n])
-    assert crowd.covers(s)
-    masses = [mp.binomial(n, k) * mpf(0.25) ** k * mpf(0.75) ** (n - k) for k in range(n + 1)]
-    for y in (0, 1, 90, 375, 800, 1499, 1500):
-        crowd.look_at(y, s)
-        row, log_errors = crowd.row(s, 0)
-        true = mp.fsum(m * mp.exp(-mpf(s) * abs(x - y)) for x, m in enumerate(masses))
-        found = mpf(float(row.mantissa[y])) * mpf(2) ** int(row.exponent[y])
-        error = mp.exp(mpf(float(log_errors[y]))) + (row.units + crowd.units) * UNIT
-        assert abs(found / true - 1) <= error * (1 + mpf(10) ** -9) < 1e-8
+# ---------------------------------------------------------------------------------- many users
 
 
 def _nearly_alike(n_classes, each, seed=0):
@@ -636,61 +508,84 @@ def _turning_budget(users):
     return max(float(np.abs(first - second).max()) for first, second in logs)
 
 
-@pytest.mark.parametrize("each", [1, 60])
-def test_the_scale_at_a_turning_point_is_that_of_the_convolution_in_full(each, monkeypatch):
-    n_classes = 5 if each > 1 else 220
-    users = _nearly_alike(n_classes, each)
-    pairs = user_pairs(users, "distribution")[:6]
-    epsilon = _turning_budget(users[: len(pairs)])
+def test_the_scale_at_a_turning_point_is_the_smallest():
+    users = _nearly_alike(3, 45)
+    pairs = user_pairs(users, "distribution")
+    epsilon = _turning_budget(users)
     found = sum_scale(users, pairs, epsilon)
-    losses = SumLosses(users, pairs)
-    assert losses.is_long(0)
-    monkeypatch.setattr(sum_losses, "_SHORT", 10**9)
-    lower, upper = SumLosses(users, pairs[found.worst_pair : found.worst_pair + 1]).intervals(
-        found.scale
-    )
-    assert lower.max() <= epsilon * (1.0 + 1e-12)
-    assert upper.max() <= epsilon + 1e-8
-    below = SumLosses(users, pairs[found.worst_pair : found.worst_pair + 1])
-    assert below.intervals(found.scale * 0.999)[0].max() > epsilon
-
-
-@pytest.mark.parametrize("theta", [0.7, 3.0, 80.0])
-def test_every_choice_of_other_users_gives_an_upper_end(theta):
-    users = _nearly_alike(4, 60, seed=1)
-    users += [User(LAWS["plain"], alternative=LAWS["gap"]), User(LAWS["negative"])]
-    pairs = user_pairs(users[:5], "distribution")
-    losses = SumLosses(users, pairs)
-    lower = losses.intervals(theta)[0].max(axis=1)
-    for k in range(len(pairs)):
-        ends = [losses.upper_by(k, theta, by, -1.0) for by in ("few", "most", "all")]
-        assert min(ends) >= lower[k]
-        assert ends[2] <= ends[1] + 1e-8
-        assert ends[1] <= ends[0] + 1e-8
+    lower, upper = SumLosses(users, pairs).intervals(found.scale)
+    assert upper.max() <= epsilon * (1.0 + 1e-12) + 1e-10
+    assert lower.max() > epsilon - 1e-9
+    assert SumLosses(users, pairs).intervals(found.scale * 0.999)[0].max() > epsilon
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(st.integers(0, 900), st.integers(1, 30)), min_size=1, max_size=12))
-def test_choices_never_hold_the_user_who_is_left_out(classes):
-    spans, counts = np.array(classes).T
-    choices = Choices(spans, counts)
-    for own in range(len(classes)):
-        less = counts - (np.arange(len(classes)) == own)
-        for by in ("few", "most", "all"):
-            chosen = choices.without(own, by)
-            assert np.all((chosen >= 0) & (chosen <= less))
-        assert choices.length(own, "few") <= 4000
-        assert np.array_equal(choices.without(own, "all"), less)
+@given(
+    st.lists(st.tuples(st.integers(0, 900), st.integers(1, 30)), min_size=1, max_size=12),
+    st.integers(0, 5000),
+)
+def test_those_who_are_counted_on_are_among_the_others(classes, steps):
+    users = [User(Discrete([0, 1, 1 + span], [0.5, 0.25, 0.25]), count=n) for span, n in classes]
+    losses = SumLosses(users, user_pairs(users, "distribution-absence"))
+    for k in range(len(users)):
+        chosen = losses._counted(k, steps)
+        assert np.all((chosen >= 0) & (chosen <= losses._less(k)))
+        assert losses._spans @ chosen <= steps
+        assert np.array_equal(losses._counted(k, 10**6), losses._less(k))
 
 
-def test_a_loss_is_proven_to_exceed_a_budget_only_where_it_does():
-    users = _nearly_alike(3, 80, seed=2)
-    pairs = user_pairs(users, "distribution")
+@pytest.mark.parametrize("theta", [0.7, 3.0, 80.0])
+def test_whoever_is_counted_on_the_ends_hold_the_loss(theta, monkeypatch):
+    users = _nearly_alike(4, 60, seed=1)
+    users += [User(LAWS["plain"], alternative=LAWS["gap"]), User(LAWS["negative"])]
+    pairs = user_pairs(users[:5], "distribution")
+    exact = SumLosses(users, pairs).intervals(theta)
+    monkeypatch.setattr(sum_losses, "_FEW", 200)
+    monkeypatch.setattr(sum_losses, "_MANY", 2000)
     losses = SumLosses(users, pairs)
-    lower, upper = losses.intervals(2.0)
-    for k in range(len(pairs)):
-        assert losses.exceeds(k, 2.0, float(lower[k].max()) * 0.999)
-        assert not losses.exceeds(k, 2.0, float(upper[k].max()))
+    assert not losses.counts_all(0)
+    lower, upper = losses.intervals(theta)
+    assert np.all(lower <= exact[1])
+    assert np.all(exact[0] <= upper)
+    assert np.all(upper - lower < 0.2 * upper + 1e-3)
+
+
+@settings(max_examples=15)
+@given(RANDOM_SYSTEM, LAW.map(_law), st.floats(-1.5, 3.0))
+def test_no_crowd_of_others_brings_the_loss_below_its_limit(laws, alternative, power):
+    theta = 10.0**power
+    users = [User(laws[0], alternative=alternative), *[User(law, count=9) for law in laws[1:]]]
+    [pair] = user_pairs(users[:1], "distribution")
+    least = least_loss(pair, theta)
+    assert np.all(least <= SumLosses(users, [pair]).intervals(theta)[1])
+    tilts = [mpf(t) / mpf(theta) for t in np.linspace(-1.0, 1.0, 257)]
+    for side, (p, q) in enumerate([(pair.p, pair.q), (pair.q, pair.p)]):
+        logs = [_log_mean(p, t) - _log_mean(q, t) for t in tilts]
+        true = max(logs)
+        assert mpf(float(least[side])) <= max(true, 0)
+        assert mpf(float(least[side])) >= true - 1e-12 * (1.0 + 50.0 / theta)
+
+
+def _log_mean(law, tilt):
+    return mp.log(mp.fsum(mass * mp.exp(tilt * int(x)) for x, mass in masses_of(law).items()))
+
+
+def test_a_million_users_are_answered_for(monkeypatch):
+    monkeypatch.setattr(sum_losses, "_MANY", 2**14)
+    rows = [
+        ([10, 20, 40, 20, 10], [10, 30, 20, 30, 10]),
+        ([10, 20, 41, 19, 10], [10, 29, 21, 30, 10]),
+    ]
+    laws = [[Discrete.from_counts(range(-2, 3), row) for row in pair] for pair in rows]
+    users = [User(p, alternative=q, count=500_000) for p, q in laws]
+    pairs = user_pairs(users, "distribution")
+    found = sum_scale(users, pairs, 0.05)
+    losses = SumLosses(users, pairs)
+    lower, upper = losses.intervals(found.scale)
+    assert not losses.counts_all(0)
+    assert lower.max() <= 0.05 * (1.0 + 1e-12)
+    assert upper.max() - lower.max() < 1e-8
+    assert losses.intervals(found.scale * 0.999)[0].max() > 0.05
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, np.nan, np.inf])
@@ -729,13 +624,13 @@ def test_irregular_values_are_refused_where_they_must_be_convolved():
         SumLosses(users, user_pairs(users, "distribution-absence")).intervals(1.0)
 
 
-def test_a_sum_of_too_many_steps_is_refused_with_the_way_out():
-    users = [User(Discrete([0, 1, 10**6], [0.4, 0.3, 0.3]), count=20)]
-    with pytest.raises(ValueError, match=r"spans 20,000,000 steps .*step= of"):
-        SumLosses(users, user_pairs(users, "distribution-absence")).intervals(1.0)
+def test_values_too_many_steps_apart_are_refused_with_the_way_out():
     users = [User(Discrete([0, 1, sums.MAX_STEPS + 1], [0.4, 0.3, 0.3]))]
     with pytest.raises(ValueError, match="round the reports to a larger step"):
         SumLosses(users, user_pairs(users, "distribution-absence")).intervals(1.0)
+    far = User(Discrete([0, 1], [0.5, 0.5]), alternative=Discrete([10**9], [1.0]))
+    with pytest.raises(ValueError, match=r"span 1,000,000,000 steps .*step= of"):
+        SumLosses([far], user_pairs([far], "distribution")).intervals(1.0)
 
 
 def test_large_steps_make_short_sums():

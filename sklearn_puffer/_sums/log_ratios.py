@@ -14,13 +14,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from sklearn_puffer._base.rounding import LN2, UNIT
 from sklearn_puffer._base.types import FloatArray, IntArray
-from sklearn_puffer._sums.crowds import Crowd, relative_errors
 from sklearn_puffer._sums.others import NOTHING, Lattice, Row
 from sklearn_puffer.priors import Discrete
 
 _WIDEST = 400.0  # windows up to this many theta wide are summed in floats
 _SMALLEST_MASS = 2.0**-900
-_NARROW = 3e-9  # width of an interval up to which nothing else is tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +77,12 @@ def margin(
 
 def suprema(row: Row, laws: Laws, s: float) -> FloatArray:
     """Return the largest log ratios, both ways, of the two densities along the lattice."""
-    logs = log_ratios(row, laws, s)
+    logs = _log_ratios(row, laws, s)
     found: FloatArray = np.maximum([logs.max(), -logs.min()], 0.0)
     return found
 
 
-def log_ratios(row: Row, laws: Laws, s: float) -> FloatArray:
+def _log_ratios(row: Row, laws: Laws, s: float) -> FloatArray:
     """Return the log of the ratio of the two densities at every place they have on the row."""
     width = min(max(laws.span, 32), 512)
     if laws.is_moderate and (width + laws.span) * s <= _WIDEST:
@@ -142,51 +140,3 @@ def _wide_sum(row: Row, masses: FloatArray, exponents: IntArray) -> tuple[FloatA
         shifts = np.clip(powers[here] + exponents[t] - top, -2100, 0).astype(np.int32)
         total += masses[t] * np.ldexp(row.mantissa[here], shifts)
     return total, top
-
-
-@dataclass(frozen=True, eq=False)
-class Sight:
-    """What is seen of the losses, both ways: their ends, and where the upper ones are."""
-
-    lower: FloatArray
-    upper: FloatArray
-    places: list[int]
-    further: FloatArray  # how far the errors of the crowd move the upper ends
-    rest: FloatArray  # and everything else
-
-    def is_narrow(self, goal: float) -> bool:
-        """Whether the ends are close together, or within the goal."""
-        return bool(np.all((self.upper - self.lower <= _NARROW) | (self.upper <= goal)))
-
-    def decides(self, goal: float) -> bool:
-        """Whether both losses are within the goal, or one is beyond it."""
-        return bool(self.upper.max() <= goal or self.lower.max() > goal > 0.0)
-
-    def unclear(self, goal: float) -> list[int]:
-        """Return the places where a closer look would tell, both ways unless within the goal."""
-        worth = (self.further > self.rest) & (self.upper > goal)
-        return [place for place, is_worth in zip(self.places, worth, strict=True) if is_worth]
-
-    def ends(self, side: float, worst: FloatArray) -> FloatArray:
-        """Return the upper (side 1) or lower (side -1) ends, none above the worst case."""
-        return np.minimum(self.upper, worst) if side > 0.0 else self.lower
-
-
-def sight_of(crowd: Crowd, laws: Laws, s: float, worst: FloatArray) -> Sight:
-    """Return what a crowd tells of the losses of one of its users, at most ``worst`` alone."""
-    row, log_errors = crowd.row(s, laws.span)
-    errors = relative_errors(log_errors, laws.span)
-    logs = log_ratios(row, laws, s)
-    is_clear = np.isfinite(logs)
-    logs = np.where(is_clear, logs, 0.0)
-    with np.errstate(divide="ignore"):
-        # both densities may be off by that part of them, and arctanh by a few roundings
-        further = np.where(is_clear, 2.02 * np.arctanh(errors), inf)
-    high = (logs + further, further - logs)
-    places = [int(way.argmax()) for way in high]
-    most = np.array([way[place] for way, place in zip(high, places, strict=True)])
-    least = np.array([(logs - further).max(), (-logs - further).max()])
-    rest = margin(np.abs(most), worst, crowd.units, 0.0, row.units + laws.n_atoms + 5.0)
-    lower = np.maximum(np.nextafter(least - rest, -inf), 0.0)
-    upper = np.maximum(np.nextafter(most + rest, inf), 0.0)
-    return Sight(lower, upper, places, further[places], rest)

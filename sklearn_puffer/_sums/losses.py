@@ -22,30 +22,26 @@ up to a common factor, which the presence probabilities of the others only multi
 # densities, the rounding of h (`row_of`), of n products added up (n + 5 units of 2^-53, masses
 # included), what R misses, and for quotient, logarithm and powers of two 10 + 5 |loss| units.
 #
-# Long sums are looked at as crowds (`_sums.crowds`), whose h has an error of its own at every
-# place. If the h of n neighbours are wrong by a part r < 1 at most, so are the densities there, and
-# the log ratio by 2 artanh r. The largest upper end over all places is one of the supremum, and so
-# is the largest lower end. Where r matters, the crowd is looked at more closely around that place;
-# all other places are proven to be lower by what is known already.
+# Of others whose sum is long only some are counted on. That is an upper end too: the ratio with
+# more of them is an average of ratios with fewer. A lower end whoever they are is `least_loss`.
 #
 # step/theta is rounded, and so may the step be. The loss never increases with theta, so the upper
 # end is taken at a slightly larger quotient, and the lower end at a slightly smaller one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from math import inf
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 
 from sklearn_puffer._base.rounding import UNIT
 from sklearn_puffer._base.types import FloatArray, IntArray
 from sklearn_puffer._search import SMALLEST
-from sklearn_puffer._sums.choices import Choices
-from sklearn_puffer._sums.crowds import Crowd
-from sklearn_puffer._sums.log_ratios import Laws, margin, sight_of, suprema
+from sklearn_puffer._sums.limits import least_loss
+from sklearn_puffer._sums.log_ratios import Laws, margin, suprema
 from sklearn_puffer._sums.others import Lattice, Others, Row, row_of
 from sklearn_puffer._validation import check_positive
 from sklearn_puffer.accounting import LossTable
@@ -53,16 +49,13 @@ from sklearn_puffer.noise import Laplace
 from sklearn_puffer.priors import Discrete, PriorPair
 from sklearn_puffer.users import User, UserPair, check_users, step_of
 
-_Sum = TypeVar("_Sum")
-
 MAX_STEPS = 2**23
-"""The longest sum, in steps from its smallest to its largest value, that is convolved."""
+"""How far apart the values of one user may lie, in steps."""
 
 _QUOTIENT_ERROR = 4.0 * UNIT
 _STEEPEST = 1e9  # step/theta beyond which only the worst case over the other users is given
 _HARDLY_ANY = 1e-3
-_SHORT = 2**13  # sums up to this long are convolved in full; longer ones are looked at as a crowd
-_LOOKS = 12
+_FEW, _MANY = 4000, 2**17  # steps that the sum of those others may have who are counted on
 _MAX_SUMS = 64  # sums that are held: each is a few arrays as long as the sum
 
 
@@ -83,7 +76,7 @@ class SumLosses:
         If a user is no `User`, a pair no `UserPair`, or a law is not discrete.
     ValueError
         If there is no user or no pair, a pair names a user that is not there, or (on first use)
-        values have no common step, or the sum has more than `MAX_STEPS` steps.
+        values have no common step, or those of one user are more than `MAX_STEPS` steps apart.
 
     Examples
     --------
@@ -100,7 +93,6 @@ class SumLosses:
         shifts = [pair.shift for pair in self._pairs]
         self._shifts = np.array([np.nan if shift is None else abs(shift) for shift in shifts])
         self._sums: dict[bytes, Others] = {}
-        self._crowds: dict[bytes, Crowd] = {}
 
     def intervals(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the exact losses, each of shape (n_pairs, 2).
@@ -119,7 +111,8 @@ class SumLosses:
         -----
         *Formal guarantees.* Given independent users, the losses lie between the ends; rounding and
         all masses that were left out are bounded. The upper end never exceeds that of
-        `worst_case`.
+        `worst_case`. Where the others' sum has more than 2^17 steps, it counts on some of them
+        only, and the lower end is that of the largest crowds.
         """
         scale = check_positive(theta, "theta")
         lower, upper = self.worst_case(scale)
@@ -145,29 +138,16 @@ class SumLosses:
         """Return the upper end of pair ``k``, the larger of both directions.
 
         With ``few`` only some of the other users are looked at, which is quick where they are many.
-        The others never increase a loss, so that is an upper end too. A ``theta`` of 0 is no noise.
-        """
-        return self.upper_by(k, theta, "few" if few else "all", -1.0)
-
-    def upper_by(self, k: int, theta: float, by: str, goal: float) -> float:
-        """Return an upper end that counts on "few" of the other users, "most" of them or "all".
-
-        What is computed for most of them serves many pairs. Nothing is looked at more closely once
-        the end is within ``goal``, or the loss beyond it.
+        The others never increase a loss, so that is an upper end too. A ``theta`` of 0 is no noise,
+        of which few tell all that is looked at.
         """
         if theta == 0.0:
-            return self._without_noise(k, by)
-        return float(self._upper(k, theta, self.worst_of(k, theta), by, goal).max())
+            return self._without_noise(k)
+        return float(self._upper(k, theta, self.worst_of(k, theta), few=few).max())
 
-    def is_long(self, k: int) -> bool:
-        """Return whether the others of pair ``k`` are too many to be convolved in full."""
-        return bool(np.isnan(self._shifts[k])) and self._is_long(k, "all")
-
-    def exceeds(self, k: int, theta: float, budget: float) -> bool:
-        """Return whether the loss of pair ``k`` is proven to be beyond the budget."""
-        if not np.isnan(self._shifts[k]):
-            return bool(_translation(self._shifts[k : k + 1], theta)[0].max() > budget)
-        return bool(self._lower(k, theta, self.worst_of(k, theta), budget).max() > budget)
+    def counts_all(self, k: int) -> bool:
+        """Return whether the ends of pair ``k`` count on all of the other users."""
+        return not np.isnan(self._shifts[k]) or self._counts_all(k, _MANY)
 
     def worst_of(self, k: int, theta: float) -> FloatArray:
         """Return the upper ends of the worst case of pair ``k``, both directions."""
@@ -180,11 +160,11 @@ class SumLosses:
         ends: FloatArray = self._table(k).intervals(Laplace(theta))[1][0]
         return ends
 
-    def _without_noise(self, k: int, by: str) -> float:
+    def _without_noise(self, k: int) -> float:
         if not np.isnan(self._shifts[k]):
             return inf if self._shifts[k] else 0.0
         worst: FloatArray = self._table(k).without_noise()[0]
-        others = self._others(k, by)
+        others = self._others(k, _FEW)
         if others.missed(inf) > 0.0 or not np.isfinite(others.units):
             return float(worst.max())
         laws = self._laws(k)
@@ -193,37 +173,28 @@ class SumLosses:
         further = margin(losses, worst, others.units, 0.0, laws.n_atoms + 5.0)
         return float(np.minimum(losses + further, worst).max())
 
-    def _upper(
-        self, k: int, theta: float, worst: FloatArray, by: str = "all", goal: float = -1.0
-    ) -> FloatArray:
-        """Return the smallest of the upper ends: of the worst case, with few others, with more."""
+    def _upper(self, k: int, theta: float, worst: FloatArray, *, few: bool = False) -> FloatArray:
+        """Return the smallest of the upper ends: of the worst case, with few others, with many."""
         if not np.isnan(self._shifts[k]) or not worst.any():
             return worst
-        ends = worst
-        if by != "few" and self._is_long(k, by):
-            ends, settled = self._crowd_ends(k, theta, worst, 1.0, by, goal)
-            if settled or by == "most":
-                return ends
-        ends = np.minimum(self._ends(k, theta, worst, 1.0, "few"), ends)
-        if by == "few" or ends.max() <= goal or self._choices.are_same(self._own(k), "few", by):
+        ends: FloatArray = np.minimum(self._ends(k, theta, worst, 1.0, _FEW), worst)
+        if few or self._counts_all(k, _FEW):
             return ends
-        all_ends: FloatArray = np.minimum(self._ends(k, theta, worst, 1.0, by), ends)
-        return all_ends
+        return np.minimum(self._ends(k, theta, worst, 1.0, _MANY), ends)
 
-    def _lower(self, k: int, theta: float, worst: FloatArray, goal: float = -1.0) -> FloatArray:
-        if self._is_long(k, "all"):
-            ends, settled = self._crowd_ends(k, theta, worst, -1.0, "all", goal)
-            if settled:
-                return ends
-        return self._ends(k, theta, worst, -1.0, "all")
+    def _lower(self, k: int, theta: float, worst: FloatArray) -> FloatArray:
+        least = least_loss(self._pairs[k], theta)
+        if not self._counts_all(k, _MANY):
+            return least
+        return np.maximum(least, self._ends(k, theta, worst, -1.0, _MANY))
 
-    def _ends(self, k: int, theta: float, worst: FloatArray, side: float, by: str) -> FloatArray:
+    def _ends(self, k: int, theta: float, worst: FloatArray, side: float, steps: int) -> FloatArray:
         """Return the upper (side 1) or lower (side -1) ends of pair ``k``."""
         s = self.step / theta * (1.0 + side * _QUOTIENT_ERROR)
         unknown = np.zeros(2) if side < 0.0 else worst
         if not 0.0 < s <= _STEEPEST:
             return unknown
-        others, laws = self._others(k, by), self._laws(k)
+        others, laws = self._others(k, steps), self._laws(k)
         missed = others.missed(s)
         if not missed <= _HARDLY_ANY:
             return unknown
@@ -233,26 +204,6 @@ class SumLosses:
         ends = np.nextafter(losses + side * further, side * inf)
         found: FloatArray = np.maximum(ends, 0.0)
         return found
-
-    def _crowd_ends(
-        self, k: int, theta: float, worst: FloatArray, side: float, by: str, goal: float
-    ) -> tuple[FloatArray, bool]:
-        """Return the ends of pair ``k`` on one side, looking closer where the loss is largest.
-
-        The second is whether they are close to the loss, or else which side of ``goal`` it is on.
-        """
-        s = self.step / theta * (1.0 + side * _QUOTIENT_ERROR)
-        crowd, laws = self._crowd(k, by), self._laws(k)
-        if s == 0.0 or not crowd.covers(s):
-            return (worst if side > 0.0 else np.zeros(2)), False
-        for _ in range(_LOOKS):
-            sight = sight_of(crowd, laws, s, worst)
-            if sight.decides(goal):
-                return sight.ends(side, worst), True
-            looked = [crowd.look_at(place - laws.span, s) for place in sight.unclear(goal)]
-            if not any(looked):
-                break
-        return sight.ends(side, worst), sight.is_narrow(goal)
 
     @cached_property
     def _tables(self) -> dict[int, LossTable]:
@@ -271,74 +222,90 @@ class SumLosses:
         return step_of(np.concatenate([places_with_mass(law) for law in laws]))
 
     @cached_property
-    def _classes(self) -> tuple[list[Lattice], IntArray, IntArray]:
+    def _classes(self) -> tuple[list[Discrete], IntArray, IntArray]:
         """Return the distinct laws, how many users each has, and the place of each user's law."""
         places: dict[object, int] = {}
-        of_user: list[int] = []
-        laws: list[Lattice] = []
-        for user in self._users:
-            law = cast(Discrete, user.law)
-            key = (law.atoms.tobytes(), tuple(law.counts.tolist()))
-            if key not in places:
-                places[key] = len(laws)
-                laws.append(_lattice(law, self.step))
-            of_user.append(places[key])
-        of = np.array(of_user)
+        laws = [cast(Discrete, user.law) for user in self._users]
+        keys = [(law.atoms.tobytes(), tuple(law.counts.tolist())) for law in laws]
+        of = np.array([places.setdefault(key, len(places)) for key in keys])
         counts = np.bincount(of, weights=[user.count for user in self._users]).astype(np.int64)
-        size = sum(law.span * int(n) for law, n in zip(laws, counts, strict=True))
-        if size > MAX_STEPS:
-            raise ValueError(
-                f"the sum of all users spans {size:,} steps of {self.step!r}, and at most "
-                f"{MAX_STEPS:,} are computed; round the reports to a larger step (step= of "
-                "PufferfishSum), or use the worst case over all other users."
-            )
-        return laws, counts, of
-
-    def _counts(self, k: int, by: str) -> IntArray:
-        """Return how many of each law are counted on: all but the user of pair ``k``, or fewer."""
-        return self._choices.without(self._own(k), by)
+        firsts = np.unique(of, return_index=True)[1].tolist()
+        return [laws[first] for first in firsts], counts, of
 
     @cached_property
-    def _choices(self) -> Choices:
-        laws, counts, _ = self._classes
-        return Choices(np.array([law.span for law in laws]), counts)
+    def _spans(self) -> FloatArray:
+        """Steps between the outermost atoms of each distinct law."""
+        return np.array(
+            [np.rint(np.ptp(places_with_mass(x)) / self.step) for x in self._classes[0]]
+        )
+
+    @cached_property
+    def _lattices(self) -> dict[int, Lattice]:
+        return {}
 
     def _own(self, k: int) -> int:
         return int(self._classes[2][self._pairs[k].user])
 
-    @cached_property
-    def n_kinds(self) -> int:
-        """How many different laws the users of pairs that are no translations have."""
-        return len({self._own(k) for k in np.flatnonzero(np.isnan(self._shifts)).tolist()})
+    def _counted(self, k: int, steps: int) -> IntArray:
+        """Return how many of each law are counted on: all but the user of pair ``k``, or fewer.
 
-    def _is_long(self, k: int, by: str) -> bool:
-        return self._choices.length(self._own(k), by) >= _SHORT
+        The same ones for all pairs whose user is not among them.
+        """
+        counts, own = self._classes[1], self._own(k)
+        kept = _short(self._spans, counts, steps)
+        if kept[own] < counts[own]:
+            return kept
+        return _short(self._spans, self._less(k), steps)
 
-    def _others(self, k: int, by: str = "all") -> Others:
-        """Return the sum of everybody but the user of pair ``k``, or of fewer."""
-        return _kept(self._sums, Others, self._classes[0], self._counts(k, by))
+    def _less(self, k: int) -> IntArray:
+        """Return how many users of each law there are without that of pair ``k``."""
+        less = self._classes[1].copy()
+        less[self._own(k)] -= 1
+        return less
 
-    def _crowd(self, k: int, by: str) -> Crowd:
-        return _kept(self._crowds, Crowd, self._classes[0], self._counts(k, by))
+    def _counts_all(self, k: int, steps: int) -> bool:
+        return np.array_equal(self._counted(k, steps), self._less(k))
+
+    def _others(self, k: int, steps: int) -> Others:
+        """Return the sum of those who are counted on, one of the last or a new one."""
+        counts = self._counted(k, steps)
+        key = counts.tobytes()
+        if key not in self._sums:
+            while len(self._sums) >= _MAX_SUMS:
+                self._sums.pop(next(iter(self._sums)))
+            chosen = np.flatnonzero(counts).tolist()
+            self._sums[key] = Others(list(map(self._lattice, chosen)), counts[chosen].tolist())
+        return self._sums[key]
+
+    def _lattice(self, place: int) -> Lattice:
+        if place not in self._lattices:
+            self._lattices[place] = _lattice(self._classes[0][place], self.step)
+        return self._lattices[place]
 
     def _laws(self, k: int) -> Laws:
         p, q = prior_pair(self._pairs[k])
+        span = reach_of(self._pairs[k]) / self.step
+        if span > MAX_STEPS:
+            raise ValueError(
+                f"the values of one user span {span:,.0f} steps of {self.step!r}, and at most "
+                f"{MAX_STEPS:,} are computed; round the reports to a larger step (step= of "
+                "PufferfishSum), or use the worst case over all other users."
+            )
         return Laws.of(_lattice(p, self.step), _lattice(q, self.step), p, q)
 
 
-def _kept(
-    kept: dict[bytes, _Sum],
-    make: Callable[[Sequence[Lattice], Sequence[int]], _Sum],
-    laws: Sequence[Lattice],
-    counts: IntArray,
-) -> _Sum:
-    """Return the sum of so many of each law, one of the last that were asked for or a new one."""
-    key = counts.tobytes()
-    if key not in kept:
-        while len(kept) >= _MAX_SUMS:
-            kept.pop(next(iter(kept)))
-        kept[key] = make(laws, counts.tolist())
-    return kept[key]
+def _short(spans: FloatArray, counts: IntArray, steps: int) -> IntArray:
+    """Return how many of each law to take so that their sum is at most so many steps long."""
+    length = float(spans @ counts)
+    if length <= steps:
+        return counts
+    kept: IntArray = np.floor(counts * (steps / length)).astype(np.int64)
+    room = steps - float(spans @ kept)
+    for k in np.flatnonzero((counts > kept) & (spans > 0.0)).tolist():
+        if spans[k] <= room:
+            kept[k] += 1
+            room -= spans[k]
+    return kept
 
 
 def _translation(shifts: FloatArray, theta: float) -> tuple[FloatArray, FloatArray]:
@@ -352,16 +319,17 @@ def _translation(shifts: FloatArray, theta: float) -> tuple[FloatArray, FloatArr
 
 def _lattice(law: Discrete, step: float) -> Lattice:
     atoms = np.rint(places_with_mass(law) / step).astype(np.int64)
-    span = int(atoms[-1] - atoms[0])
-    if span > MAX_STEPS:
-        raise ValueError(
-            f"values from {law.atoms[0]!r} to {law.atoms[-1]!r} span {span:,} steps of {step!r}, "
-            f"and at most {MAX_STEPS:,} are computed; round the reports to a larger step (step= of "
-            "PufferfishSum), or use the worst case over all other users."
-        )
-    masses = np.zeros(span + 1)
+    masses = np.zeros(int(atoms[-1] - atoms[0]) + 1)
     masses[atoms - atoms[0]] = law.probabilities[law.counts > 0]
     return Lattice(int(atoms[0]), masses, atoms - atoms[0])
+
+
+def reach_of(pair: UserPair) -> float:
+    """Return how far apart the values lie that the two laws of a pair give mass."""
+    if pair.shift is not None:
+        return abs(pair.shift)
+    ends = np.concatenate([places_with_mass(law) for law in prior_pair(pair)])
+    return float(ends.max() - ends.min())
 
 
 def places_with_mass(law: Discrete) -> FloatArray:

@@ -20,16 +20,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from sklearn_puffer._arrays import as_array, floats
-from sklearn_puffer._base.types import FloatArray, IntArray
+from sklearn_puffer._base.types import BoolArray, FloatArray, IntArray
+from sklearn_puffer._sums.limits import least_loss
+from sklearn_puffer._sums.losses import MAX_STEPS, SumLosses, reach_of
 from sklearn_puffer._sums.reports import Reporters, in_steps, is_all, is_always_there
 from sklearn_puffer._validation import check_pairs
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, Prior
-from sklearn_puffer.sums import MAX_STEPS, SumLosses, sum_scale, worst_case_scale
+from sklearn_puffer.sums import sum_scale, worst_case_scale
 from sklearn_puffer.user_conditions import conditions
 from sklearn_puffer.users import User, UserPair, step_of, user_pairs
 
@@ -74,7 +74,7 @@ class Losses:
     lower: FloatArray
     upper: FloatArray
     worst: FloatArray
-    recomputed: NDArray[np.bool_]
+    recomputed: BoolArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class System:
 
         "exact" is for the given users, whoever of them is present, "worst_case" over all others;
         of a class that leaves together both are those of the bound. Where ``exact`` is False,
-        "exact" may be missing: sums that are too long are not computed.
+        "exact" may be missing: values that lie too many steps apart are not computed with.
         """
         epsilon = notion.epsilon
         if not self.together:
@@ -149,26 +149,26 @@ class System:
         if self.together:
             counts[:, 0] = [self.users[pair.user].count for pair in self.pairs]
             worst = np.nextafter(counts * worst, np.inf)
-        lower = np.clip(counts * self._far(theta), 0.0, worst)
+        lower = np.clip(counts * self._least(theta), 0.0, worst)
         upper = worst.copy()
         # of a class, an interval is as many times as wide as it has users
         known = _closed(lower, upper, _CLOSED_CLASS if self.together else _CLOSED)
         chosen = self._looked_at(np.flatnonzero(~known), worst.max(axis=1), notion.epsilon)
-        if len(chosen) * self._span > _QUICK:
+        if len(chosen) * self._work > _QUICK:
             few = self._with_few(chosen, theta)
             upper[chosen] = np.minimum(upper[chosen], few[:, None])
             chosen = chosen[(few > notion.epsilon) | (few == few.max(initial=0.0))]
         if len(chosen):
-            lower[chosen], ends = self._given(chosen, theta)
+            least, ends, known[chosen] = self._given(chosen, theta)
+            lower[chosen] = np.maximum(lower[chosen], least)
             upper[chosen] = np.minimum(upper[chosen], ends)
-            known[chosen] = True
         return Losses(lower, upper, worst, known)
 
     def _looked_at(self, unknown: IntArray, worst: FloatArray, budget: float) -> IntArray:
         """Return the pairs whose loss is computed for the given users, and not bounded only."""
         if self.together or not self._is_computable:
             return unknown[:0]
-        if len(unknown) * self._span <= _QUICK:
+        if len(unknown) * self._work <= _QUICK:
             return unknown
         return unknown[worst[unknown] > budget]
 
@@ -177,13 +177,14 @@ class System:
         losses = SumLosses(self.counted_on, [self.pairs[k] for k in chosen.tolist()])
         return np.array([losses.upper(k, theta, few=True) for k in range(len(chosen))])
 
-    def _given(self, chosen: IntArray, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return both ends of the losses of some pairs, for the given users."""
+    def _given(self, chosen: IntArray, theta: float) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Return both ends of the losses of some pairs, and whether all users are counted on."""
         losses = SumLosses(self.counted_on, [self.pairs[k] for k in chosen.tolist()])
         if theta > 0.0:
-            return losses.intervals(theta)
+            all_count = np.array([losses.counts_all(k) for k in range(len(chosen))])
+            return *losses.intervals(theta), all_count
         upper = np.array([[losses.upper(k, 0.0)] * 2 for k in range(len(chosen))])
-        return np.zeros_like(upper), upper
+        return np.zeros_like(upper), upper, np.ones(len(chosen), dtype=bool)
 
     def _worst(self, theta: float) -> FloatArray:
         """Return a bound on the losses of single users over all other users."""
@@ -192,26 +193,31 @@ class System:
             return losses.worst_case(theta)[1]
         return np.stack([losses.worst_of(k, 0.0) for k in range(len(self.pairs))])
 
-    def _far(self, theta: float) -> FloatArray:
+    def _least(self, theta: float) -> FloatArray:
         """Return lower ends of the losses of single users, whatever the other users report."""
         if theta == 0.0:
             return np.zeros((len(self.pairs), 2))
-        return np.stack([_far_loss(pair, theta) for pair in self.pairs])
+        return np.stack([least_loss(pair, theta) for pair in self.pairs])
 
     @cached_property
-    def _span(self) -> int:
-        """Return how long the sum of all users is, in the steps that the laws have in common."""
-        laws = [_with_mass(user.law) for user in self.counted_on]
+    def _lengths(self) -> tuple[int, int]:
+        """Return how many steps apart one user's values lie, and the ends of the sum of all."""
         free = [pair for pair in self.pairs if pair.shift is None]
+        laws = [_with_mass(user.law) for user in self.counted_on]
         further = [_with_mass(law) for pair in free for law in (pair.p, pair.q)]
         step = step_of(np.concatenate([*laws, *further]))
-        lengths = [user.count * np.ptp(x) for user, x in zip(self.counted_on, laws, strict=True)]
-        return int(sum(lengths) / step)
+        sums = [user.count * np.ptp(x) for user, x in zip(self.counted_on, laws, strict=True)]
+        return int(max(map(reach_of, free), default=0.0) / step), int(sum(sums) / step)
+
+    @property
+    def _work(self) -> int:
+        """Steps that are looked at for one pair."""
+        return sum(self._lengths)
 
     @property
     def _is_computable(self) -> bool:
         """Whether the exact loss of every pair is within reach; translations always are."""
-        return self._span <= MAX_STEPS or all(pair.shift is not None for pair in self.pairs)
+        return self._lengths[0] <= MAX_STEPS
 
     def _by_class(self) -> dict[int, list[UserPair]]:
         found: dict[int, list[UserPair]] = {}
@@ -220,9 +226,9 @@ class System:
         return found
 
 
-def _closed(lower: FloatArray, upper: FloatArray, width: float) -> NDArray[np.bool_]:
+def _closed(lower: FloatArray, upper: FloatArray, width: float) -> BoolArray:
     """Return which intervals stand for one number, in both directions."""
-    closed: NDArray[np.bool_] = np.all(upper * (1.0 - width) <= lower, axis=1)
+    closed: BoolArray = np.all(upper * (1.0 - width) <= lower, axis=1)
     return closed
 
 
@@ -232,21 +238,6 @@ def _sufficient(
     """Return the worst case over other users and the published scales, for single users."""
     found = {"worst_case": worst_case_scale(users, pairs, epsilon).scale}
     return found | {each.name: each.scale for each in conditions(pairs, secrets, epsilon)}
-
-
-def _far_loss(pair: UserPair, theta: float) -> FloatArray:
-    """Return a lower end of the loss of one user far out, in both directions."""
-    (up_p, down_p), (up_q, down_q) = _log_means(pair.p, theta), _log_means(pair.q, theta)
-    far = max(float(np.abs(_with_mass(law)).max()) for law in (pair.p, pair.q)) / theta
-    margin = 1e-14 * (1.0 + far)  # the exponents, and sums of up to 2^20 terms, in roundings
-    up, down = up_p - up_q, down_p - down_q
-    return np.array([max(up, down) - margin, max(-up, -down) - margin])
-
-
-def _log_means(law: Prior, theta: float) -> tuple[float, float]:
-    assert isinstance(law, Discrete)
-    exponents, masses = _with_mass(law) / theta, law.probabilities[law.counts > 0]
-    return float(logsumexp(exponents, b=masses)), float(logsumexp(-exponents, b=masses))
 
 
 def _with_mass(law: Prior) -> FloatArray:
