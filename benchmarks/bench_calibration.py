@@ -10,10 +10,10 @@ from _measure import alone
 from scipy.optimize import brentq
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._strategies import monotone
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.transport import monotone
 
 BUDGET = Pufferfish(epsilon=1.0)
 

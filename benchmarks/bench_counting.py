@@ -8,7 +8,7 @@ import polars as pl
 from _measure import interleaved, peak_bytes
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._fitting.counting import CodeArray, Coded, count
+from sklearn_puffer._tables import CodeArray, Coded, count
 
 N_COLUMNS = 10
 N_SECRETS = 5

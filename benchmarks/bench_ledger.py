@@ -12,9 +12,8 @@ from types import SimpleNamespace
 
 from _measure import alone
 
-from sklearn_puffer._releases.ledger_file import exclusively, write
-from sklearn_puffer.ledger import Entry, Ledger
-from sklearn_puffer.spending import Precisions
+from sklearn_puffer import Ledger
+from sklearn_puffer._releases import Entry, Precisions, exclusively, write
 
 BATCHES = 20
 

@@ -8,8 +8,8 @@ time as far as they offer nothing else, so they are measured on fewer values.
 import numpy as np
 from _measure import interleaved, peak_bytes
 
+from sklearn_puffer._noise import cauchy, gaussian, grid_step, laplace, sampler
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
-from sklearn_puffer.sampling import cauchy, gaussian, grid_step, laplace, sampler
 
 SCALE = 1.3
 FEW = 10_000

@@ -4,7 +4,7 @@ import numpy as np
 from _measure import interleaved, peak_bytes
 from sklearn.linear_model import SGDRegressor
 
-from sklearn_puffer.sgd import PufferfishSGDRegressor
+from sklearn_puffer import PufferfishSGDRegressor
 
 N_FEATURES, BATCH_SIZE = 20, 100
 PEER = "scikit-learn SGDRegressor, one epoch"

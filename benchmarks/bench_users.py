@@ -15,9 +15,9 @@ import warnings
 import numpy as np
 from _measure import alone
 
+from sklearn_puffer import PufferfishSum
+from sklearn_puffer._sums import sum_scale
 from sklearn_puffer.priors import Discrete
-from sklearn_puffer.queries import PufferfishSum
-from sklearn_puffer.sums import sum_scale
 from sklearn_puffer.users import User, user_pairs
 
 N_VALUES = 100

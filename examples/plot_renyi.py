@@ -19,13 +19,13 @@ import pandas as pd
 from _shared import save
 from scipy.special import eval_legendre
 
+from sklearn_puffer._strategies import monotone, w_infinity
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.calibration import STRATEGIES, calibrate
 from sklearn_puffer.datasets import published_table1, table1_priors
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.transport import monotone, w_infinity
 
 ALPHA, DELTA = 2.0, 0.05
 BUDGETS = [0.2, 0.5, 1.0, 2.0, 4.0]

@@ -21,7 +21,7 @@ from _shared import save, tables_folder
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from sklearn_puffer.sgd import PufferfishSGDClassifier
+from sklearn_puffer import PufferfishSGDClassifier
 
 BUDGETS = [0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0]
 REPETITIONS = 6

@@ -22,16 +22,15 @@ import pandas as pd
 from _shared import save
 from scipy.optimize import brentq
 
+from sklearn_puffer import PufferfishSum
+from sklearn_puffer._strategies import monotone, w_infinity
+from sklearn_puffer._sums import SumLosses, conditions, lemma_2_psi, sum_scale, worst_case_scale
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.datasets import removed_classes, replaced_classes
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.queries import PufferfishSum
-from sklearn_puffer.sums import SumLosses, sum_scale, worst_case_scale
-from sklearn_puffer.transport import monotone, w_infinity
-from sklearn_puffer.user_conditions import conditions, lemma_2_psi
 from sklearn_puffer.users import User, user_pairs
 
 BUDGETS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]

@@ -1,12 +1,16 @@
 """Pufferfish privacy for tables: release public columns that tell little about sensitive ones."""
 
-from sklearn_puffer._survival import UtilityWarning
-from sklearn_puffer._version import __version__
-from sklearn_puffer.certificate import Certificate, UncertifiedError
-from sklearn_puffer.ledger import Ledger, OverspentError
-from sklearn_puffer.noiser import PufferfishNoiser
-from sklearn_puffer.queries import PufferfishSum
-from sklearn_puffer.sgd import PufferfishSGDClassifier, PufferfishSGDRegressor
+from sklearn_puffer._base import __version__
+from sklearn_puffer._descent import PufferfishSGDClassifier, PufferfishSGDRegressor
+from sklearn_puffer._noiser import PufferfishNoiser
+from sklearn_puffer._releases import (
+    Certificate,
+    Ledger,
+    OverspentError,
+    UncertifiedError,
+    UtilityWarning,
+)
+from sklearn_puffer._sums import PufferfishSum
 
 __all__ = [
     "Certificate",

@@ -38,22 +38,19 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from sklearn_puffer._base.rounding import LN2, UNIT
-from sklearn_puffer._base.types import FloatArray, IntArray
-from sklearn_puffer._losses.boxes import boxes_computable
-from sklearn_puffer._losses.convolution import Grid, Wide
-from sklearn_puffer._losses.divergences import Panels
-from sklearn_puffer._losses.gaussian_rows import rows_computable
-from sklearn_puffer._losses.pair_losses import (
+from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray, counted
+from sklearn_puffer._losses import (
     DiscreteBoxes,
     DiscreteLine,
     GaussianRows,
+    Grid,
     MixtureLine,
     PairLoss,
+    Panels,
+    Wide,
+    boxes_computable,
+    rows_computable,
 )
-from sklearn_puffer._progress import counted
-from sklearn_puffer.ledger import Ledger as Ledger
-from sklearn_puffer.ledger import OverspentError as OverspentError
 from sklearn_puffer.noise import Laplace, Noise, is_family
 from sklearn_puffer.notions import Notion, Pufferfish, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct, numbered

@@ -14,25 +14,29 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._strategies import mixture_bounds
-from sklearn_puffer._strategies.bound_types import Bound, Impossible, Strategy, Tightest
-from sklearn_puffer._strategies.plan_bounds import (
+from sklearn_puffer._base import check_choice
+from sklearn_puffer._strategies import (
+    Bound,
+    ConditionalMeans,
+    Groups,
+    Impossible,
     MoveBound,
     Moves,
+    Strategy,
     Summary,
+    Tightest,
     average,
+    couplings,
     has_pure_loss,
     largest,
+    mixture_bounds,
     moves_that_may_matter,
     single_moves,
     without_far_moves,
 )
-from sklearn_puffer._strategies.relaxed_bounds import ConditionalMeans, Groups
-from sklearn_puffer._validation import check_choice
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import GaussianMixture, PriorPair
-from sklearn_puffer.transport import couplings
 
 __all__ = [
     "Bound",
@@ -111,7 +115,7 @@ def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     -----
     *Formal guarantees.* Holds for every coupling and noise (000, Eq. 4; 001, Prop. 1; 004,
     Thm 3.3). In one column the monotone coupling makes it the loss of a shift by W_inf. For rows
-    the best of `transport.couplings` counts, pair by pair. With delta and alpha both, no event is
+    the best of `_strategies.transport.couplings` counts, pair by pair. With delta and alpha both, no event is
     left out.
 
     Examples
@@ -151,7 +155,7 @@ class Relaxed:
     *Formal guarantees.* Either side alone bounds the loss in both directions: forwards by
     e^(|y-x'|/theta - |y-x|/theta) <= e^(d/theta), backwards by E[e^-Z] >= 1 / E[e^Z]. That holds
     for every coupling; in one column it is the monotone one, and for rows, with d/theta =
-    sum |x_k - x'_k| / theta_k, the best of `transport.couplings` counts, pair by pair. Never above
+    sum |x_k - x'_k| / theta_k, the best of `_strategies.transport.couplings` counts, pair by pair. Never above
     `wasserstein`. It is a bound for pure epsilon and Laplace noise, and `Impossible` elsewhere.
 
     Examples
@@ -217,8 +221,8 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     and what is left is a mean over moves of at most z. Under Renyi both laws are conditioned on
     the event that the move is kept, which one coupling gives the same probability on both sides:
     what is left are two mixtures with the same weights, so no term in log 1/(1 - delta) is due.
-    d is `transport.ground_cost`, and delta_epsilon(z) the largest loss among the moves kept; for
-    rows the best of `transport.couplings` counts. Probabilities are exact. For Laplace noise the
+    d is `_strategies.transport.ground_cost`, and delta_epsilon(z) the largest loss among the moves kept; for
+    rows the best of `_strategies.transport.couplings` counts. Probabilities are exact. For Laplace noise the
     scale is at most the (1 - delta)-quantile of d over epsilon.
 
     References
@@ -275,7 +279,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     -----
     *Formal guarantees.* Hockey-stick divergences and e^((alpha - 1) D) are convex in the pair of
     laws, so the average over any coupling is a bound. In one column it is taken over the monotone
-    coupling; for rows the best of `transport.couplings`, that of `wasserstein` among them, counts
+    coupling; for rows the best of `_strategies.transport.couplings`, that of `wasserstein` among them, counts
     pair by pair. Never above `wasserstein`.
 
     References

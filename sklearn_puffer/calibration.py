@@ -11,20 +11,25 @@ from typing import Any, cast
 
 import numpy as np
 
-from sklearn_puffer._base.types import FloatArray
-from sklearn_puffer._search import LARGEST, smallest_for_all, smallest_within
-from sklearn_puffer._sets.simultaneous_sets import rows_needed as rows_needed
-from sklearn_puffer._strategies.bound_types import checked_bound
-from sklearn_puffer._strategies.plan_bounds import factor_of_shift, has_pure_loss
-from sklearn_puffer._strategies.ways_out import (
+from sklearn_puffer._base import (
+    LARGEST,
+    FloatArray,
+    check_choice,
+    smallest_for_all,
+    smallest_within,
+)
+from sklearn_puffer._strategies import (
     Change,
+    checked_bound,
+    factor_of_shift,
+    ground_cost,
+    has_pure_loss,
     noise_changes,
     notion_changes,
     reason_of,
     refusal,
     ways_out,
 )
-from sklearn_puffer._validation import check_choice
 from sklearn_puffer.accounting import MAX_CELLS, LossTable, all_computable, grid_cells
 from sklearn_puffer.bounds import (
     Bound,
@@ -41,7 +46,6 @@ from sklearn_puffer.bounds import (
 from sklearn_puffer.noise import Noise, named_noise
 from sklearn_puffer.notions import Notion, RenyiPufferfish, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
-from sklearn_puffer.transport import ground_cost
 
 __all__ = ["STRATEGIES", "Calibration", "calibrate", "exact"]
 

@@ -3,7 +3,7 @@ r"""Secrets that move the released value by a known distance.
 Where the laws under two secrets are coupled so that values never lie further apart than W_inf, no
 noise loses more than by a shift of that length (004, Thm 3.3). Section 6 of 004 bounds W_inf for
 three kinds of data; each is a function here that returns a `Shift`, which calibrates any noise.
-Corollary 1(b) of 003 is a fourth; the rest of that corollary is in `gaussian_sums`, whose names can
+Corollary 1(b) of 003 is a fourth; the rest of that corollary is in `_sums.gaussian_sums`, whose names can
 be had from here too.
 """
 
@@ -20,18 +20,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_puffer._arrays import as_array, refuse_masked
-from sklearn_puffer._base.rounding import ULP, rounded_up
-from sklearn_puffer._base.types import FloatArray
-from sklearn_puffer._validation import check_choice
-from sklearn_puffer.calibration import Calibration, calibrate
-from sklearn_puffer.gaussian_sums import (
+from sklearn_puffer._base import ULP, FloatArray, as_array, check_choice, refuse_masked, rounded_up
+from sklearn_puffer._sums import (
     GaussianUsers,
     NormalApproximation,
     gaussian_classes,
     gaussian_users,
     normal_approximation,
 )
+from sklearn_puffer.calibration import Calibration, calibrate
 from sklearn_puffer.noise import Noise, named_noise
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete

@@ -19,9 +19,14 @@ from scipy.special import gammaincinv, ndtri
 from sklearn import mixture
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_puffer._arrays import real_numbers
-from sklearn_puffer._base.types import FloatArray
-from sklearn_puffer._validation import check_choice, check_count, check_positive, quoted
+from sklearn_puffer._base import (
+    FloatArray,
+    check_choice,
+    check_count,
+    check_positive,
+    quoted,
+    real_numbers,
+)
 from sklearn_puffer.priors import GaussianMixture
 
 __all__ = ["GaussianFit", "MixtureFit", "bootstrap"]

@@ -1,6 +1,6 @@
 """Noise families: the density of the noise, and what a shift of it reveals.
 
-A family holds its scale; the formulas of `_shifts` work on one column of scale 1.
+A family holds its scale; the formulas of `_noise.shifts` work on one column of scale 1.
 Columns carry independent noise, so their max-divergences and Renyi divergences add up.
 
 Every family is symmetric, and its log ratio L(y) = log K(y) / K(y - u) is positive left of u/2 and
@@ -39,15 +39,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from sklearn_puffer._base.types import FloatArray
-from sklearn_puffer._drawing.entropy import Entropy
-from sklearn_puffer._drawing.grid import Grid
-from sklearn_puffer._drawing.laplace_sampler import LaplaceSampler
-from sklearn_puffer._drawing.sampler import Sampler, single_scale
-from sklearn_puffer._drawing.shapes import Bell, Shape, power
-from sklearn_puffer._drawing.table_sampler import TableSampler
-from sklearn_puffer._shifts import QUADRATURE_MARGIN as QUADRATURE_MARGIN
-from sklearn_puffer._shifts import (
+from sklearn_puffer._base import FloatArray, check_above, check_choice, check_positive
+from sklearn_puffer._noise import (
+    Bell,
+    Entropy,
+    Grid,
+    LaplaceSampler,
+    Sampler,
+    Shape,
+    TableSampler,
     cauchy_mass,
     cauchy_renyi,
     cauchy_rows_hockey_stick,
@@ -57,9 +57,10 @@ from sklearn_puffer._shifts import (
     laplace_renyi,
     log1p_square,
     norm,
+    power,
+    single_scale,
     student_mass,
 )
-from sklearn_puffer._validation import check_above, check_choice, check_positive
 
 __all__ = ["Cauchy", "Gaussian", "GeneralizedCauchy", "Laplace", "Noise"]
 
@@ -295,7 +296,7 @@ class Noise(Protocol):
         Returns
         -------
         Sampler
-            See `sampling.sampler`.
+            See `_noise.sampling.sampler`.
         """
 
     @property

@@ -12,9 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base.notion import HockeyStick, Notion, PowerMean, Supremum
-from sklearn_puffer._base.types import FloatArray
-from sklearn_puffer._validation import check_above, check_delta, check_positive
+from sklearn_puffer._base import (
+    FloatArray,
+    HockeyStick,
+    Notion,
+    PowerMean,
+    Supremum,
+    check_above,
+    check_delta,
+    check_positive,
+)
 
 __all__ = ["HockeyStick", "Notion", "PowerMean", "Pufferfish", "RenyiPufferfish", "Supremum"]
 

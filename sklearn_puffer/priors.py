@@ -12,9 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_puffer._arrays import as_array, floats, real_numbers
-from sklearn_puffer._base.types import Array, FloatArray, Integers
-from sklearn_puffer._validation import check_positive, on_one_line
+from sklearn_puffer._base import (
+    Array,
+    FloatArray,
+    Integers,
+    as_array,
+    check_positive,
+    floats,
+    on_one_line,
+    real_numbers,
+)
 
 __all__ = ["ConfidenceSet", "Discrete", "GaussianMixture", "Prior", "PriorPair"]
 

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 from test_queries_gaussian import gaussian, laws_of, log_density, points_of
 
+from sklearn_puffer import PufferfishSum
 from sklearn_puffer.priors import Discrete
-from sklearn_puffer.queries import PufferfishSum
 from sklearn_puffer.users import SECRETS, User
 
 CROWD = [

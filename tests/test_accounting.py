@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sklearn_puffer import accounting
-from sklearn_puffer._losses.convolution import Grid, Wide
+from sklearn_puffer._losses import Grid, Wide
 from sklearn_puffer.accounting import (
     MAX_CELLS,
     Loss,

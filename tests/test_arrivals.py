@@ -18,7 +18,7 @@ from sklearn_puffer import (
     PufferfishSGDRegressor,
     PufferfishSum,
 )
-from sklearn_puffer._arrays import as_array, floats
+from sklearn_puffer._base import as_array, floats
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User
 

@@ -13,7 +13,9 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._fitting import fitting, over_set, planning
+from sklearn_puffer._noiser import fit_table as fitting
+from sklearn_puffer._noiser import over_set
+from sklearn_puffer._noiser import scales as planning
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import STRATEGIES
 from sklearn_puffer.fits import GaussianFit, MixtureFit

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sklearn_puffer._strategies import w_infinity
 from sklearn_puffer.bounds import Relaxed, Tightest, sensitivity, tightest, wasserstein
 from sklearn_puffer.calibration import STRATEGIES, calibrate, exact
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.transport import w_infinity
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_000.json").read_text(encoding="utf-8"))
 COLUMNS = {

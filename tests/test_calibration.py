@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer import calibration
-from sklearn_puffer._fitting.learning import Part, SecretPair
-from sklearn_puffer._fitting.planning import make_plan
-from sklearn_puffer._fitting.problems import Problem
-from sklearn_puffer._strategies.ways_out import refusal, ways_out
+from sklearn_puffer._noiser import Part, Problem, SecretPair, make_plan
+from sklearn_puffer._strategies import refusal, ways_out
 from sklearn_puffer.bounds import Relaxed, tightest, wasserstein
 from sklearn_puffer.calibration import STRATEGIES, calibrate, smallest_factor
 from sklearn_puffer.noise import Gaussian, Laplace

@@ -19,10 +19,10 @@ from sklearn_puffer import (
     PufferfishSum,
     __version__,
 )
-from sklearn_puffer._digest import digest
+from sklearn_puffer._base import digest
+from sklearn_puffer._releases import Precisions
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.priors import Discrete
-from sklearn_puffer.spending import Precisions
 from sklearn_puffer.users import User
 
 CHANGED = "is not what its certificate_ is about"

@@ -12,11 +12,11 @@ from scipy.linalg import expm, null_space
 from scipy.special import log_ndtr, ndtr
 
 from sklearn_puffer import closed_forms as cf
-from sklearn_puffer.gaussian_sums import _approximated
+from sklearn_puffer._strategies import w_infinity
+from sklearn_puffer._sums.gaussian_sums import _approximated
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture
-from sklearn_puffer.transport import w_infinity
 from sklearn_puffer.users import User
 
 PURE = Pufferfish(1.0)

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._noise import sampler, seeded_entropy, to_steps
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete
-from sklearn_puffer.sampling import sampler, seeded_entropy, to_steps
 
 
 def point(value: float) -> Discrete:

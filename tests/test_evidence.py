@@ -14,8 +14,9 @@ import pytest
 from scipy.special import ndtri
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._sets.simultaneous_sets import error_share, set_around_counts
-from sklearn_puffer._sets.worst_case import SetLosses
+from sklearn_puffer._descent import contraction
+from sklearn_puffer._sets import SetLosses, error_share, set_around_counts
+from sklearn_puffer._strategies import monotone, w_infinity
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import STRATEGIES, calibrate
@@ -27,11 +28,9 @@ from sklearn_puffer.datasets import (
     table1_priors,
     table4_contingencies,
 )
-from sklearn_puffer.iteration import contraction
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
-from sklearn_puffer.transport import monotone, w_infinity
 
 CORRECTIONS = Path(__file__).parents[1] / "CORRECTIONS.md"
 PURE, D_2 = Pufferfish(1.0), RenyiPufferfish(1.0, 2.0)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sklearn_puffer._strategies import couplings, monotone
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, PriorPair, rational_counts
-from sklearn_puffer.transport import couplings, monotone
 
 powers = st.builds(lambda e: 10.0**-e, st.integers(0, 300))
 masses = st.floats(1e-300, 1.0) | st.floats(0.0, 1e-300) | powers | st.sampled_from([0.0, 5e-324])

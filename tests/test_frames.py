@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from oracle import loss
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer.sampling import grid_step
+from sklearn_puffer._noise import grid_step
 
 N_ROWS = 240
 LETTERS = np.array(list("abcde"))

@@ -20,7 +20,7 @@ import pytest
 from scipy import stats
 
 from sklearn_puffer import PufferfishNoiser, accounting
-from sklearn_puffer._drawing.sampler import sampler_loss
+from sklearn_puffer._noise import sampler_loss
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.priors import Discrete
 

@@ -20,10 +20,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._releases import ledger_file
-from sklearn_puffer.ledger import SCHEMA, Entry, Ledger, LedgerError, OverspentError
-from sklearn_puffer.spending import Precisions, Refused
+from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
+from sklearn_puffer._releases import SCHEMA, Entry, LedgerError, Precisions, Refused, ledger_file
 
 
 def certificate(rule=None, fingerprint="f00d", holds=True, **scales):

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._fitting import problems
-from sklearn_puffer._losses import pair_losses
-from sklearn_puffer._losses.lumps import lumped_lower
+from sklearn_puffer._losses import lumped_lower, pair_losses
+from sklearn_puffer._noiser import problems
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

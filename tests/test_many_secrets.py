@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_puffer import PufferfishNoiser, PufferfishSum, _validation
-from sklearn_puffer._fitting import over_set
-from sklearn_puffer._fitting.counting import CodeArray
-from sklearn_puffer._fitting.selection import Secret, secret_pairs_of
-from sklearn_puffer._validation import MOST_PAIRS
+from sklearn_puffer import PufferfishNoiser, PufferfishSum
+from sklearn_puffer._base import MOST_PAIRS
+from sklearn_puffer._base import arguments as _validation
+from sklearn_puffer._noiser import over_set
+from sklearn_puffer._tables import CodeArray, Secret, secret_pairs_of
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User, user_pairs
 

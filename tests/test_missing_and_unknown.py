@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._fitting.columns import looks_like_key
+from sklearn_puffer._tables import looks_like_key
 
 N_ROWS = 240
 RNG = np.random.default_rng(0)

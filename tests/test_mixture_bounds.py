@@ -14,15 +14,16 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import log_ndtr
 
 from sklearn_puffer import bounds
-from sklearn_puffer._strategies.component_plans import (
-    _filled,
-    _flow,
+from sklearn_puffer._strategies import (
+    GaussianShift,
     bottleneck_plan,
+    log_exponential_means,
     shortest_plan,
     squared_distances,
     stretches,
+    tails,
 )
-from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
+from sklearn_puffer._strategies.component_couplings import _filled, _flow
 from sklearn_puffer.bounds import Impossible, Relaxed
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_puffer import PufferfishNoiser, UncertifiedError
-from sklearn_puffer._fitting import fitting
+from sklearn_puffer._noiser import fit_table as fitting
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import STRATEGIES
 from sklearn_puffer.fits import GaussianFit

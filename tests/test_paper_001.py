@@ -13,16 +13,15 @@ import mpmath
 import numpy as np
 import pytest
 
+from sklearn_puffer import PufferfishSum
+from sklearn_puffer._strategies import monotone, w_infinity
+from sklearn_puffer._sums import SumLosses, conditions, lemma_2_psi, sum_scale, worst_case_scale
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.datasets import removed_classes, replaced_classes
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.queries import PufferfishSum
-from sklearn_puffer.sums import SumLosses, sum_scale, worst_case_scale
-from sklearn_puffer.transport import monotone, w_infinity
-from sklearn_puffer.user_conditions import conditions, lemma_2_psi
 from sklearn_puffer.users import User, user_pairs
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_001.json").read_text(encoding="utf-8"))

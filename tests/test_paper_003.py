@@ -15,7 +15,7 @@ import pytest
 from scipy.special import lambertw, log_ndtr, ndtri
 
 from sklearn_puffer import bounds
-from sklearn_puffer._strategies.component_plans import shortest_plan
+from sklearn_puffer._strategies import shortest_plan
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair

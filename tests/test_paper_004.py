@@ -18,18 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sklearn_puffer._strategies import monotone, w_infinity
 from sklearn_puffer.accounting import privacy_loss
-from sklearn_puffer.bounds import (
-    approximate,
-    distribution_aware,
-    sensitivity,
-    wasserstein,
-)
+from sklearn_puffer.bounds import approximate, distribution_aware, sensitivity, wasserstein
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.transport import monotone, w_infinity
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_004.json").read_text(encoding="utf-8"))
 RENYI = RenyiPufferfish(1.0, alpha=2.0)

@@ -13,11 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sklearn_puffer import PufferfishNoiser, accounting
-from sklearn_puffer._drawing.sampler import sampler_loss
-from sklearn_puffer._fitting import fitting, problems, wide
-from sklearn_puffer._fitting.learning import Part
-from sklearn_puffer._fitting.planning import make_plan
-from sklearn_puffer._fitting.problems import Problem
+from sklearn_puffer._noise import sampler_loss
+from sklearn_puffer._noiser import Part, Problem, make_plan, problems, wide
+from sklearn_puffer._noiser import fit_table as fitting
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish

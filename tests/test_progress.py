@@ -19,11 +19,10 @@ from sklearn_puffer import (
     PufferfishSGDClassifier,
     PufferfishSGDRegressor,
     PufferfishSum,
-    _progress,
 )
-from sklearn_puffer._fitting import weighting
-from sklearn_puffer._losses.discrete_laws import DiscretePair
-from sklearn_puffer._losses.pair_losses import DiscreteBoxes, DiscreteLine
+from sklearn_puffer._base import progress as _progress
+from sklearn_puffer._losses import DiscreteBoxes, DiscreteLine, DiscretePair
+from sklearn_puffer._noiser import weights as weighting
 from sklearn_puffer.accounting import LossTable, privacy_loss
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.fits import MixtureFit

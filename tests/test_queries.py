@@ -24,15 +24,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
-from sklearn_puffer import sampling
-from sklearn_puffer._drawing.sampler import sampler_loss
+from sklearn_puffer import Ledger, OverspentError, PufferfishSum, UncertifiedError
+from sklearn_puffer._noise import sampler_loss, sampling
+from sklearn_puffer._releases import LedgerError
+from sklearn_puffer._sums import PrivateAnswer, SumSettings, make_sum_plan, system_of
 from sklearn_puffer._sums.sum_certificate import _rule
-from sklearn_puffer._sums.sum_plans import SumSettings, make_sum_plan
-from sklearn_puffer._sums.user_losses import system_of
-from sklearn_puffer.certificate import UncertifiedError
-from sklearn_puffer.ledger import Ledger, LedgerError, OverspentError
 from sklearn_puffer.priors import Discrete, GaussianMixture
-from sklearn_puffer.queries import PrivateAnswer, PufferfishSum
 from sklearn_puffer.users import SECRETS, User
 
 VALUES = [1, 2, 3, 4, 5]

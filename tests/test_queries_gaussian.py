@@ -15,13 +15,12 @@ from scipy.special import log_ndtr
 from scipy.stats import chi2
 from sklearn.base import clone
 
-from sklearn_puffer._drawing.sampler import sampler_loss
-from sklearn_puffer._sums.gaussian_queries import exact_sum
+from sklearn_puffer import Ledger, OverspentError, PufferfishSum
+from sklearn_puffer._noise import sampler_loss
+from sklearn_puffer._sums import exact_sum
 from sklearn_puffer.closed_forms import corollary_1b, gaussian_users
-from sklearn_puffer.ledger import Ledger, OverspentError
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture
-from sklearn_puffer.queries import PufferfishSum
 from sklearn_puffer.users import User
 
 

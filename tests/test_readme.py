@@ -9,8 +9,7 @@ import pytest
 from sklearn.datasets import load_diabetes
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._sets.simultaneous_sets import error_share, rows_needed, set_around_counts
-from sklearn_puffer._sets.worst_case import SetLosses
+from sklearn_puffer._sets import SetLosses, error_share, rows_needed, set_around_counts
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import calibrate, smallest_factor

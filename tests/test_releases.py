@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._drawing.sampler import sampler_loss
-from sklearn_puffer._fitting.release import fingerprint
-from sklearn_puffer._releases.repeats import drawn_scales
+from sklearn_puffer._noise import sampler_loss
+from sklearn_puffer._noiser import fingerprint
+from sklearn_puffer._releases import Precisions, Refused, drawn_scales
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture
-from sklearn_puffer.spending import Precisions, Refused
 
 ATOMS = np.array([0.0, 1.0, 2.0, 4.0, 5.0])
 ONE = {"no": Discrete(ATOMS, [1, 0, 0, 0, 0]), "yes": Discrete(ATOMS, [0, 0.4, 0.1, 0.1, 0.4])}

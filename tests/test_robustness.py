@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._fitting import over_set
+from sklearn_puffer._noiser import over_set
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish

@@ -23,19 +23,21 @@ from sampling_oracle import (
 )
 from scipy import stats
 
-from sklearn_puffer._drawing import table_sampler
-from sklearn_puffer._drawing.shapes import Bell, HeavyPower, power
-from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
-from sklearn_puffer.sampling import (
+from sklearn_puffer._noise import (
     MAX_STEPS,
     RELATIVE_ERROR,
+    Bell,
+    HeavyPower,
     cauchy,
     gaussian,
     grid_step,
+    power,
     release,
     sampler,
     seeded_entropy,
+    table_sampler,
 )
+from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 
 UNIT = 2.0**-53
 FALSE_ALARM = 1e-6

@@ -26,24 +26,25 @@ from sampling_oracle import (
 from scipy import stats
 
 from sklearn_puffer import PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
-from sklearn_puffer._drawing import laplace_sampler
-from sklearn_puffer._drawing.entropy import CheckedEntropy, _most_repeats
-from sklearn_puffer._drawing.sampler import BATCH
-from sklearn_puffer._iterations.descent import random_order
-from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
-from sklearn_puffer.priors import Discrete
-from sklearn_puffer.sampling import (
+from sklearn_puffer._descent import random_order
+from sklearn_puffer._noise import (
+    BATCH,
     MAX_STEPS,
     RELATIVE_ERROR,
+    CheckedEntropy,
     coarse_enough,
     grid_step,
     laplace,
+    laplace_sampler,
     release,
     sampler,
     seeded_entropy,
     system_entropy,
     to_steps,
 )
+from sklearn_puffer._noise.entropy import _most_repeats
+from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
+from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User
 
 SCALES = [1.0, 1.3, 0.7, 1.9999999999999998, 1e-12, 1e12, 3e-300, 1e300]

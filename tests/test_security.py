@@ -10,11 +10,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishSGDClassifier, PufferfishSum
-from sklearn_puffer._drawing.sampler import BATCH
+from sklearn_puffer import (
+    Ledger,
+    PufferfishNoiser,
+    PufferfishSGDClassifier,
+    PufferfishSGDRegressor,
+    PufferfishSum,
+)
+from sklearn_puffer._noise import BATCH, grid_step, sampler
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
-from sklearn_puffer.sampling import grid_step, sampler
-from sklearn_puffer.sgd import PufferfishSGDRegressor
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")

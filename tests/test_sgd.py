@@ -20,17 +20,21 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
-from sklearn_puffer._iterations.descent import Descent, Logistic, Squares, random_order, scale_rows
-from sklearn_puffer.iteration import (
+from sklearn_puffer import PufferfishSGDClassifier, PufferfishSGDRegressor
+from sklearn_puffer._descent import (
+    Dependence,
+    Descent,
+    Iteration,
+    Logistic,
+    Squares,
     batch_shifts,
     iteration_loss,
-    record_losses,
-    shuffled_loss,
+    random_order,
+    scale_rows,
     worst_shifts,
 )
-from sklearn_puffer.sampling import seeded_entropy
-from sklearn_puffer.sgd import PufferfishSGDClassifier, PufferfishSGDRegressor
-from sklearn_puffer.sgd_certificate import Dependence, Iteration
+from sklearn_puffer._noise import seeded_entropy
+from sklearn_puffer.iteration import record_losses, shuffled_loss
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:random_state=.* is for tests only:UserWarning"),

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_product import PRIORS
 
+from sklearn_puffer._strategies import ground_cost, monotone
 from sklearn_puffer.bounds import (
     Impossible,
     Relaxed,
@@ -31,7 +32,6 @@ from sklearn_puffer.calibration import STRATEGIES, calibrate, exact
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.transport import ground_cost, monotone
 
 NOISES = {
     "laplace": Laplace,

@@ -10,12 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sklearn_puffer import sums
+from sklearn_puffer._sums import (
+    Lattice,
+    Others,
+    SumLosses,
+    convolved,
+    least_loss,
+    row_of,
+    sum_scale,
+    worst_case_scale,
+)
 from sklearn_puffer._sums import losses as sum_losses
-from sklearn_puffer._sums.limits import least_loss
-from sklearn_puffer._sums.others import Lattice, Others, convolved, row_of
+from sklearn_puffer._sums import sum_scales as sums
 from sklearn_puffer.priors import Discrete, GaussianMixture
-from sklearn_puffer.sums import SumLosses, sum_scale, worst_case_scale
 from sklearn_puffer.users import SECRETS, User, UserPair, user_pairs
 
 UNIT = 2.0**-53

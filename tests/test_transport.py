@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_puffer import transport
+from sklearn_puffer._strategies import couplings, monotone, transport, w_infinity
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.transport import couplings, monotone, w_infinity
 
 counts = st.lists(st.integers(0, 50), min_size=1, max_size=8).filter(any)
 masses = st.lists(st.floats(1e-12, 1.0), min_size=1, max_size=8)

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sklearn_puffer import user_conditions as uc
+from sklearn_puffer._strategies import w_infinity
+from sklearn_puffer._sums import conditions as uc
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
-from sklearn_puffer.transport import w_infinity
 
 EPSILONS = [k / 10 for k in range(1, 11)]
 ABSENT = Discrete([0], [1.0])

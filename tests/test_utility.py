@@ -13,9 +13,8 @@ from scipy import stats
 from scipy.integrate import quad
 
 from sklearn_puffer import PufferfishNoiser, UtilityWarning
-from sklearn_puffer._fitting.columns import Column
-from sklearn_puffer._fitting.release import ColumnRelease
-from sklearn_puffer._fitting.utility import RawLaw, utilities
+from sklearn_puffer._noiser import ColumnRelease, RawLaw, utilities
+from sklearn_puffer._tables import Column
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.priors import Discrete
 

@@ -1,1 +1,106 @@
-"""What every module may stand on: types of arrays, and floats that are rounded outwards."""
+"""What every other folder stands on: checks of arguments, arrays, the safe search, rounding outwards."""
+
+from sklearn_puffer._base import arguments, progress
+from sklearn_puffer._base.arguments import (
+    MOST_PAIRS,
+    as_float,
+    check_above,
+    check_choice,
+    check_count,
+    check_delta,
+    check_jobs,
+    check_pairs,
+    check_positive,
+    check_seed,
+    check_verbose,
+    listed,
+    meant,
+    on_one_line,
+    plain,
+    quoted,
+    shown,
+)
+from sklearn_puffer._base.arrays import (
+    LARGEST_INTEGER,
+    as_array,
+    floats,
+    inexact,
+    real_numbers,
+    refuse_masked,
+    refuse_tables,
+)
+from sklearn_puffer._base.digest import digest
+from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
+from sklearn_puffer._base.page import Page, Section
+from sklearn_puffer._base.progress import counted, listening, say, task
+from sklearn_puffer._base.rounding import (
+    LN2,
+    ULP,
+    UNIT,
+    log_sum,
+    quotient_rounded_up,
+    rounded_down,
+    rounded_up,
+)
+from sklearn_puffer._base.search import LARGEST, SMALLEST, smallest_for_all, smallest_within
+from sklearn_puffer._base.types import Array, BoolArray, FloatArray, IntArray, Integers
+from sklearn_puffer._base.version import __version__, utc_now
+
+__all__ = [
+    "Array",
+    "BoolArray",
+    "Divergence",
+    "FloatArray",
+    "HockeyStick",
+    "IntArray",
+    "Integers",
+    "LARGEST",
+    "LARGEST_INTEGER",
+    "LN2",
+    "MOST_PAIRS",
+    "Notion",
+    "Page",
+    "PowerMean",
+    "SMALLEST",
+    "Section",
+    "Supremum",
+    "ULP",
+    "UNIT",
+    "__version__",
+    "arguments",
+    "as_array",
+    "as_float",
+    "check_above",
+    "check_choice",
+    "check_count",
+    "check_delta",
+    "check_jobs",
+    "check_pairs",
+    "check_positive",
+    "check_seed",
+    "check_verbose",
+    "counted",
+    "digest",
+    "floats",
+    "inexact",
+    "listed",
+    "listening",
+    "log_sum",
+    "meant",
+    "on_one_line",
+    "plain",
+    "progress",
+    "quoted",
+    "quotient_rounded_up",
+    "real_numbers",
+    "refuse_masked",
+    "refuse_tables",
+    "rounded_down",
+    "rounded_up",
+    "say",
+    "shown",
+    "smallest_for_all",
+    "smallest_within",
+    "task",
+    "utc_now",
+]

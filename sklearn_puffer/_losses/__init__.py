@@ -1,1 +1,49 @@
 """Exact privacy losses of released columns and rows, as proven intervals."""
+
+from sklearn_puffer._losses import pair_losses, quadrature
+from sklearn_puffer._losses.boxes import MAX_CELLS, box_panels, boxes_computable
+from sklearn_puffer._losses.convolution import Grid, Wide
+from sklearn_puffer._losses.discrete_laws import DiscretePair
+from sklearn_puffer._losses.divergences import ROUGHLY, Panels, divergence_interval, gaps
+from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
+from sklearn_puffer._losses.heavy_profiles import profile
+from sklearn_puffer._losses.independent_columns import compose
+from sklearn_puffer._losses.line import LawPair, loss_interval
+from sklearn_puffer._losses.lumps import lumped_lower
+from sklearn_puffer._losses.mixture_laws import computable, law_of
+from sklearn_puffer._losses.pair_losses import (
+    DiscreteBoxes,
+    DiscreteLine,
+    GaussianRows,
+    MixtureLine,
+    PairLoss,
+)
+
+__all__ = [
+    "DiscreteBoxes",
+    "DiscreteLine",
+    "DiscretePair",
+    "GaussianRows",
+    "Grid",
+    "LawPair",
+    "MAX_CELLS",
+    "MixtureLine",
+    "PairLoss",
+    "Panels",
+    "ROUGHLY",
+    "Wide",
+    "box_panels",
+    "boxes_computable",
+    "compose",
+    "computable",
+    "divergence_interval",
+    "gaps",
+    "law_of",
+    "loss_interval",
+    "lumped_lower",
+    "pair_losses",
+    "profile",
+    "quadrature",
+    "row_interval",
+    "rows_computable",
+]

@@ -51,8 +51,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_puffer._base.rounding import ULP
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import ULP, FloatArray
 from sklearn_puffer._losses.divergences import Panels, divergence_interval, gaps, interval_of
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, PowerMean

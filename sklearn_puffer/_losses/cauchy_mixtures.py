@@ -16,7 +16,7 @@ from typing import Self
 
 import numpy as np
 
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses.heavy_profiles import NARROWEST, STEEPEST, WIDEST, HeavyProfile, profile
 from sklearn_puffer._losses.mixture_parts import ARGUMENT, SLACK, MixtureLaw, Ranges, Values
 

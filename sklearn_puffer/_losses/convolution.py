@@ -53,8 +53,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base.rounding import UNIT
-from sklearn_puffer._base.types import FloatArray, IntArray
+from sklearn_puffer._base import UNIT, FloatArray, IntArray
 
 MASS_ERROR = 3.0
 SECOND_ORDER = 1.01

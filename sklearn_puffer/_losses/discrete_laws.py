@@ -31,8 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from sklearn_puffer._base.rounding import UNIT
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import UNIT, FloatArray
 from sklearn_puffer._losses.line import Ends, View
 from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
 from sklearn_puffer.noise import ROUNDING, Noise

@@ -23,9 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base.notion import Divergence
-from sklearn_puffer._base.rounding import ULP, log_sum
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import ULP, Divergence, FloatArray, log_sum
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
 _MARGIN = 2.0**-44

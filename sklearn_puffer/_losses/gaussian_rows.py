@@ -52,8 +52,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, eigh
 from scipy.optimize import minimize_scalar
 
-from sklearn_puffer._base.rounding import UNIT
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import UNIT, FloatArray
 from sklearn_puffer.noise import ROUNDING, Gaussian, Noise
 from sklearn_puffer.notions import Notion, PowerMean, Supremum
 from sklearn_puffer.priors import GaussianMixture

@@ -41,8 +41,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaincc
 
-from sklearn_puffer._base.rounding import UNIT
-from sklearn_puffer._base.types import FloatArray, IntArray
+from sklearn_puffer._base import UNIT, FloatArray, IntArray
 from sklearn_puffer.noise import ROUNDING, Cauchy, GeneralizedCauchy
 
 _DEGREE = 20

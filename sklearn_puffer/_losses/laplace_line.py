@@ -27,8 +27,7 @@ from math import exp, expm1, inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base.rounding import LN2, UNIT
-from sklearn_puffer._base.types import BoolArray, FloatArray
+from sklearn_puffer._base import LN2, UNIT, BoolArray, FloatArray
 from sklearn_puffer._losses.convolution import (
     MASS_ERROR,
     SECOND_ORDER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, Self
 
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import FloatArray
 
 
 class Expansion(NamedTuple):

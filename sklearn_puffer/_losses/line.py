@@ -20,8 +20,7 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base.rounding import LN2, ULP
-from sklearn_puffer._base.types import BoolArray, FloatArray, IntArray
+from sklearn_puffer._base import LN2, ULP, BoolArray, FloatArray, IntArray
 from sklearn_puffer._losses.divergences import (
     ROUGHLY,
     Panels,

@@ -15,8 +15,7 @@ from math import inf
 
 import numpy as np
 
-from sklearn_puffer._base.rounding import ULP
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import ULP, FloatArray
 from sklearn_puffer._losses.divergences import Panels, divergence_interval
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion

@@ -28,8 +28,7 @@ from typing import Self
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-from sklearn_puffer._base.rounding import log_sum
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import FloatArray, log_sum
 from sklearn_puffer._losses.cauchy_mixtures import CauchyLaw, tabulated
 from sklearn_puffer._losses.laws import Law
 from sklearn_puffer._losses.mixture_parts import (

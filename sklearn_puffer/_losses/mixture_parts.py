@@ -25,8 +25,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from sklearn_puffer._base.rounding import log_sum
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import FloatArray, log_sum
 from sklearn_puffer._losses.laws import Expansion
 
 SPECIAL = 2.0**-48

@@ -6,8 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sklearn_puffer._base.rounding import LN2, UNIT
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import LN2, UNIT, FloatArray
 from sklearn_puffer._losses.boxes import box_panels, boxes_computable
 from sklearn_puffer._losses.convolution import Grid
 from sklearn_puffer._losses.discrete_laws import DiscretePair

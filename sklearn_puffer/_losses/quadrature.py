@@ -25,8 +25,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base.rounding import UNIT, log_sum
-from sklearn_puffer._base.types import BoolArray, FloatArray
+from sklearn_puffer._base import UNIT, BoolArray, FloatArray, log_sum
 from sklearn_puffer._losses.divergences import (
     ROUGHLY,
     Panels,

@@ -1,1 +1,74 @@
-"""How repeated releases add up, and the file that keeps count of them."""
+"""What is promised of a release: its certificate, how releases add up, and the ledger that counts them."""
+
+from sklearn_puffer._releases import ledger_file, sentences
+from sklearn_puffer._releases.certificate import (
+    Awaited,
+    Certificate,
+    ColumnNoise,
+    PairLoss,
+    SetLoss,
+    Source,
+    UncertifiedError,
+    jsonable,
+    made_line,
+    plain_record,
+    short_number,
+)
+from sklearn_puffer._releases.certified import CertifiedEstimator
+from sklearn_puffer._releases.composition import (
+    Precisions,
+    Refused,
+    Rule,
+    rule_from_dict,
+    scale_for_releases,
+)
+from sklearn_puffer._releases.ledger import Ledger
+from sklearn_puffer._releases.ledger_file import exclusively, write
+from sklearn_puffer._releases.ledger_state import SCHEMA, Entry, LedgerError, OverspentError
+from sklearn_puffer._releases.repeats import (
+    MOST_RELEASES,
+    adds_up,
+    check_releases,
+    composition_rule,
+    drawn_scales,
+    factor_below,
+)
+from sklearn_puffer._releases.survival import ColumnUtility, UtilityWarning, utility_frame
+
+__all__ = [
+    "Awaited",
+    "Certificate",
+    "CertifiedEstimator",
+    "ColumnNoise",
+    "ColumnUtility",
+    "Entry",
+    "Ledger",
+    "LedgerError",
+    "MOST_RELEASES",
+    "OverspentError",
+    "PairLoss",
+    "Precisions",
+    "Refused",
+    "Rule",
+    "SCHEMA",
+    "SetLoss",
+    "Source",
+    "UncertifiedError",
+    "UtilityWarning",
+    "adds_up",
+    "check_releases",
+    "composition_rule",
+    "drawn_scales",
+    "exclusively",
+    "factor_below",
+    "jsonable",
+    "ledger_file",
+    "made_line",
+    "plain_record",
+    "rule_from_dict",
+    "scale_for_releases",
+    "sentences",
+    "short_number",
+    "utility_frame",
+    "write",
+]

@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
-from sklearn_puffer._validation import quoted
+from sklearn_puffer._base import quoted
 
 Answer = TypeVar("Answer")
 

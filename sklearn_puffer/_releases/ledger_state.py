@@ -14,8 +14,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from sklearn_puffer._validation import check_count, listed, quoted
-from sklearn_puffer.spending import Axis, Meter, Rule, Spent, check_scale, rule_from_dict
+from sklearn_puffer._base import check_count, listed, quoted
+from sklearn_puffer._releases.composition import (
+    Axis,
+    Meter,
+    Rule,
+    Spent,
+    check_scale,
+    rule_from_dict,
+)
 
 SCHEMA = "sklearn_puffer.ledger/1"
 

@@ -1,7 +1,7 @@
 r"""The same rows released several times: the scales of each release, and the rule for a ledger.
 
 Independent Laplace or Gaussian releases of X at scales theta_1, ..., theta_k are a post-processing
-of one release at the scale s where precisions add up (proofs in `spending`),
+of one release at the scale s where precisions add up (proofs in `_releases.composition`),
 
 .. math:: \frac1s = \sum_r \frac1{\theta_r} \text{ (Laplace)}, \qquad
           \frac1{s^2} = \sum_r \frac1{\theta_r^2} \text{ (Gaussian)},
@@ -21,11 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base.types import FloatArray
-from sklearn_puffer._validation import check_count, quoted
+from sklearn_puffer._base import FloatArray, check_count, quoted
+from sklearn_puffer._releases.composition import Axis, Precisions, Refused, Rule, scale_for_releases
 from sklearn_puffer.noise import Gaussian, Laplace, Noise
 from sklearn_puffer.notions import Notion
-from sklearn_puffer.spending import Axis, Precisions, Refused, Rule, scale_for_releases
 
 MOST_RELEASES = 10**9
 """Largest number of releases that can be planned: the sampler's error is paid for each."""

@@ -1,1 +1,28 @@
-"""Simultaneous confidence sets of priors, and the worst case over them."""
+"""Confidence sets of priors, and the worst case over them."""
+
+from sklearn_puffer._sets.laminar import ONE, Tree, interval_masses, nearest_masses
+from sklearn_puffer._sets.simultaneous_sets import (
+    SimultaneousSet,
+    error_share,
+    n_events,
+    rows_needed,
+    set_around,
+    set_around_counts,
+)
+from sklearn_puffer._sets.worst_case import SetLosses, computable, work
+
+__all__ = [
+    "ONE",
+    "SetLosses",
+    "SimultaneousSet",
+    "Tree",
+    "computable",
+    "error_share",
+    "interval_masses",
+    "n_events",
+    "nearest_masses",
+    "rows_needed",
+    "set_around",
+    "set_around_counts",
+    "work",
+]

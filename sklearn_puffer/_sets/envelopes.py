@@ -25,8 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base.rounding import UNIT
-from sklearn_puffer._base.types import FloatArray, IntArray
+from sklearn_puffer._base import UNIT, FloatArray, IntArray
 from sklearn_puffer._sets.laminar import ONE, interval_masses
 from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import Noise

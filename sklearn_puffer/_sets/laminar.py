@@ -39,7 +39,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sklearn_puffer._base.types import Integers
+from sklearn_puffer._base import Integers
 
 ONE = 2**60
 """The mass of a whole law: sums of two masses fit 64 bits."""

@@ -25,10 +25,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv, gammainccinv, gammaincinv
 
-from sklearn_puffer._base.rounding import ULP
-from sklearn_puffer._base.types import FloatArray, Integers
+from sklearn_puffer._base import ULP, FloatArray, Integers, check_count, check_positive
 from sklearn_puffer._sets.laminar import ONE, Tree
-from sklearn_puffer._validation import check_count, check_positive
 from sklearn_puffer.priors import Discrete
 
 _OUTWARDS = 2.0**-40

@@ -43,8 +43,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base.rounding import UNIT
-from sklearn_puffer._base.types import FloatArray, Integers
+from sklearn_puffer._base import UNIT, FloatArray, Integers
 from sklearn_puffer._sets.envelopes import ColumnSets, integral, supremum
 from sklearn_puffer._sets.laminar import ONE, interval_masses, nearest_masses
 from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
@@ -192,7 +191,7 @@ class SetLosses:
     --------
     The Student table at level 0.95: no noise would be needed if its counts were the law itself.
 
-    >>> from sklearn_puffer._sets.simultaneous_sets import error_share, set_around_counts
+    >>> from sklearn_puffer._sets import error_share, set_around_counts
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.notions import Pufferfish
     >>> share = error_share(0.95, [2, 2])

@@ -1,1 +1,78 @@
-"""The parts that strategies are made of: plans, their bounds, and how bounds combine."""
+"""What strategies are made of: couplings, their bounds, and ways out of what does not exist."""
+
+from sklearn_puffer._strategies import mixture_bounds, transport
+from sklearn_puffer._strategies.bound_types import (
+    Bound,
+    Impossible,
+    Strategy,
+    Tightest,
+    checked_bound,
+)
+from sklearn_puffer._strategies.component_couplings import (
+    bottleneck_plan,
+    shortest_plan,
+    squared_distances,
+    stretches,
+)
+from sklearn_puffer._strategies.coupling_bounds import (
+    MoveBound,
+    Moves,
+    Summary,
+    average,
+    factor_of_shift,
+    has_pure_loss,
+    largest,
+    moves_that_may_matter,
+    single_moves,
+    without_far_moves,
+)
+from sklearn_puffer._strategies.relaxed_bounds import ConditionalMeans, Groups
+from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
+from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone, w_infinity
+from sklearn_puffer._strategies.ways_out import (
+    Change,
+    noise_changes,
+    notion_changes,
+    reason_of,
+    refusal,
+    ways_out,
+)
+
+__all__ = [
+    "Bound",
+    "Change",
+    "ConditionalMeans",
+    "GaussianShift",
+    "Groups",
+    "Impossible",
+    "MoveBound",
+    "Moves",
+    "Strategy",
+    "Summary",
+    "Tightest",
+    "average",
+    "bottleneck_plan",
+    "checked_bound",
+    "couplings",
+    "factor_of_shift",
+    "ground_cost",
+    "has_pure_loss",
+    "largest",
+    "log_exponential_means",
+    "mixture_bounds",
+    "monotone",
+    "moves_that_may_matter",
+    "noise_changes",
+    "notion_changes",
+    "reason_of",
+    "refusal",
+    "shortest_plan",
+    "single_moves",
+    "squared_distances",
+    "stretches",
+    "tails",
+    "transport",
+    "w_infinity",
+    "ways_out",
+    "without_far_moves",
+]

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from sklearn_puffer._base.types import Array, FloatArray, Integers
+from sklearn_puffer._base import Array, FloatArray, Integers
 
 _FLOW = 2**30  # scipy's maximum flow counts in 32 bits
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import PriorPair

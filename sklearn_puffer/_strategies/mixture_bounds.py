@@ -23,21 +23,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
-from sklearn_puffer._base.rounding import ULP
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import ULP, FloatArray
 from sklearn_puffer._strategies.bound_types import Bound, Impossible, Tightest, both_ways
-from sklearn_puffer._strategies.component_plans import (
+from sklearn_puffer._strategies.component_couplings import (
     ComponentPlan,
     bottleneck_plan,
     shortest_plan,
     stretches,
 )
-from sklearn_puffer._strategies.plan_bounds import has_pure_loss, move_losses
+from sklearn_puffer._strategies.coupling_bounds import has_pure_loss, move_losses
 from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
+from sklearn_puffer._strategies.transport import ground_cost
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair
-from sklearn_puffer.transport import ground_cost
 
 _SLACK = 1e-12
 _TINY = 1e-300

@@ -8,10 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_puffer._base.rounding import ULP
-from sklearn_puffer._base.types import Array, FloatArray
+from sklearn_puffer._base import ULP, Array, FloatArray
 from sklearn_puffer._strategies.bound_types import both_ways
-from sklearn_puffer.transport import Plans, is_sorted
+from sklearn_puffer._strategies.transport import Plans, is_sorted
 
 _LARGEST_EXPONENT = 500.0  # e^500 times any count still is a float
 _MARGIN = 1e-6  # room for the search beyond either end of its window

@@ -31,18 +31,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from sklearn_puffer._base.rounding import rounded_up
-from sklearn_puffer._base.types import FloatArray
-from sklearn_puffer._search import smallest_within
+from sklearn_puffer._base import FloatArray, rounded_up, smallest_within
+from sklearn_puffer._sums.gaussian_sums import gaussian_classes, gaussian_users
 from sklearn_puffer._sums.reports import Reporters, is_always_there, labels_of
 from sklearn_puffer._sums.user_losses import Asked, Losses, asked_of
+from sklearn_puffer._sums.users import User, user_pairs
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import calibrate
-from sklearn_puffer.gaussian_sums import gaussian_classes, gaussian_users
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
-from sklearn_puffer.users import User, user_pairs
 
 _SECRETS = ("distribution-absence", "value", "value-absence")
 _FAR = 64.0  # deviations within which the grid has room for reports

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sklearn_puffer._base.rounding import UNIT
-from sklearn_puffer._base.types import FloatArray
+from sklearn_puffer._base import UNIT, FloatArray
+from sklearn_puffer._sums.users import UserPair
 from sklearn_puffer.priors import Discrete, Prior
-from sklearn_puffer.users import UserPair
 
 #: Far out, to either side.
 FAR = (-1.0, 1.0)

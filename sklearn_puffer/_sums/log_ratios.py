@@ -12,8 +12,7 @@ from math import expm1, inf
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from sklearn_puffer._base.rounding import LN2, UNIT
-from sklearn_puffer._base.types import FloatArray, IntArray
+from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray
 from sklearn_puffer._sums.others import NOTHING, Lattice, Row
 from sklearn_puffer.priors import Discrete
 

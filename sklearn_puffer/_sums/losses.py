@@ -37,17 +37,14 @@ from typing import cast
 
 import numpy as np
 
-from sklearn_puffer._base.rounding import UNIT
-from sklearn_puffer._base.types import FloatArray, IntArray
-from sklearn_puffer._search import SMALLEST
+from sklearn_puffer._base import SMALLEST, UNIT, FloatArray, IntArray, check_positive
 from sklearn_puffer._sums.limits import least_loss
 from sklearn_puffer._sums.log_ratios import Laws, margin, suprema
 from sklearn_puffer._sums.others import Lattice, Others, Row, row_of
-from sklearn_puffer._validation import check_positive
+from sklearn_puffer._sums.users import User, UserPair, check_users, step_of
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.users import User, UserPair, check_users, step_of
 
 MAX_STEPS = 2**23
 """How far apart the values of one user may lie, in steps."""

@@ -43,8 +43,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from sklearn_puffer._base.rounding import LN2
-from sklearn_puffer._base.types import FloatArray, IntArray
+from sklearn_puffer._base import LN2, FloatArray, IntArray
 
 MASS_ERROR = 3.0
 NOTHING = -(2**61)  # exponent of zero

@@ -15,29 +15,35 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._arrays import floats
-from sklearn_puffer._base.types import Array, FloatArray, IntArray
-from sklearn_puffer._fitting.columns import (
+from sklearn_puffer._base import (
+    Array,
+    FloatArray,
+    IntArray,
+    check_positive,
+    floats,
+    listed,
+    on_one_line,
+    plain,
+    quoted,
+)
+from sklearn_puffer._sums.users import User, check_users, common_step
+from sklearn_puffer._tables import (
+    Name,
+    Table,
+    Values,
     as_levels,
     check_integers,
     check_whole,
     distinct,
-    of_kind,
-    present,
-)
-from sklearn_puffer._fitting.selection import resolve
-from sklearn_puffer._validation import check_positive, listed, on_one_line, plain, quoted
-from sklearn_puffer.frame import (
-    Name,
-    Table,
-    Values,
     frame_table,
     is_frame,
     known_column,
+    of_kind,
+    present,
+    resolve,
     without_na,
 )
 from sklearn_puffer.priors import Discrete, Prior
-from sklearn_puffer.users import User, check_users, common_step
 
 _FARTHEST = 2.0**53  # up to here floats count steps exactly
 _MOST = 2.0**61  # sums lie within this many steps, with room for the noise in 64 bits

@@ -6,13 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn_puffer._page import Section
+from sklearn_puffer._base import Section, __version__, shown, utc_now
+from sklearn_puffer._releases import (
+    Certificate,
+    ColumnNoise,
+    PairLoss,
+    Precisions,
+    Refused,
+    Rule,
+    jsonable,
+    short_number,
+)
+from sklearn_puffer._sums.answers import SumOfUsers, SumPlan
 from sklearn_puffer._sums.reports import Reporters, is_always_there
-from sklearn_puffer._sums.sum_plans import SumOfUsers, SumPlan
-from sklearn_puffer._validation import shown
-from sklearn_puffer._version import __version__, utc_now
-from sklearn_puffer.certificate import Certificate, ColumnNoise, PairLoss, jsonable, short_number
-from sklearn_puffer.spending import Precisions, Refused, Rule
 
 UNCHANGED = (
     "no noise is needed under these laws (theta is 0), and the answer is released unchanged; that "

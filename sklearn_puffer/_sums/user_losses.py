@@ -21,17 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._arrays import as_array, floats
-from sklearn_puffer._base.types import BoolArray, FloatArray, IntArray
+from sklearn_puffer._base import BoolArray, FloatArray, IntArray, as_array, check_pairs, floats
+from sklearn_puffer._sums.conditions import conditions
 from sklearn_puffer._sums.limits import least_loss
 from sklearn_puffer._sums.losses import MAX_STEPS, SumLosses, reach_of
 from sklearn_puffer._sums.reports import Reporters, in_steps, is_all, is_always_there
-from sklearn_puffer._validation import check_pairs
+from sklearn_puffer._sums.sum_scales import sum_scale, worst_case_scale
+from sklearn_puffer._sums.users import User, UserPair, step_of, user_pairs
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, Prior
-from sklearn_puffer.sums import sum_scale, worst_case_scale
-from sklearn_puffer.user_conditions import conditions
-from sklearn_puffer.users import User, UserPair, step_of, user_pairs
 
 #: The names of the published conditions; not every one applies to every set of secrets.
 CONDITIONS = (

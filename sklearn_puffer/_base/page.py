@@ -1,0 +1,113 @@
+"""A page that people read: a headline, lines and sections, the same as text and as HTML.
+
+Every line and cell is one line, whatever stands in it: names and values come from data, and may
+hold line breaks, escape sequences or marks that turn the direction of writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from sklearn_puffer._base.arguments import on_one_line
+
+Cells = Sequence[Sequence[str]]
+_BRIEF = 3
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page: what it is about, what its words mean, and a table or sentences.
+
+    Attributes
+    ----------
+    title : str
+    note : str
+        Explains the words that the section uses.
+    cells : sequence of rows, each a sequence of str
+        A table, its head first.
+    sentences : sequence of str
+    """
+
+    title: str
+    note: str = ""
+    cells: Cells = ()
+    sentences: Sequence[str] = ()
+
+    def lines(self) -> list[str]:
+        """Return the section as lines of text."""
+        return [
+            f"{self.title}:",
+            *([f"  ({self.note})"] if self.note else []),
+            *(f"  {line}" for line in _aligned(self.cells)),
+            *(f"  - {on_one_line(sentence)}" for sentence in self.sentences),
+        ]
+
+    def html(self) -> str:
+        """Return the section as HTML."""
+        items = "".join(f"<li>{_safe(sentence)}</li>" for sentence in self.sentences)
+        return (
+            f"<h5>{_safe(self.title)}</h5>"
+            + (f"<p>({_safe(self.note)})</p>" if self.note else "")
+            + (_html_table(self.cells) if self.cells else "")
+            + (f"<ul>{items}</ul>" if items else "")
+        )
+
+
+@dataclass(frozen=True)
+class Page:
+    r"""A headline, some lines, and sections.
+
+    Examples
+    --------
+    >>> sky = Section("Sky", cells=[["hour"], ["noon\n"]])
+    >>> print(Page("Weather", ["Of today."], [sky]).text())
+    Weather
+    Of today.
+    <BLANKLINE>
+    Sky:
+      hour
+      noon\n
+    """
+
+    headline: str
+    lines: Sequence[str]
+    sections: Sequence[Section]
+
+    def text(self) -> str:
+        """Return the page as text."""
+        lines = [on_one_line(line) for line in (self.headline, *self.lines)]
+        for section in self.sections:
+            lines += ["", *map(on_one_line, section.lines())]
+        return "\n".join(lines)
+
+    def html(self) -> str:
+        """Return the page as HTML."""
+        lines = "".join(f"<p>{_safe(line)}</p>" for line in self.lines)
+        sections = "".join(section.html() for section in self.sections)
+        return f"<h4>{_safe(self.headline)}</h4>{lines}{sections}"
+
+    def brief(self) -> str:
+        """Return the headline, the first lines and the first section as HTML."""
+        return Page(self.headline, self.lines[:_BRIEF], self.sections[:1]).html()
+
+
+def _safe(text: str) -> str:
+    return escape(on_one_line(text))
+
+
+def _aligned(cells: Cells) -> list[str]:
+    rows = [[on_one_line(cell) for cell in row] for row in cells]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _html_table(cells: Cells) -> str:
+    def row(tag: str, values: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{_safe(v)}</{tag}>" for v in values) + "</tr>"
+
+    body = "".join(row("td", values) for values in cells[1:])
+    return f"<table><thead>{row('th', cells[0])}</thead><tbody>{body}</tbody></table>"

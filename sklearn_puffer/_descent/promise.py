@@ -1,0 +1,452 @@
+r"""What a noisy gradient descent promises: the loss of its released weights, and the evidence.
+
+The weights follow :math:`W_t = \psi_t(W_{t-1}) + N_t` with maps that are c-contractions. Between
+two values of one record the maps differ by at most s_t, in one joint coupling of all records. Given
+the records, the two runs are driven by the noise alone, so that the loss of each coupled pair of
+tables is that of 004, Thm 5.2, and the loss of their mixture is no larger (D_alpha is jointly
+quasi-convex).
+
+*The ball.* Each map begins with a projection onto a ball of radius r, after which two runs are at
+most 2 r apart, whatever came before. So for any step k the shifts before k can be forgotten, and
+s_k replaced by :math:`2 r c + s_k`. The smallest loss over several k is a bound.
+
+*Noise at the end only.* Then nothing is lost before the last step, where the two runs are
+:math:`z_T` apart, :math:`z_t = c \min(z_{t-1}, 2 r) + s_t`: a Gaussian shift. For any total
+variance :math:`V = \sum c^{2(T-t)} \sigma_t^2` of the noise that is left at the end, Cauchy and
+Schwarz give a loss of at least :math:`\alpha z_T^2 / (2 V)` for the bound of Thm 5.2 (without the
+ball), so that noise at the end is never worse against this V.
+
+*The mean of the last m steps,* with noise at the end only. The two runs are :math:`z_t` apart after
+step t, so that their means over the last m steps are at most the mean of :math:`z_t` over them
+apart: a Gaussian shift again. Where all other records move a step by s and the secret one by
+:math:`\delta` more, at step k, projection and map bring no two points further apart, so
+:math:`z_t` is at most :math:`c^{t-k} \delta` more, from step k on, than if the secret record were
+like the others. The mean of :math:`c^{t-k}` over those of the last m steps with t >= k is
+never more than 1, and largest where k is the first of them.
+
+*Rounding.* What is computed is off the exact map by at most e_t at each step (floating-point
+arithmetic, noise rounded to its grid). Coupled by the same noise, computed and exact weights stay
+within :math:`E = \sum e_t` before the last noise, and so do means of them. If P' is within z of P
+and :math:`D(P' \| Q)` is small, move P' and Q by the same kernel that moves Q to the computed Q:
+the divergence does not grow, so that the computed laws are a shift of z + 2 E apart. The square
+root of the loss is a norm of the shifts, hence subadditive, which gives
+:math:`(\sqrt{D} + \sqrt{\alpha/2}\, 2 E / \sigma)^2`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import FloatArray, IntArray, __version__, smallest_within, utc_now
+from sklearn_puffer._descent.certificate import SGDCertificate
+from sklearn_puffer._descent.iteration import shuffled_loss
+from sklearn_puffer._descent.iteration_losses import iteration_loss
+from sklearn_puffer._descent.moves import gaussian_shifts, worst_shifts
+from sklearn_puffer._noise import GRID_BITS, coarse_enough, grid_step, sampler_loss
+from sklearn_puffer.notions import RenyiPufferfish
+
+__all__ = ["Dependence", "Iteration", "SGDCertificate", "calibrate_descent", "described"]
+
+
+_OUTWARDS = 1.0 + 1e-12  # more than the rounding of the few operations it stands for
+_TOLERANCE = 1e-10
+_LEAST_SHARE = 1e-30  # smaller ones count as that: their squares are floats
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """How a record moves the others, all of it declared.
+
+    Attributes
+    ----------
+    correlation : float or ndarray of shape (n_lags,) or (n_records, n_records)
+        rho, between any two records, by the distance of their positions, or pair by pair.
+    sensitivity : float
+        C, the Lipschitz constant of the gradient in the record; infinite where a correlated record
+        may change completely.
+    distance : float
+        Between two values of a record within the declared bounds.
+    records : tuple of int or None
+        The positions of the records that are secret; None for all.
+    shuffled : bool
+        Whether the order is a secret uniform permutation.
+    """
+
+    correlation: Any = 0.0
+    sensitivity: float = math.inf
+    distance: float = 1.0
+    records: tuple[int, ...] | None = None
+    shuffled: bool = False
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What the loss of the descent depends on besides its noise; nothing is read off the data.
+
+    Attributes
+    ----------
+    n_records, batch_size : int
+    n_weights : int
+        Their number D, the intercept included.
+    step : float
+        The learning rate eta.
+    factor : float
+        The contraction c of each map.
+    gradient_bound : float
+        L: no gradient of a record is longer.
+    diameter : float
+        Of the ball that the weights are projected onto.
+    reach : float
+        Bound on the norm of the weights before noise is added.
+    rounding : float
+        Bound on what one step is off the exact map, in the norm of the weights.
+    at_every_step : bool
+        Whether noise is added at every step, or at the end alone.
+    n_averaged : int
+        Of how many steps, the last ones, the mean is released; 1 with noise at every step.
+    """
+
+    n_records: int
+    batch_size: int
+    n_weights: int
+    step: float
+    factor: float
+    gradient_bound: float
+    diameter: float
+    reach: float
+    rounding: float
+    at_every_step: bool
+    n_averaged: int = 1
+
+    @property
+    def n_steps(self) -> int:
+        """T, each record being used once."""
+        return -(-self.n_records // self.batch_size)
+
+    @property
+    def n_draws(self) -> int:
+        """The number of draws of noise."""
+        return self.n_weights * (self.n_steps if self.at_every_step else 1)
+
+    def error(self, sigma: float) -> float:
+        """Return 2 E: what rounding adds to the shift of the last step, on a grid for sigma."""
+        noisy = self.n_steps if self.at_every_step else 1
+        grid = max(math.ldexp(sigma, 1 - GRID_BITS), math.ldexp(self.reach, -60))
+        off_the_grid = noisy * math.sqrt(self.n_weights) * grid / 2.0
+        return 2.0 * (self.n_steps * self.rounding + off_the_grid) * _OUTWARDS
+
+    def grid(self, sigma: float) -> float:
+        """Return the step of the grid that noise is drawn on, and weights are released on.
+
+        Raises
+        ------
+        ValueError
+            If sigma is too small for the weights, in 64 bits.
+        """
+        try:
+            return coarse_enough(grid_step(sigma), sigma, self.reach)
+        except ValueError:
+            raise ValueError(
+                f"the noise, {sigma:.3g}, is too small against weights of up to {self.reach:.3g} "
+                "to be drawn safely in 64 bits; lower epsilon, or the radius."
+            ) from None
+
+    # -------------------------------------------------------------------------- losses at sigma = 1
+
+    def unit_losses(self, dependence: Dependence, alpha: float) -> FloatArray:
+        """Return the loss at sigma = 1 without rounding, by where the record may lie.
+
+        A single number, the worst record's; or, in a secret order, the loss for each step, which
+        all have the same chance. A last step of fewer records has less: what is put on top of its
+        chance must not lose less than what is taken from the others. The last weights lose the
+        most there; of a mean its loss is taken to be the largest of all.
+        """
+        if np.ndim(dependence.correlation):
+            return np.array([self._unit_loss(self._worst(dependence), alpha)])
+        own, other = self._two_moves(dependence)
+        if self.n_averaged > 1:
+            apart = self._means_apart(own, other)[self._secret_steps(dependence)]
+            losses: FloatArray = alpha * np.square(apart) / 2.0 * _OUTWARDS
+            if not dependence.shuffled:
+                return np.array([losses.max()])
+            if self.n_records % self.batch_size:
+                losses[-1] = losses.max()
+            return losses
+        hides = dependence.shuffled and (self.at_every_step or self.factor < 1.0)
+        if hides and own > other:
+            if other > 0.0:
+                return self._by_position(own, other, alpha)
+            return self._of_one_move(own, alpha)
+        anywhere = dependence.records is None or dependence.shuffled
+        last = self.n_records - 1 if anywhere else max(dependence.records or (0,))
+        s = self._equal_shifts(own, other, last // self.batch_size)
+        return np.array([self._unit_loss(s, alpha)])
+
+    def loss(self, unit_losses: FloatArray, sigma: float, alpha: float) -> float:
+        """Return the loss for these unit losses, rounding included, rounded up."""
+        if not unit_losses.any():
+            return 0.0
+        extra = math.sqrt(alpha / 2.0) * self.error(sigma)
+        losses = ((np.sqrt(unit_losses) + extra) / sigma) ** 2 * _OUTWARDS
+        return float(losses[0]) if losses.size == 1 else float(shuffled_loss(losses, alpha))
+
+    def smallest_sigma(self, unit_losses: FloatArray, alpha: float, epsilon: float) -> float:
+        """Return the smallest sigma whose loss is within epsilon; the loss is evaluated there."""
+        start = math.sqrt(float(unit_losses.max()) / epsilon)
+        if start == 0.0:
+            return 0.0
+        return smallest_within(
+            lambda sigma: self.loss(unit_losses, sigma, alpha), epsilon, start, _TOLERANCE
+        )
+
+    # ------------------------------------------------------------------------------ shifts of steps
+
+    def _worst(self, dependence: Dependence) -> FloatArray:
+        """Return shifts (T,) that lose at least as much as those of every secret record.
+
+        Their sums to the end are at least as large (see (2) in `_descent.iteration_losses`), and
+        remain so with the ball's diameter in place of the first of them.
+        """
+        return worst_shifts(
+            dependence.correlation,
+            self.n_records,
+            dependence.distance,
+            batch_size=self.batch_size,
+            lipschitz=self.gradient_bound,
+            sensitivity=dependence.sensitivity,
+            step=self.step,
+            records=dependence.records,
+        )
+
+    def _two_moves(self, dependence: Dependence) -> tuple[float, float]:
+        """Return how far the secret record and another one move a step of size 1."""
+        own, other = gaussian_shifts(
+            dependence.correlation,
+            0,
+            dependence.distance,
+            steps=2,
+            lipschitz=self.gradient_bound,
+            sensitivity=dependence.sensitivity,
+            step=self.step,
+        ).tolist()
+        return own, other
+
+    def _equal_shifts(self, own: float, other: float, step: int) -> FloatArray:
+        """Return the shifts (T,) of equally correlated records, the secret one in a step."""
+        sizes = np.full(self.n_steps, self.batch_size)
+        sizes[-1] = self.n_records - self.batch_size * (self.n_steps - 1)
+        shifts = other * (sizes / self.batch_size)
+        shifts[step] = (own + other * (sizes[step] - 1.0)) / self.batch_size
+        return shifts * _OUTWARDS
+
+    def _unit_loss(self, s: FloatArray, alpha: float) -> float:
+        if not self.at_every_step:
+            apart = self.last_shift(s) if self.n_averaged == 1 else self._ever_apart(s)
+            return alpha * apart**2 / 2.0 * _OUTWARDS
+        return min(
+            float(iteration_loss(shifts, 1.0, alpha, contractions=self.factor))
+            for shifts in self._restarts(s)
+        )
+
+    def last_shift(self, s: FloatArray) -> float:
+        """Return z_T, how far two runs are apart at the end if there was no noise before."""
+        return float(self._apart(s)[-1])
+
+    def _apart(self, s: FloatArray) -> FloatArray:
+        """Return z_t (T,), how far two runs are apart if there is no noise."""
+        apart, found = 0.0, []
+        for shift in s.tolist():
+            apart = self.factor * min(apart, self.diameter) + shift
+            found.append(apart)
+        return np.array(found) * (1.0 + 4e-16 * s.size) * _OUTWARDS
+
+    def _ever_apart(self, s: FloatArray) -> float:
+        """Return a bound on z_t at every step, for moves that sum to at most the sum of s.
+
+        That is what `worst_shifts` promises of the moves of every record; or they start at the
+        ball's diameter, and one step moves by at most what all of its records can.
+        """
+        summed = float(s.sum()) * (1.0 + 4e-16 * s.size)
+        held = self.factor * self.diameter + 2.0 * self.step * self.gradient_bound
+        return min(summed, held) * _OUTWARDS
+
+    def _means_apart(self, own: float, other: float) -> FloatArray:
+        """Return how far the means of the last steps are apart, by the secret record's step.
+
+        What all others move, and what the secret record adds to that; see the module.
+        """
+        alike, m = 0.0, self.n_averaged
+        if other > 0.0:
+            moves = self._equal_shifts(other, other, self.n_steps - 1)
+            alike = float(np.mean(self._apart(moves)[-m:])) * (1.0 + 4e-16 * m)
+        more = max(own - other, 0.0) / self.batch_size
+        powers = self._powers()
+        sums = np.cumsum(powers[:m]) / m * (1.0 + 4e-16 * m)
+        before = sums[-1] * powers[self.n_steps - m : 0 : -1]
+        shares = np.minimum(np.concatenate((before, sums[::-1])) * _OUTWARDS, 1.0)
+        return (alike + more * shares) * _OUTWARDS
+
+    def _powers(self) -> FloatArray:
+        """Return 1, c, c^2, ... (T + 1,), those that are next to nothing raised to that."""
+        ages = np.arange(self.n_steps + 1, dtype=np.float64)
+        powers: FloatArray = np.maximum(np.power(self.factor, ages), _LEAST_SHARE)
+        return powers
+
+    def _secret_steps(self, dependence: Dependence) -> IntArray:
+        """Return the steps that a secret record may come in, those that cannot be worst left out.
+
+        A record before the steps that are averaged moves them the less the earlier it comes, one
+        among them the less the later.
+        """
+        first = self.n_steps - self.n_averaged
+        if dependence.shuffled:
+            return np.arange(self.n_steps)
+        if dependence.records is None:
+            return np.array([first])
+        steps = np.unique(np.array(dependence.records) // self.batch_size)
+        early, late = steps[steps <= first][-1:], steps[steps >= first][:1]
+        return np.concatenate((early, late))
+
+    def _restarts(self, s: FloatArray) -> list[FloatArray]:
+        """Return shifts of the last steps that are each as good as all of s.
+
+        Nothing has moved before the first shift; or what has is replaced by the ball's diameter.
+        """
+        found = [s[np.flatnonzero(s)[0] :]]
+        before = np.cumsum(s)
+        for length in [2**k for k in range((s.size - 1).bit_length())]:
+            if before[-1 - length] > self.diameter:
+                last = s[-length:].copy()
+                last[0] = (last[0] + self.diameter * self.factor) * _OUTWARDS
+                found.append(last)
+        return found
+
+    def _of_one_move(self, own: float, alpha: float) -> FloatArray:
+        """Return the loss for each step that the only record that moves may come in.
+
+        After k more steps it is c^k s long, which noise at the end has to hide. With noise at each
+        step, shifts a_t that grow with what is left of each at the end, c^(T - t), take all of it,
+        for c^(2k) s^2 over the sum of c^(2j), j = 0..k.
+        """
+        squares = np.square(self._powers()[: self.n_steps])
+        hidden = np.cumsum(squares) if self.at_every_step else np.ones_like(squares)
+        shares = squares / hidden * (1.0 + 4e-16 * self.n_steps)
+        move = own / self.batch_size
+        losses: FloatArray = alpha * move**2 / 2.0 * shares[::-1] * _OUTWARDS
+        return losses
+
+    def _by_position(self, own: float, other: float, alpha: float) -> FloatArray:
+        """Return the loss for each step that the record may come in, never falling.
+
+        All records are alike, so that a later step only moves the larger shift, the secret
+        record's, back. Its sums to the end are larger, with the ball's diameter in place of the
+        first shifts too, and that loses more (see (2) in `_descent.iteration_losses`). So a step
+        may take the loss of a later one.
+        """
+        losses = np.empty(self.n_steps)
+        start = 0
+        for step in self._landmarks():
+            losses[start : step + 1] = self._unit_loss(self._equal_shifts(own, other, step), alpha)
+            start = step + 1
+        return losses
+
+    def _landmarks(self) -> list[int]:
+        """Return steps in order, the last included: all of the last ones, ever fewer before."""
+        from_end = [0]
+        while from_end[-1] < self.n_steps - 1:
+            from_end.append(from_end[-1] + max(1, from_end[-1] // 4))
+        return [self.n_steps - 1 - k for k in reversed(from_end) if k < self.n_steps]
+
+
+# ---------------------------------------------------------------------------------- the calibration
+
+
+def calibrate_descent(
+    iteration: Iteration,
+    dependence: Dependence,
+    notion: RenyiPufferfish,
+    sentences: Sequence[str],
+    n_columns: int | None = None,
+) -> SGDCertificate:
+    """Return the smallest noise for a budget, with its certificate.
+
+    Raises
+    ------
+    ValueError
+        If the budget is below what the sampler's own error may lose; if the correlations are not
+        valid.
+    """
+    extra = float(notion.of_samples(np.zeros(()), sampler_loss(iteration.n_draws)))
+    if not 2.0 * extra < notion.epsilon:
+        raise ValueError(
+            f"epsilon={notion.epsilon!r} must be more than twice the {extra:.3g} that drawing "
+            f"{iteration.n_draws} values of noise on their grid may lose; raise epsilon, or take "
+            "fewer steps by a larger batch_size."
+        )
+    this = iteration.unit_losses(dependence, notion.alpha)
+    units = {
+        name: this if each is dependence else iteration.unit_losses(each, notion.alpha)
+        for name, each in _cases(dependence).items()
+    }
+    sigmas = {
+        name: iteration.smallest_sigma(unit, notion.alpha, (notion.epsilon - extra) / _OUTWARDS)
+        for name, unit in units.items()
+    }
+    sigma = sigmas["this"]
+    iteration.grid(sigma)  # raises before any work where there is none
+    losses = {
+        name: math.nextafter(iteration.loss(unit, sigma, notion.alpha) + extra, math.inf)
+        for name, unit in units.items()
+    }
+    return SGDCertificate(
+        epsilon=notion.epsilon,
+        alpha=notion.alpha,
+        loss=losses["this"],
+        sigma=sigma,
+        noise_at="steps" if iteration.at_every_step else "end",
+        n_records=iteration.n_records,
+        n_steps=iteration.n_steps,
+        batch_size=iteration.batch_size,
+        n_averaged=iteration.n_averaged,
+        learning_rate=iteration.step,
+        contraction=iteration.factor,
+        gradient_bound=iteration.gradient_bound,
+        sensitivity=dependence.sensitivity,
+        correlation=described(dependence.correlation),
+        comparisons=losses,
+        sigmas=sigmas,
+        assumptions=list(sentences),
+        n_columns=n_columns,
+        version=__version__,
+        date=utc_now(),
+    )
+
+
+def _cases(dependence: Dependence) -> dict[str, Dependence]:
+    independent = np.ndim(dependence.correlation) == 0 and dependence.correlation == 0.0
+    return {
+        "this": dependence,
+        "uncorrelated": dependence if independent else replace(dependence, correlation=0.0),
+        "group privacy": replace(dependence, correlation=1.0, sensitivity=math.inf),
+    }
+
+
+def described(correlation: Any) -> str:
+    """Return a correlation in words."""
+    if np.ndim(correlation) == 0:
+        return f"{float(correlation):g}"
+    kind = "by distance in the order" if np.ndim(correlation) == 1 else "given pair by pair"
+    return f"{kind}, up to {_largest(correlation):g}"
+
+
+def _largest(correlation: Any) -> float:
+    """Return the largest correlation of two different records, in absolute value."""
+    values = np.abs(np.asarray(correlation, dtype=np.float64))
+    if values.ndim == 1:
+        return float(values[1:].max(initial=0.0))
+    return float((values - np.diag(np.diag(values))).max(initial=0.0))

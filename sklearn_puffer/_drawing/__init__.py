@@ -1,1 +1,0 @@
-"""Samplers of noise on a grid, each with a proven error of every probability."""

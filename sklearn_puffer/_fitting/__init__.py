@@ -1,1 +1,0 @@
-"""What stands behind `PufferfishNoiser`: from a table to its priors, scales and release."""

@@ -1,1 +1,0 @@
-"""What stands behind a noisy descent: its moves, their losses, and its steps."""

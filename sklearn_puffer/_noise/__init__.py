@@ -1,0 +1,91 @@
+"""How noise is drawn: shifts in units of the scale, samplers on a grid, and the source of their bits."""
+
+from sklearn_puffer._noise import laplace_sampler, sampling, table_sampler
+from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy
+from sklearn_puffer._noise.grid import (
+    FINEST,
+    GRID_BITS,
+    MAX_STEPS,
+    Grid,
+    coarse_enough,
+    grid_step,
+    to_steps,
+)
+from sklearn_puffer._noise.laplace_sampler import LaplaceSampler
+from sklearn_puffer._noise.sampler import (
+    BATCH,
+    RELATIVE_ERROR,
+    SPARE,
+    Sampler,
+    sampler_loss,
+    single_scale,
+)
+from sklearn_puffer._noise.sampling import (
+    cauchy,
+    gaussian,
+    laplace,
+    release,
+    sampler,
+    seeded_entropy,
+    system_entropy,
+)
+from sklearn_puffer._noise.shapes import Bell, HeavyPower, Shape, power
+from sklearn_puffer._noise.shifts import (
+    QUADRATURE_MARGIN,
+    cauchy_mass,
+    cauchy_renyi,
+    cauchy_rows_hockey_stick,
+    density_at_zero,
+    gaussian_hockey_stick,
+    gaussian_mass,
+    laplace_renyi,
+    log1p_square,
+    norm,
+    student_mass,
+)
+from sklearn_puffer._noise.table_sampler import TableSampler
+
+__all__ = [
+    "BATCH",
+    "Bell",
+    "CheckedEntropy",
+    "Entropy",
+    "FINEST",
+    "GRID_BITS",
+    "Grid",
+    "HeavyPower",
+    "LaplaceSampler",
+    "MAX_STEPS",
+    "QUADRATURE_MARGIN",
+    "RELATIVE_ERROR",
+    "SPARE",
+    "Sampler",
+    "Shape",
+    "TableSampler",
+    "cauchy",
+    "cauchy_mass",
+    "cauchy_renyi",
+    "cauchy_rows_hockey_stick",
+    "coarse_enough",
+    "density_at_zero",
+    "gaussian",
+    "gaussian_hockey_stick",
+    "gaussian_mass",
+    "grid_step",
+    "laplace",
+    "laplace_renyi",
+    "laplace_sampler",
+    "log1p_square",
+    "norm",
+    "power",
+    "release",
+    "sampler",
+    "sampler_loss",
+    "sampling",
+    "seeded_entropy",
+    "single_scale",
+    "student_mass",
+    "system_entropy",
+    "table_sampler",
+    "to_steps",
+]

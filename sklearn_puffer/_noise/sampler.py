@@ -1,0 +1,207 @@
+"""What all samplers share: their bits, their scratch memory, and the chunks a draw is read off."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied
+from sklearn_puffer._noise.grid import Grid
+
+RELATIVE_ERROR = 1e-12
+"""Proven bound on the relative error of every atom's probability; see the classes of samplers."""
+
+SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
+
+BLOCK = 2**15  # values drawn at a time: the scratch stays in the cache
+BATCH = 2**10  # values drawn at least: their time tells next to nothing about any one of them
+CHUNKS = 2**16  # a coarse cell is read off 16 bits
+REST_CHUNKS = 2**14  # and one of the rest off 14
+CELL_BITS = 16  # the bits of the fine position that come with the coarse cell
+# 0-d arrays: in operations on a few values numpy takes them in half the time of a Python integer
+_SIXTEEN = np.array(16, dtype=np.uint32)
+SIGN = np.array(63)
+REST_MASK = np.array(REST_CHUNKS - 1)
+
+
+class Sampler(NotCopied, ABC):
+    r"""Noise of one family and scale, in steps of a grid: K = floor(N/g) or floor(N/g + 1/2).
+
+    A family draws :math:`J = \lfloor N/f \rfloor` on a grid of step :math:`f = g / 2^s`; then
+    :math:`\lfloor J/2^s \rfloor = \lfloor N/g \rfloor`, and
+    :math:`\lfloor (J + 2^{s-1})/2^s \rfloor = \lfloor N/g + 1/2 \rfloor`, both exactly.
+
+    A draw that falls far takes longer than one that does not, so few values are drawn as the first
+    ones of a batch, and the rest of it is discarded: the time is that of the batch.
+
+    A sampler holds scratch memory: use one a thread, and never store one. Its bits pass the health
+    check of `CheckedEntropy` before they are used.
+
+    Attributes
+    ----------
+    step : float
+        The step g, in the units of the column.
+    relative_error : float
+        Bound r on the relative error of every atom's probability; a pure loss grows by at most
+        log((1 + r)/(1 - r)) for it.
+    saturated : bool
+        Whether draws further than 2^62 steps from 0 are given as 2^62 steps. Only a sum that is
+        itself saturated at 2^61 steps hides that, as `release` does.
+    """
+
+    relative_error: float = RELATIVE_ERROR
+    saturated: bool = False
+
+    def __init__(self, grid: Grid, entropy: Entropy) -> None:
+        self.step = math.ldexp(1.0, grid.fine + grid.shift)
+        self._shift = min(grid.shift, 62)  # |J| < 2^61, so that any larger shift gives the same
+        self._half = 1 << (self._shift - 1) if grid.nearest else 0
+        self._entropy: Entropy = CheckedEntropy(entropy)
+        self._scratch: IntArray | None = None
+
+    def fill(self, out: IntArray) -> None:
+        """Overwrite ``out``, int64 of shape (n,), with independent noise in steps."""
+        for block in blocks(out.size):
+            out[block] = self.draw(block.stop - block.start)
+
+    def draw(self, size: int) -> IntArray:
+        """Return ``size`` (at most 2^15) draws in scratch memory, overwritten by the next call."""
+        return self._batch(max(size, BATCH))[:size]
+
+    @abstractmethod
+    def _batch(self, size: int) -> IntArray:
+        """Return ``size`` draws in scratch memory, in a time that depends on them."""
+
+    def _room(self, size: int) -> IntArray:
+        if self._scratch is None or self._scratch.size < size:
+            self._scratch = np.empty(size, dtype=np.int64)
+        return self._scratch[:size]
+
+    def _rounded(self, drawn: IntArray) -> IntArray:
+        """Turn draws of J into draws of K, in place."""
+        if self._half:
+            drawn += self._half
+        if self._shift:
+            drawn >>= self._shift
+        return drawn
+
+
+def single_scale(noise: Any) -> float:
+    """Return the scale of noise for a single column."""
+    if isinstance(noise.scale, tuple):
+        raise TypeError(
+            f"noise must have a single scale, got {noise!r}; take one sampler a column."
+        )
+    return float(noise.scale)
+
+
+def blocks(size: int) -> Iterator[slice]:
+    """Cut ``size`` values into blocks of at most 2^15."""
+    for start in range(0, size, BLOCK):
+        yield slice(start, min(start + BLOCK, size))
+
+
+@dataclass(frozen=True)
+class Chunks:
+    r"""Which of 2^16 equally likely chunks belong to which cell, and of 2^14 for the rest.
+
+    The cells are equal, of :math:`L = 2^{16 + s}` fine positions. Of the 2^16 chunks n_h belong to
+    cell h < H, where the fine position is uniform; the others stand for the rest of the law.
+
+    Attributes
+    ----------
+    low_bits, surplus, cell_bits, rest_surplus, last : ndarray of shape ()
+        s, 31 - s, 16 + s, 47 - s and H.
+    body : ndarray of int64 of shape (H,)
+        n_h.
+    limit : ndarray of uint32 of shape ()
+        2^16 times the sum of n_h: a 32-bit word from here on starts with a chunk of the rest.
+    advance : ndarray of uint32 of shape (sum of n_h,)
+        What a 32-bit word that starts with the chunk c needs in addition, modulo 2^32, to start
+        with h. (A single 0 where no chunk belongs to a cell.)
+    rest_cell : ndarray of int16 of shape (2^14,)
+        The cell of each chunk of the rest; H for what lies beyond the cells.
+    kappa : float
+        Chunks of the rest for a unit of its envelope.
+    gain : ndarray of shape (H + 1,)
+        2^64 kappa / c_h, with c_h the chunks of the rest for cell h.
+    """
+
+    low_bits: IntArray
+    surplus: NDArray[np.int32]
+    cell_bits: IntArray
+    rest_surplus: IntArray
+    last: IntArray
+    body: IntArray
+    limit: NDArray[np.uint32]
+    advance: NDArray[np.uint32]
+    rest_cell: NDArray[np.int16]
+    kappa: float
+    gain: FloatArray
+
+
+def chunks_of(cell_bits: int, body: IntArray, above: FloatArray) -> Chunks:
+    """Return the chunks for n_h and for the envelope of the rest: of each cell, and beyond."""
+    # more than is wanted for each cell, but by two chunks at most
+    kappa = float((REST_CHUNKS - above.size) / above.sum())
+    chunks = (kappa * above).astype(np.int64) + 1
+    chunks[: REST_CHUNKS - chunks.sum()] += 1
+    low_bits = cell_bits - CELL_BITS
+    return Chunks(
+        low_bits=np.array(low_bits),
+        surplus=np.array(31 - low_bits, dtype=np.int32),
+        cell_bits=np.array(cell_bits),
+        rest_surplus=np.array(63 - cell_bits),
+        last=np.array(body.size),
+        body=body,
+        limit=np.array(int(body.sum()) << 16, dtype=np.uint32),
+        advance=_advance(body),
+        rest_cell=np.repeat(np.arange(chunks.size, dtype=np.int16), chunks),
+        kappa=kappa,
+        gain=math.ldexp(kappa, 64) / chunks,
+    )
+
+
+def _advance(body: IntArray) -> NDArray[np.uint32]:
+    cell = np.repeat(np.arange(body.size, dtype=np.uint32), body)
+    cell -= np.arange(cell.size, dtype=np.uint32)
+    cell <<= _SIXTEEN
+    return cell if cell.size else np.zeros(1, dtype=np.uint32)
+
+
+class ChunkSampler(Sampler):
+    """A sampler that reads most draws off chunks, without any test."""
+
+    def __init__(self, law: Chunks, grid: Grid, entropy: Entropy) -> None:
+        super().__init__(grid, entropy)
+        self._chunks = law
+
+    def _many(self, out: IntArray) -> NDArray[np.intp]:
+        """Fill ``out`` with draws of J, and return where one of the rest must go instead."""
+        law = self._chunks
+        bits = self._entropy.words(out.size).view(np.uint32)
+        first, second = bits[: out.size], bits[out.size :]
+        word = first >> _SIXTEEN
+        out[...] = word
+        law.advance.take(out, None, word, "clip")
+        word += first  # h, and the upper 16 bits of l
+        out[...] = word
+        out <<= law.low_bits
+        # the lower bits of l; the copies of a fair sign above them turn M into -1 - M
+        out ^= np.right_shift(second.view(np.int32), law.surplus, word.view(np.int32))
+        return (first >= law.limit).nonzero()[0]
+
+
+def sampler_loss(n_draws: int) -> float:
+    """Return what the relative error of the sampler's atoms adds to a pure loss, in nats.
+
+    A row is as many draws as it has columns, each time it is released.
+    """
+    return n_draws * 2.0 * math.log1p(2.0 * RELATIVE_ERROR / (1.0 - RELATIVE_ERROR))

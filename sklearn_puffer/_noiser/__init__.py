@@ -1,0 +1,29 @@
+"""What stands behind `PufferfishNoiser`: from a table to its priors, scales and release."""
+
+from sklearn_puffer._noiser import fit_table, over_set, problems, scales, weights, wide
+from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
+from sklearn_puffer._noiser.estimator import PufferfishNoiser
+from sklearn_puffer._noiser.other_priors import FittedNoise
+from sklearn_puffer._noiser.problems import Problem
+from sklearn_puffer._noiser.release import ColumnRelease, fingerprint
+from sklearn_puffer._noiser.scales import make_plan
+from sklearn_puffer._noiser.utility import RawLaw, utilities
+
+__all__ = [
+    "ColumnRelease",
+    "FittedNoise",
+    "Part",
+    "Problem",
+    "PufferfishNoiser",
+    "RawLaw",
+    "SecretPair",
+    "fingerprint",
+    "fit_table",
+    "make_plan",
+    "over_set",
+    "problems",
+    "scales",
+    "utilities",
+    "weights",
+    "wide",
+]

@@ -1,0 +1,313 @@
+"""From codes to priors: the laws that the fitted adversary, and further ones, hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sklearn_puffer._base import Array, listed, quoted
+from sklearn_puffer._tables import Cells, Coded, Column, Name, Pair, Reader, Secret, count
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
+
+Members = tuple[int, ...]
+Laws = dict[Members, Any]  # columns that are present -> their joint law, a Prior
+_MOST_PROPAGATED = 16
+
+Adversary = dict[Name, dict[Any, Laws]]  # sensitive column -> secret -> laws
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Columns that are released together, and the priors to be told apart on them.
+
+    Attributes
+    ----------
+    members : tuple of int
+        Positions of the public columns.
+    pairs : list of PriorPair
+        Priors over those columns.
+    owners : ndarray of int of shape (len(pairs),)
+        The secret pair each of them belongs to.
+    """
+
+    members: Members
+    pairs: list[PriorPair]
+    owners: Array
+
+    @cached_property
+    def is_free(self) -> bool:
+        """Whether any number may occur: the priors are continuous."""
+        return any(isinstance(prior, GaussianMixture) for prior in self._priors)
+
+    def priors(self) -> list[Prior]:
+        """Return the distinct priors."""
+        return list(self._priors)
+
+    @cached_property
+    def _priors(self) -> list[Prior]:
+        """The distinct priors: many fewer than the pairs they make."""
+        return distinct(self.pairs)
+
+    def mapped(self, change: Callable[[Any], Prior], members: Members) -> Part:
+        """Return the part with every prior changed once, however many pairs share it."""
+        new = {id(prior): change(prior) for prior in self.priors()}
+        pairs = [PriorPair(new[id(p)], new[id(q)]) for p, q in self.pairs]
+        return Part(members, pairs, self.owners)
+
+    def marginal(self, axis: int) -> Part:
+        """Return the part of one column alone."""
+        return self.mapped(lambda prior: prior.marginal([axis]), (self.members[axis],))
+
+
+Group = list[Part]  # the columns the adversary takes as independent of all other groups
+
+
+class SecretPair(NamedTuple):
+    """Two values of a sensitive column, as one adversary sees them."""
+
+    adversary: int
+    sensitive: Name
+    secret: Any
+    against: Any
+
+
+def empirical_adversary(
+    secrets: Sequence[Secret],
+    columns: Sequence[Column],
+    readers: Sequence[Reader],
+    groups: Sequence[Sequence[int]],
+    n_rows: int,
+    weights: Array | None,
+) -> Adversary:
+    """Return the laws counted from the rows, for each pattern of missing values on its own."""
+    coded = [Coded(r, len(c.atoms)) for r, c in zip(readers, columns, strict=True)]
+    patterns = [_Patterns(group, columns, readers) for group in groups]
+    sources = coded + [p.coded() for p in patterns]
+    places = [[*group, len(coded) + g] for g, group in enumerate(groups)]
+    sensitive = [secret.coded for secret in secrets]
+    counts = count(sensitive, sources, places, n_rows, weights)
+    adversary: Adversary = {}
+    for secret, of_groups in zip(secrets, counts, strict=True):
+        laws: dict[Any, Laws] = {label: {} for label in secret.labels}
+        adversary[secret.name] = laws
+        for pattern, of_secrets in zip(patterns, of_groups, strict=True):
+            for label, cells in zip(secret.labels, of_secrets, strict=True):
+                laws[label].update(pattern.laws(cells))
+    return adversary
+
+
+def fitted_adversary(
+    counted: Adversary, fit: Any, spreads: Array, columns: Sequence[Column]
+) -> Adversary:
+    """Return the continuous laws that ``fit`` learns from the counted ones.
+
+    They are learnt from counts of sorted rows, so that nothing is learnt from the order of rows.
+    """
+    fitted: Adversary = {}
+    for name, of_secrets in counted.items():
+        fitted[name] = {label: {} for label in of_secrets}
+        for members in sorted({m for laws in of_secrets.values() for m in laws}):
+            laws = {label: of[members] for label, of in of_secrets.items() if members in of}
+            names = [columns[k].name for k in members]
+            for label, prior in _fitted(fit, laws, spreads[list(members)], names).items():
+                fitted[name][label][members] = prior
+    return fitted
+
+
+def _fitted(
+    fit: Any, laws: Mapping[Any, Any], spread: Array, names: Sequence[Name]
+) -> dict[Any, Prior]:
+    """Return what ``fit`` makes of the rows of each secret."""
+    still = [name for name, of_column in zip(names, spread, strict=True) if not of_column > 0.0]
+    if still:
+        raise ValueError(
+            f"column {still[0]!r} has a single value, and a Gaussian has no scale for it; leave it "
+            'out of public=, or use prior="empirical".'
+        )
+    samples = {
+        label: (law.rows[law.counts > 0], law.counts[law.counts > 0]) for label, law in laws.items()
+    }
+    try:
+        found: dict[Any, Prior] = fit.fit_all(samples, spread)
+    except ValueError as error:
+        raise ValueError(f"columns {listed(names)}: {error}") from None
+    return found
+
+
+def given_adversary(
+    given: Any,
+    argument: str,
+    secrets: Sequence[Secret],
+    groups: Sequence[Sequence[int]],
+    columns: Sequence[Column],
+) -> Adversary:
+    """Return the laws of a mapping of prior objects, {secret: prior} or {column: {secret: prior}}.
+
+    A prior of rows becomes that of what is released for them, before the noise: a row's value in
+    a binned column is that of its bin.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no such mapping, a secret has no prior, or a prior has not one axis a column.
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{argument} must map every secret to a prior object, got {given!r}.")
+    nested = all(isinstance(value, Mapping) for value in given.values())
+    by_column = given if nested else {secrets[0].name: given}
+    if not nested and len(secrets) > 1:
+        raise ValueError(
+            f"{argument} must be a mapping {{column: {{secret: prior}}}} when several columns are "
+            f"sensitive ({listed([secret.name for secret in secrets])})."
+        )
+    adversary: Adversary = {}
+    for secret in secrets:
+        own = by_column.get(secret.name, {})
+        adversary[secret.name] = {
+            label: _marginal_laws(
+                _placed(_prior_of(own, label, argument, secret, len(columns)), columns), groups
+            )
+            for label in secret.labels
+        }
+    return adversary
+
+
+def given_priors(given: Any) -> list[Prior]:
+    """Return all prior objects of a mapping, or of a mapping of mappings."""
+    values = list(given.values()) if isinstance(given, Mapping) else []
+    nested = [v for value in values if isinstance(value, Mapping) for v in value.values()]
+    return [p for p in [*values, *nested] if isinstance(p, Discrete | GaussianMixture)]
+
+
+def make_groups(
+    adversaries: Sequence[Adversary],
+    pairs: Mapping[Name, Sequence[Pair]],
+    groups: Sequence[Sequence[int]],
+) -> tuple[list[SecretPair], list[Group]]:
+    """Return every secret pair of every adversary, and for each group of columns its parts."""
+    asked = [
+        SecretPair(k, name, a, b)
+        for k in range(len(adversaries))
+        for name, of_column in pairs.items()
+        for a, b in of_column
+    ]
+    return asked, [_parts(adversaries, asked, set(group)) for group in groups]
+
+
+def _parts(adversaries: Sequence[Adversary], asked: Sequence[SecretPair], group: set[int]) -> Group:
+    found: dict[Members, tuple[list[PriorPair], list[int]]] = {}
+    within = [_within(adversary, group) for adversary in adversaries]
+    for owner, (adversary, sensitive, secret, against) in enumerate(asked):
+        laws = within[adversary][sensitive]
+        p, q = laws[secret], laws[against]
+        for members in p:
+            if members in q:
+                priors, owners = found.setdefault(members, ([], []))
+                priors.append(PriorPair(p[members], q[members]))
+                owners.append(owner)
+    return [Part(m, priors, np.array(owners)) for m, (priors, owners) in sorted(found.items())]
+
+
+def _within(adversary: Adversary, group: set[int]) -> Adversary:
+    """Return the laws of columns of one group alone."""
+    return {
+        sensitive: {
+            secret: {members: law for members, law in laws.items() if group.issuperset(members)}
+            for secret, laws in of_secret.items()
+        }
+        for sensitive, of_secret in adversary.items()
+    }
+
+
+class _Patterns:
+    """Which columns of a group are present in a row, as one more coded column."""
+
+    def __init__(
+        self, group: Sequence[int], columns: Sequence[Column], readers: Sequence[Reader]
+    ) -> None:
+        self.group = tuple(group)
+        self.columns = columns
+        self.readers = readers
+        self.propagated = [k for k in group if readers[k].propagates]
+        if len(self.propagated) > _MOST_PROPAGATED:
+            raise ValueError(
+                'missing="propagate" treats each pattern of missing values on its own, and '
+                f"{len(self.propagated)} columns of one group have missing values; fill some of "
+                "them, or split the group with dependence=."
+            )
+
+    def coded(self) -> Coded:
+        return Coded(self, 1 << len(self.propagated))
+
+    def codes(self, rows: slice, out: Array) -> None:
+        out[:] = 0
+        for bit, k in enumerate(self.propagated):
+            gone = self.readers[k].missing(rows)
+            if gone is not None:
+                out += gone.astype(np.intp) << bit
+
+    def laws(self, cells: Cells) -> Laws:
+        """Split the cells of one secret by pattern, and drop what is missing."""
+        laws: Laws = {}
+        for pattern in np.unique(cells.codes[:, -1]):
+            of_pattern = cells.codes[:, -1] == pattern
+            gone = {k for bit, k in enumerate(self.propagated) if pattern >> bit & 1}
+            axes = [axis for axis, k in enumerate(self.group) if k not in gone]
+            if axes:
+                members = tuple(self.group[axis] for axis in axes)
+                codes = cells.codes[of_pattern][:, axes]
+                laws[members] = self._law(members, codes, cells.counts[of_pattern])
+        return laws
+
+    def _law(self, members: Members, codes: Array, counts: Array) -> Discrete:
+        """Return the law over the whole alphabet: cells without rows have mass zero."""
+        alphabets = [self.columns[k].atoms for k in members]
+        if len(members) == 1:
+            full = np.zeros(len(alphabets[0]), dtype=np.int64)
+            full[codes[:, 0]] = counts
+            return Discrete.from_counts(alphabets[0], full)
+        rows = np.stack([atoms[c] for atoms, c in zip(alphabets, codes.T, strict=True)], axis=1)
+        # two corners without mass span the alphabet that `sensitivity` looks at
+        corners = np.array([[atoms[0] for atoms in alphabets], [atoms[-1] for atoms in alphabets]])
+        return Discrete.from_counts(np.concatenate([rows, corners]), np.append(counts, [0, 0]))
+
+
+def _prior_of(
+    own: Mapping[Any, Any], label: Any, argument: str, secret: Secret, n_public: int
+) -> Prior:
+    if label not in own:
+        raise ValueError(
+            f"{argument} has no prior for {quoted(label)} of column {secret.name!r}; "
+            f"give one for each of {listed(secret.labels)}."
+        )
+    prior = own[label]
+    if not isinstance(prior, Discrete | GaussianMixture):
+        raise TypeError(
+            f"{argument} must hold priors.Discrete or priors.GaussianMixture, got {prior!r} "
+            f"for {quoted(label)}."
+        )
+    if prior.n_axes != n_public:
+        raise ValueError(
+            f"{argument} holds a prior over {prior.n_axes} column(s) for {quoted(label)}, and "
+            f"{n_public} are public; give atoms, or means, of shape (n, {n_public})."
+        )
+    return prior
+
+
+def _placed(prior: Prior, columns: Sequence[Column]) -> Prior:
+    if isinstance(prior, GaussianMixture):
+        return prior
+    axes = zip(columns, prior.rows.T, strict=True)
+    rows = np.stack([column.placed(axis) for column, axis in axes], axis=1)
+    return prior if np.array_equal(rows, prior.rows) else prior.moved(rows)
+
+
+def _marginal_laws(prior: Prior, groups: Sequence[Sequence[int]]) -> Laws:
+    return {
+        tuple(group): prior if len(group) == prior.n_axes else prior.marginal(group)
+        for group in groups
+    }

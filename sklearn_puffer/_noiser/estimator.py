@@ -1,0 +1,592 @@
+"""`PufferfishNoiser`: the transformer that learns a prior, calibrates the noise and releases."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sklearn_puffer._base import (
+    as_array,
+    check_choice,
+    check_jobs,
+    check_positive,
+    check_seed,
+    check_verbose,
+    listed,
+    listening,
+)
+from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
+from sklearn_puffer._noiser.fit_table import learn
+from sklearn_puffer._noiser.release import (
+    as_certified,
+    fingerprint,
+    noisier,
+    release_table,
+    scale_of,
+)
+from sklearn_puffer._noiser.result import Learnt, with_noise
+from sklearn_puffer._noiser.settings import Settings, check_unknown
+from sklearn_puffer._releases import (
+    CertifiedEstimator,
+    UncertifiedError,
+    UtilityWarning,
+    utility_frame,
+)
+from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._tables import (
+    Table,
+    array_table,
+    as_pandas,
+    check_whole,
+    frame_table,
+    is_frame,
+    known,
+    secret_columns,
+    series,
+)
+
+# how often each seeded noiser has transformed: beside the estimator, so that it is never saved
+_calls: WeakKeyDictionary[PufferfishNoiser, Iterator[int]] = WeakKeyDictionary()
+
+
+class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
+    r"""Release public columns so that they tell little about sensitive ones.
+
+    `fit` counts how the public columns depend on every secret and finds the smallest noise scale
+    theta for which, whatever row y is released,
+
+    .. math:: \left|\log \frac{P(Y = y \mid S = s_i)}{P(Y = y \mid S = s_j)}\right| \le \varepsilon
+
+    for every protected pair (s_i, s_j); `transform` adds that noise.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Budget in nats: odds between two secrets move by at most a factor e^epsilon.
+    delta : float, default=0.0
+        With delta > 0 the promise is (epsilon, delta)-Pufferfish privacy.
+    alpha : float or None, default=None
+        With alpha > 1 the promise bounds the Renyi divergence of that order by epsilon; with a
+        delta besides, given events of probability 1 - delta (strategies "approximate",
+        "wasserstein" and "sensitivity").
+    releases : int, default=1
+        How often the same rows may be released: the promise is about all of these releases
+        together. k of them need k times the noise (Gaussian noise: sqrt(k) times); Cauchy noise
+        may be released once.
+    sensitive : str, int or list of these, default=None
+        The sensitive columns of X; an int is a position, a str a name. They are never released.
+        Without them, pass ``sensitive_features`` to `fit`.
+    public : str, int or list of these, default=None
+        The columns to release; None for every column that is not sensitive.
+    secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
+        The pairs (s_i, s_j) to protect, always in both directions: at most 262,144, as "all"
+        makes of 724 values; and at most 1,275, of 51 values, under other than Laplace noise,
+        a delta, an alpha or Gaussian priors, where the loss of each is computed on its own.
+    prior : "empirical", "gaussian", "gmm", fit object or mapping, default="empirical"
+        What the adversary knows: the laws counted from the rows, a Gaussian or a Gaussian mixture
+        fitted to them (`fits.GaussianFit`, `fits.MixtureFit` have the settings), or
+        {secret: prior object} ({column: {secret: prior object}} for several sensitive columns),
+        over all public columns in X's order. Under Gaussian and mixture priors any number can be
+        released, seen in `fit` or not.
+    strategy : name or strategy object, default="exact"
+        How the scale is found. "exact" needs the least noise; "relaxed", "distribution_aware",
+        "approximate", "wasserstein" and "sensitivity" are the published mechanisms, and "monge"
+        is one that the certificate catches where it is wrong.
+    noise : "laplace", "gaussian", "cauchy" or noise family, default="laplace"
+        A family object, such as ``noise.GeneralizedCauchy(1.0, k=4)``, gives the shape; its scale
+        is not used.
+    dependence : "joint", "independent" or list of column groups, default="joint"
+        "joint" protects the row as a whole; its loss is exact up to `accounting.MAX_CELLS` cells
+        of the grid that the columns' atoms span, and a proven bound beyond. "independent" trusts
+        that the columns are independent given the secret; a list of groups trusts that of the
+        groups.
+    adversaries : list, "confidence" or ConfidenceSet, default=None
+        Further priors, each as in ``prior``; the promise then holds against every one of them.
+        Their atoms belong to the columns' values from then on, and fall into bins as rows do.
+        `priors.ConfidenceSet(level)` (also within the list; "confidence" for 0.95) stands for all
+        priors in a simultaneous confidence set around the counted ones, and is recommended for
+        production: the counted laws are not the true ones. For Gaussian and mixture priors it
+        stands for draws, and what is said about them is an estimate.
+    weights : "spread", "optimal" or mapping, default="spread"
+        Proportions of the columns' scales: their standard deviations, those that make the expected
+        error per standard deviation small, or {column: positive number}.
+    categories : {column: list}, default=None
+        The values of a column in the order of their codes 0..n-1; its noise is in codes.
+    n_bins : int or {column: int}, default=None
+        Quantile bins for numeric columns. The released value is then the bin's representative,
+        its median (the lower one for integers), plus noise; any later value falls into a bin. A
+        column of no more distinct values than bins keeps its values, each a bin of its own; one
+        that falls into fewer bins, because many rows share a value, is named in a warning.
+    missing : {"error", "category", "propagate"}, default="error"
+        Missing values are refused, a value of their own (in boolean and categorical columns), or
+        left missing. Left missing, which values are missing is not protected, and rows are refused
+        that lack other values of a joint group of columns than any row of `fit` did.
+    unknown : "error", "nearest" or {column: value}, default="error"
+        What `transform` does with values not seen in `fit`: refuse them, or move numbers to the
+        nearest number seen, with a warning. For a category, name the one that new ones become:
+        ``unknown={"job": "other"}`` makes "other" a category of "job", whether `fit` sees it or
+        not; where ``categories`` lists those of "job", what it does not list becomes "other" in
+        `fit`, too. A column of numbers takes "error" or "nearest" there.
+    output : {"native", "noisy"}, default="native"
+        Columns in their own type (whole numbers stay whole), or raw value plus noise as float64.
+    remainder : {"drop", "passthrough"}, default="drop"
+        What becomes of columns neither sensitive nor public. Passed columns are not protected.
+    on_uncertified : {"raise", "warn"}, default="raise"
+        What `transform` does where the certificate does not hold.
+    random_state : int or None, default=None
+        None draws from the operating system's generator. An integer is for tests: it warns.
+    n_jobs : int or None, default=None
+        Threads for couplings and columns.
+    verbose : int, default=0
+        1 prints to stderr what `fit` is doing, how much of it is done and, where that can be
+        known, the time left: a line every two seconds. Lines hold counts, and nothing protected.
+
+    Attributes
+    ----------
+    theta_ : pandas.Series of shape (n_public,)
+        Noise scale of each public column in its own units; 0 where no noise is needed.
+    certificate_ : Certificate
+        What is promised and what was checked.
+    utility_ : pandas.DataFrame of shape (n_public, 8)
+        How much of each public column survives one release, computed from the laws of the rows of
+        `fit` (their weights included) and of the noise: ``change``, the expected distance between
+        the released value and the original one as it stood in the table, before binning, in the
+        column's unit (of categories and booleans, their codes'); ``change_sd``, in its standard
+        deviations; ``median_change``, which speaks where the mean is infinite, as under Cauchy
+        noise; ``unchanged``, the probability that the released value is the original one (a value
+        left missing is unchanged, and does not count in the changes). ``constant``,
+        ``constant_sd``, ``constant_median`` and ``constant_unchanged`` are the same for the best
+        constant in its place, the column's median. `fit` warns (`UtilityWarning`) of columns that
+        change more than the constant does.
+    priors_ : dict
+        ``priors_[sensitive][secret][columns]``: the law of the columns given the secret.
+    secret_pairs_ : dict
+        The protected pairs of each sensitive column.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where X has string column names.
+
+    Raises
+    ------
+    TypeError, ValueError
+        In `fit` and `transform`, naming the argument or column, its value and the way out.
+    UncertifiedError
+        In `transform`, where the certificate does not hold.
+
+    Notes
+    -----
+    *Formal guarantees.* All of ``releases`` calls of `transform` together, on the same rows, drawn
+    independently from a prior named in ``certificate_.assumptions``, are Pufferfish private (000,
+    Definition 2.1; with delta 003, Definition 1; with alpha 004, Definitions 2.2 and 4.1) for all
+    pairs of ``secret_pairs_``, the error of the sampler included. The proof is recomputed by
+    `accounting` without the strategy. Noise is drawn on a grid from cryptographic bits, and none
+    of its state is kept.
+
+    ``Pipeline(memory=...)`` caches a fitted release: it hands back the same noise for the same
+    input, which reveals nothing more, but is not a fresh release.
+
+    References
+    ----------
+    000: Noise reduction for Pufferfish privacy (Prop. 3.2, 3.3; Eq. 11, 12, 26). 003: Gaussian
+    priors (Thm 1, 2). 004: Renyi Pufferfish privacy (Thm 3.3, 4.3, 4.5).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan", output="noisy")
+    >>> released = noiser.fit(table).transform(table.drop(columns="loan"))
+    >>> list(released.columns), noiser.certificate_.holds
+    (['cars'], True)
+    """
+
+    _later = frozenset({"unknown", "on_uncertified", "random_state", "n_jobs", "verbose"})
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 0.0,
+        alpha: float | None = None,
+        releases: int = 1,
+        sensitive: Any = None,
+        public: Any = None,
+        secret_pairs: Any = "all",
+        prior: Any = "empirical",
+        strategy: Any = "exact",
+        noise: Any = "laplace",
+        dependence: Any = "joint",
+        adversaries: Any = None,
+        weights: Any = "spread",
+        categories: Any = None,
+        n_bins: Any = None,
+        missing: str = "error",
+        unknown: Any = "error",
+        output: str = "native",
+        remainder: str = "drop",
+        on_uncertified: str = "raise",
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.alpha = alpha
+        self.releases = releases
+        self.sensitive = sensitive
+        self.public = public
+        self.secret_pairs = secret_pairs
+        self.prior = prior
+        self.strategy = strategy
+        self.noise = noise
+        self.dependence = dependence
+        self.adversaries = adversaries
+        self.weights = weights
+        self.categories = categories
+        self.n_bins = n_bins
+        self.missing = missing
+        self.unknown = unknown
+        self.output = output
+        self.remainder = remainder
+        self.on_uncertified = on_uncertified
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Learn the priors and calibrate the noise.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_features)
+            The rows that the adversary's knowledge is counted from.
+        y : ignored
+            Never taken for a secret.
+        sensitive_features : Series, DataFrame or array-like of n_rows, default=None
+            The secrets, where they are not columns of X; aligned by position.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Non-negative whole numbers: how often each row counts.
+
+        Returns
+        -------
+        self
+            The fitted noiser, also where its certificate does not hold.
+        """
+        before = dict(self.__dict__)
+        try:
+            with listening(check_verbose(self.verbose)):
+                self._fit(X, sensitive_features, sample_weight)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Release the public columns of X.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_features)
+            In a DataFrame the columns are found by name: in any order, beside any others, and only
+            those that are released need be there. An array has those of `fit` in their order.
+
+        Returns
+        -------
+        table of the type of X, of shape (n_rows, n_public)
+            With the index and types of X, and the released (and passed) columns in the order of
+            `fit`; of a pyarrow RecordBatch, a Table.
+        """
+        self._check_as_certified()
+        self._check_certified()
+        table = self._read_again(X)
+        released, moved = release_table(
+            table,
+            self._releases,
+            self._passed,
+            self._order,
+            unknown=check_unknown(self.unknown),
+            missing=self._missing,
+            patterns=self._patterns,
+            entropy=self._entropy(),
+            n_jobs=check_jobs(self.n_jobs),
+        )
+        if moved:
+            warnings.warn(say.moved_sentence(moved), UserWarning, stacklevel=3)
+        container = getattr(self, "_container", None) or get_config()["transform_output"]
+        return as_pandas(released) if container == "pandas" else released
+
+    def noisier(self, factor: float) -> Self:
+        """Return a copy of this fitted noiser that adds ``factor`` times the noise.
+
+        Its releases are of the same values, so that those of both add up in one `Ledger`, whose
+        ``transform(noiser, X, factor=...)`` makes them.
+
+        Parameters
+        ----------
+        factor : float
+            At least 1.
+
+        Returns
+        -------
+        PufferfishNoiser
+            Its certificate states the loss of the original, which more noise only lowers.
+
+        Raises
+        ------
+        ValueError
+            If ``factor`` is below 1, or the values of a column do not lie on the grid of noise
+            that large, as whole numbers, categories and booleans do.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+        >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+        >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
+        >>> bool(noiser.noisier(3).theta_["cars"] >= 3 * noiser.theta_["cars"])
+        True
+        """
+        self._check_as_certified()
+        if not check_positive(factor, "factor") >= 1.0:
+            raise ValueError(
+                f"factor must be at least 1, got {factor!r}; for less noise fit with a larger "
+                "epsilon."
+            )
+        other = copy.copy(self)
+        other._releases = [noisier(release, float(factor)) for release in self._releases]
+        scales = {release.column.name: scale_of(release) for release in other._releases}
+        other.theta_ = series(scales, "theta")
+        other.certificate_ = with_noise(
+            self.certificate_, other._releases, float(factor), self._laws
+        )
+        other.utility_ = utility_frame(other.certificate_.utility)
+        _calls[other] = _calls.setdefault(self, itertools.count())  # a seed never draws twice alike
+        return other
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose the kind of table that `transform` returns.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None
+            "default" is the kind of X; None leaves the choice as it is.
+
+        Returns
+        -------
+        self
+            The noiser itself.
+        """
+        super().set_output(transform=transform)
+        if transform is not None:
+            self._container = transform
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        clone: Self = super().__sklearn_clone__()
+        if hasattr(self, "_container"):
+            clone._container = self._container
+        return clone
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the released columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the columns of X, where it was an array.
+
+        Returns
+        -------
+        ndarray of str objects
+            In the order of `transform`.
+        """
+        check_is_fitted(self)
+        own = getattr(self, "feature_names_in_", None)
+        names = [f"x{k}" for k in range(self.n_features_in_)] if own is None else list(own)
+        if input_features is not None:
+            asked = list(input_features)
+            if own is not None and asked != names:
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(asked) != len(names):
+                raise ValueError(
+                    f"input_features should have length equal to number of features "
+                    f"({len(names)}), got {len(asked)}"
+                )
+            names = asked
+        return np.array([names[self._names.index(name)] for name in self._order], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.input_tags.allow_nan = self.missing in ("category", "propagate")
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _fit(self, X: Any, sensitive_features: Any, sample_weight: Any) -> None:
+        settings = Settings.of(self.get_params(deep=False))
+        if self.sensitive is None and sensitive_features is None:
+            raise ValueError(say.no_secret_message(get_config()["enable_metadata_routing"]))
+        if self.sensitive is not None and sensitive_features is not None:
+            raise ValueError(
+                f"sensitive={self.sensitive!r} and sensitive_features are both given; "
+                "name the secrets in one of the two ways."
+            )
+        X = known(X)
+        table = self._read(X)
+        given = None
+        if sensitive_features is not None:
+            given = secret_columns(sensitive_features, table.n_rows, X)
+        self._take(learn(settings, table, given, sample_weight), table)
+
+    def _take(self, learnt: Learnt, table: Table) -> None:
+        public = [column.name for column in learnt.columns]
+        self._names = table.names
+        self._sensitive_names = learnt.hidden
+        self._passed = learnt.passed
+        self._order = [n for n in table.names if n in public or n in learnt.passed]
+        self._releases = learnt.releases()
+        self._missing = learnt.settings.missing
+        self._patterns = learnt.patterns()
+        self.theta_ = series(dict(zip(public, learnt.plan.theta.tolist(), strict=True)), "theta")
+        self.secret_pairs_ = learnt.pairs
+        self.priors_ = learnt.named_priors()
+        self._least = [(scale_of(release), release.grid) for release in self._releases]
+        certificate = learnt.certificate()
+        self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
+        self._note_parameters()
+        self._laws = learnt.kept_laws()
+        self.utility_ = utility_frame(self.certificate_.utility)
+        _calls[self] = itertools.count()
+        for sentence in learnt.warnings():
+            warnings.warn(sentence, UserWarning, stacklevel=4)
+        if any(column.worse for column in learnt.utility):
+            warnings.warn(say.worthless_sentence(learnt.utility), UtilityWarning, stacklevel=4)
+
+    def _fingerprint(self, certificate: Any) -> str:
+        drawn = [
+            (release.column.name, scale_of(release), release.whole, release.grid)
+            for release in self._releases
+        ]
+        told = [(each.name, each.theta, each.whole, each.grid) for each in certificate.columns]
+        if drawn != told:
+            return ""
+        pairs = zip(self._releases, self._least, strict=True)
+        return fingerprint(
+            [as_certified(release, *least) for release, least in pairs],
+            certificate.notion,
+            certificate.releases,
+            (certificate.rule, certificate.loss),
+            (self._names, self._sensitive_names, self._passed, self._order),
+            (self._missing, self._patterns),
+        )
+
+    def _read(self, X: Any) -> Table:
+        least = 1 if self.sensitive is None else 2
+        if not is_frame(X):
+            array = validate_data(
+                self,
+                _unmerged(X),
+                dtype=None,
+                ensure_all_finite=False,
+                ensure_min_samples=2,
+                ensure_min_features=least,
+            )
+            return array_table(array)
+        table = frame_table(X)
+        validate_data(self, X, skip_check_array=True)
+        for count, minimum, what in ((table.n_rows, 2, "row"), (len(table.names), least, "column")):
+            if count < minimum:
+                raise ValueError(
+                    f"X has {count} {what}(s) and a minimum of {minimum} is required; "
+                    f"give more {what}s."
+                )
+        return table
+
+    def _read_again(self, X: Any) -> Table:
+        X = known(X)
+        if is_frame(X):
+            return self._read_by_name(frame_table(X))
+        X = _unmerged(X)
+        array = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
+        table = array_table(array, self._names)
+        if self._missing == "error":  # an array is refused whole, as scikit-learn does
+            for name in self._sensitive_names:
+                check_whole(table.values(name), name)
+        return table
+
+    def _read_by_name(self, table: Table) -> Table:
+        """Return a table in which every column that is released can be found by its name."""
+        named, plain = (
+            hasattr(self, "feature_names_in_"),
+            all(isinstance(n, int) for n in table.names),
+        )
+        if not named and not (plain and len(table.names) <= len(self._names)):
+            raise ValueError(
+                f"fit saw {len(self._names)} columns without names, and X has "
+                f"{listed(list(table.names))}, which may stand for others; pass X.to_numpy() with "
+                "the columns of fit in their order, or fit on a DataFrame."
+            )
+        absent = [name for name in self._order if name not in table.names]
+        if absent:
+            raise ValueError(
+                f"X lacks column {listed(absent, len(absent))}, which fit released; columns are "
+                f"found by name, and those of X are {listed(list(table.names), 10)}."
+            )
+        if not table.n_rows:
+            raise ValueError("X has 0 row(s) and a minimum of 1 is required to release.")
+        return table
+
+    def _check_certified(self) -> None:
+        way = check_choice(self.on_uncertified, "on_uncertified", ["raise", "warn"])
+        if self.certificate_.holds:
+            return
+        certificate = self.certificate_
+        message = (
+            f"the certificate does not hold: the proven loss {certificate.loss:.6g} exceeds the "
+            f"budget {certificate.notion.budget_name()}; "
+            f'{certificate.remedy or "use another strategy."} Or pass on_uncertified="warn" to '
+            "release all the same, without a guarantee."
+        )
+        if way == "raise":
+            raise UncertifiedError(message)
+        warnings.warn(message, UserWarning, stacklevel=4)
+
+    def _entropy(self) -> Callable[[int], Entropy]:
+        seed = check_seed(self.random_state)
+        if seed is None:
+            return lambda column: system_entropy()
+        warnings.warn(say.seed_sentence(seed), UserWarning, stacklevel=4)
+        call = next(_calls.setdefault(self, itertools.count()))
+        return lambda column: seeded_entropy(seed, column, call)
+
+
+def _unmerged(X: Any) -> Any:
+    """Return lists as an array in which no two values of theirs are one."""
+    if not isinstance(X, list | tuple):
+        return X
+    try:
+        return as_array(X, "X")
+    except ValueError:  # rows of different lengths, for which scikit-learn has words
+        return X

@@ -1,0 +1,426 @@
+"""What a fitted release promises to somebody whose prior is not the fitted one.
+
+The loss under a further prior is computed as that under the fitted one, at the scales that were
+fitted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any, Literal
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FloatArray, listed, meant, quoted
+from sklearn_puffer._noiser.conditional_priors import (
+    Adversary,
+    Group,
+    Members,
+    Part,
+    SecretPair,
+    given_adversary,
+    make_groups,
+)
+from sklearn_puffer._noiser.grids import Drawing, on_steps
+from sklearn_puffer._noiser.problems import Problem
+from sklearn_puffer._noiser.scales import losses_at
+from sklearn_puffer._releases import factor_below, jsonable, plain_record, short_number
+from sklearn_puffer._tables import CodeArray, Column, Name, Pair, Secret, records_frame
+from sklearn_puffer.calibration import exact
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
+
+Interval = tuple[FloatArray, FloatArray, Array]
+
+
+@dataclass(frozen=True)
+class LossUnder:
+    """The privacy loss of one secret against another under the further prior, in this direction.
+
+    Attributes
+    ----------
+    sensitive : str or int
+        The sensitive column.
+    secret, against
+        The two secrets: the loss is that of p(y | secret) against p(y | against).
+    lower, upper : float
+        Ends of the interval that holds the exact loss, in the unit of the notion.
+    source : {"recomputed", "theorem"}
+        Whether ``upper`` is the exact loss, recomputed, or a bound in its place.
+    """
+
+    sensitive: Name
+    secret: Any
+    against: Any
+    lower: float
+    upper: float
+    source: Literal["recomputed", "theorem"]
+
+
+@dataclass(frozen=True)
+class Against:
+    """What is promised to somebody who holds one further prior, and nobody else.
+
+    Attributes
+    ----------
+    notion : Notion
+        What the release promises under the fitted prior.
+    loss : float
+        Proven upper end of the loss of the worst pair under this prior, in the unit of the
+        notion's budget, the error of the sampler included.
+    lower : float
+        Lower end of that loss.
+    pairs : tuple of LossUnder
+        Both directions of every secret pair.
+
+    Notes
+    -----
+    *Formal guarantees.* If the values of a row follow this prior, given each secret, nobody moves
+    their odds further than ``loss`` says.
+    """
+
+    notion: Notion
+    loss: float
+    lower: float
+    pairs: tuple[LossUnder, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the loss under this prior is within the budget all the same."""
+        return self.loss <= self.notion.budget
+
+    @property
+    def table(self) -> Any:
+        """The pairs as a DataFrame, a row for each ordered pair of secrets."""
+        names = list(LossUnder.__dataclass_fields__)
+        return records_frame([*map(attrgetter(*names), self.pairs)], names)
+
+    def promise(self) -> str:
+        """Return in a sentence what somebody with this prior can learn from a released row."""
+        who = "Whoever holds exactly this prior, and sees a released row,"
+        budget = self.notion.budget_name()
+        if self.loss == 0.0 and not self._in_delta:
+            return f"{who} learns nothing about the secrets: within the budget {budget}."
+        if not math.isfinite(self.loss) or (self._in_delta and self.loss >= 1.0):
+            return f"NOTHING IS PROMISED to whoever holds this prior: no loss below the {budget}."
+        told = self.notion.allowing(self.loss).promise()
+        if self.holds:
+            return f"{who} can {told}: within the budget {budget}."
+        return f"{who} can {told}: that is MORE THAN the budget {budget}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain Python values, for JSON; an infinite number is "infinity"."""
+        return {
+            "promise": self.promise(),
+            "holds": self.holds,
+            **self.notion.to_dict(),
+            "loss": jsonable(self.loss),
+            "lower": jsonable(self.lower),
+            "pairs": [plain_record(vars(pair)) for pair in self.pairs],
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Return it as JSON."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        budget, loss = self.notion.budget_name(), short_number(self.loss)
+        lines = [
+            f"Against this prior ({verdict}): {budget}, proven loss {loss}",
+            self.promise(),
+            "That is about this one prior; another one has a loss of its own.",
+        ]
+        if any(pair.source == "theorem" for pair in self.pairs):
+            lines.append("The exact loss is out of reach here; a proven bound stands in its place.")
+        return "\n".join(lines)
+
+    @property
+    def _in_delta(self) -> bool:
+        return self.notion.is_chance
+
+
+@dataclass(frozen=True, eq=False)
+class FittedNoise:
+    """The noise of a fitted release, and whom and what it protects: all but the priors.
+
+    It holds columns, and neither laws nor rows, so it is small, and can be pickled.
+
+    Attributes
+    ----------
+    secrets : dict of list
+        The values of each sensitive column.
+    members : collection of tuple of int
+        Positions of the columns that fitted laws are over: several to a group, where a row may be
+        incomplete.
+    pairs : dict of list
+        The protected pairs of each sensitive column.
+    groups : sequence of sequence of int
+        Positions of the columns that are released jointly.
+    columns : sequence of Column
+    theta, grids : ndarray of shape (n_columns,)
+        Scale and grid step of each column; 0 where the column is released unchanged.
+    whole : ndarray of bool of shape (n_columns,)
+        Columns that are released on whole numbers.
+    noise : Noise
+        Of any scale; that of all releases together.
+    notion : Notion
+    releases : int
+        How often the same rows are released; ``theta`` is that of all releases together.
+    """
+
+    secrets: Mapping[Name, Sequence[Any]]
+    members: Sequence[Members]
+    pairs: Mapping[Name, Sequence[Pair]]
+    groups: Sequence[Sequence[int]]
+    columns: Sequence[Column]
+    theta: FloatArray
+    grids: FloatArray
+    whole: Array
+    noise: Noise
+    notion: Notion
+    releases: int = 1
+
+    def __post_init__(self) -> None:
+        """Keep no numbers seen in `fit` of columns that take any number."""
+        nothing, known = np.zeros(1), np.ones(1, dtype=bool)
+        columns = [replace(c, atoms=nothing, known=known) if c.free else c for c in self.columns]
+        object.__setattr__(self, "columns", columns)
+
+    def against(self, prior: Mapping[Any, Any]) -> Against:
+        """Return what is still promised to somebody with another prior.
+
+        Parameters
+        ----------
+        prior : dict
+            {secret: prior object}, or {sensitive column: {secret: prior object}}, over all public
+            columns: what an entry of ``adversaries=`` is.
+
+        Returns
+        -------
+        Against
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no such mapping, names a secret or column that the fitted table did not have,
+            is of another kind than the fitted priors, or gives mass to a value that no released
+            row can have.
+
+        Examples
+        --------
+        >>> from sklearn_puffer.noise import Laplace
+        >>> from sklearn_puffer.notions import Pufferfish
+        >>> cars = Column("cars", "float", np.array([0.0, 1.0]), np.ones(2, dtype=bool))
+        >>> release = FittedNoise(
+        ...     {"loan": ["no", "yes"]}, [(0,)], {"loan": [("no", "yes")]}, [[0]], [cars],
+        ...     np.ones(1), np.full(1, 2.0**-40), np.zeros(1, dtype=bool),
+        ...     Laplace(), Pufferfish(0.5),
+        ... )
+        >>> law = Discrete([0, 1], [0.25, 0.75])
+        >>> told = release.against({"no": Discrete([0], [1.0]), "yes": law})
+        >>> round(told.loss, 6), told.holds
+        (0.827989, False)
+        """
+        further = self._on_grid(self._checked(prior))
+        asked, groups = make_groups([further], self.pairs, self.groups)
+        lower, upper, recomputed = self._as_drawn(groups, len(asked))
+        lower = np.minimum(lower, upper)
+        return Against(
+            notion=self.notion,
+            loss=float(upper.max()),
+            lower=float(lower.max()),
+            pairs=tuple(_losses_under(asked, lower, upper, recomputed)),
+        )
+
+    def _as_drawn(self, groups: Sequence[Group], n_pairs: int) -> Interval:
+        """Return the interval of the loss of each pair as drawn, and whether it is exact."""
+        noisy, ratio = bool(self._noisy.any()), self._drawing_loss()
+        lower, upper, recomputed = self._of_law(groups, n_pairs, self.notion.for_law(ratio))
+        if noisy:
+            upper = np.nextafter(self.notion.of_samples(upper, ratio), np.inf)
+        return np.maximum(lower, 0.0), upper, recomputed
+
+    def _of_law(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Interval:
+        """Return the same for the continuous law of the release."""
+        problem = self._problem(groups, n_pairs, notion)
+        if any(self._varies_bare(part) for group in groups for part in group):
+            # noise on the other columns takes nothing but information away
+            without = losses_at(problem, notion, 0.0)
+            if not self._noisy.any():
+                return without
+            lower = np.minimum(self._lower(problem, notion), without[1])
+            return lower, without[1], np.zeros(n_pairs, dtype=bool)
+        lower, upper, recomputed = losses_at(problem, notion, 1.0)
+        if self.releases > 1:
+            lower = self._lower(problem, notion)
+        return lower, upper, recomputed
+
+    def _lower(self, problem: Problem, notion: Notion) -> FloatArray:
+        """Return lower ends for all releases, of which one at their joint scale is an upper end."""
+        below = factor_below(problem.noise, notion, self.releases)
+        return losses_at(problem, notion, below)[0]
+
+    @property
+    def _noisy(self) -> Array:
+        """Which columns have noise, shape (n_columns,)."""
+        noisy: Array = self.theta > 0.0
+        return noisy
+
+    def _drawing_loss(self) -> float:
+        """Return what drawing on the grid adds to a pure loss."""
+        if not self._noisy.any():
+            return 0.0
+        # any continuous priors will do: they only name the columns on which values are rounded
+        some = GaussianMixture([1.0], [0.0], [1.0])
+        free = [k for k, column in enumerate(self.columns) if column.free]
+        parts = [Part((k,), [PriorPair(some, some)], np.zeros(1, dtype=int)) for k in free]
+        drawing = Drawing(self._problem([], 0, self.notion))
+        return drawing.loss([[part] for part in parts], 1.0, self.grids)
+
+    def _problem(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Problem:
+        """Return the problem whose noise is that of the release at factor 1.
+
+        A column without noise gets some: it must not vary, or be looked at by `_varies_bare`.
+        """
+        return Problem(
+            groups=groups,
+            n_pairs=n_pairs,
+            weights=np.where(self._noisy, self.theta, 1.0),
+            whole=self.whole,
+            names=[column.name for column in self.columns],
+            notion=notion,
+            strategy=exact,
+            noise=self.noise,
+            releases=self.releases,
+        )
+
+    def _varies_bare(self, part: Part) -> bool:
+        """Return whether the priors of a part differ in a column without noise."""
+        bare = [axis for axis, k in enumerate(part.members) if not self._noisy[k]]
+        if not bare or part.is_free:
+            return bool(bare)
+        discrete = [prior for prior in part.priors() if isinstance(prior, Discrete)]
+        rows = np.concatenate([prior.rows[:, bare][prior.counts > 0] for prior in discrete])
+        return bool(np.ptp(rows, axis=0).any())
+
+    def _on_grid(self, adversary: Adversary) -> Adversary:
+        """Return the laws of the values as they are rounded before the noise."""
+        return {
+            name: {
+                label: {members: self._rounded(law, members) for members, law in laws.items()}
+                for label, laws in of_secrets.items()
+            }
+            for name, of_secrets in adversary.items()
+        }
+
+    def _rounded(self, law: Prior, members: Members) -> Prior:
+        steps = self.grids[list(members)]
+        noisy = steps > 0.0
+        if isinstance(law, GaussianMixture) or not noisy.any():
+            return law
+        rows = law.rows.copy()
+        rows[:, noisy] = on_steps(rows[:, noisy], steps[noisy])
+        return law if np.array_equal(rows, law.rows) else law.moved(rows)
+
+    def _checked(self, prior: Any) -> Adversary:
+        """Return the laws of a prior, by the rules of ``adversaries=``."""
+        self._check_names(prior)
+        further = given_adversary(prior, "prior", self._secrets(), self.groups, self.columns)
+        self._check_complete()
+        for of_secrets in further.values():
+            for label, laws in of_secrets.items():
+                for members, law in laws.items():
+                    laws[members] = self._checked_law(law, members, label)
+        return further
+
+    def _check_names(self, prior: Any) -> None:
+        """Refuse priors of secrets that there are not: they would change nothing."""
+        if not isinstance(prior, Mapping):
+            return
+        nested = bool(prior) and all(isinstance(value, Mapping) for value in prior.values())
+        if not nested and len(self.secrets) > 1:
+            return
+        if nested:
+            _check_keys(prior, list(self.secrets), "sensitive column")
+        by_column = prior if nested else {next(iter(self.secrets)): prior}
+        for name, own in by_column.items():
+            _check_keys(own, list(self.secrets[name]), f"value of column {quoted(name)}")
+
+    def _secrets(self) -> list[Secret]:
+        nowhere = CodeArray(np.zeros(0, dtype=np.intp))
+        return [Secret(name, tuple(labels), nowhere) for name, labels in self.secrets.items()]
+
+    def _check_complete(self) -> None:
+        """Refuse where a row may be incomplete: a given prior says nothing about such rows."""
+        for group in self.groups:
+            parts = [m for m in self.members if set(m) < set(group)]
+            if parts:
+                gone = next(k for k in group if k not in parts[0])
+                raise ValueError(
+                    f"prior gives no law for rows in which {self.columns[gone].name!r} is missing; "
+                    "fit with its missing values filled, or with the column as a group of its own "
+                    "in dependence=."
+                )
+
+    def _checked_law(self, law: Prior, members: tuple[int, ...], label: Any) -> Prior:
+        """Return the law without atoms of mass zero, all of whose values can be released."""
+        columns = [self.columns[k] for k in members]
+        if isinstance(law, GaussianMixture) != columns[0].free:
+            kind = "GaussianMixture" if columns[0].free else "Discrete"
+            raise ValueError(
+                f"prior holds {law!r} for {quoted(label)}, and the noiser was fitted with "
+                f"{kind} priors; give {kind} priors."
+            )
+        if isinstance(law, GaussianMixture):
+            return law
+        some = law.counts > 0
+        for column, values in zip(columns, law.rows[some].T, strict=True):
+            _check_known(column, values, label)
+        return Discrete.from_counts(law.atoms[some], law.counts[some])
+
+
+def _check_keys(given: Mapping[Any, Any], known: Sequence[Any], what: str) -> None:
+    for name in given:
+        if name not in known:
+            raise ValueError(
+                f"prior names {quoted(name)}, which is no {what} that was seen in fit"
+                f"{meant(name, known)}; those are {listed(known, 10)}."
+            )
+
+
+def _losses_under(
+    asked: Sequence[SecretPair], lower: FloatArray, upper: FloatArray, recomputed: Array
+) -> Iterator[LossUnder]:
+    for k, pair in enumerate(asked):
+        source: Literal["recomputed", "theorem"] = "recomputed" if recomputed[k] else "theorem"
+        both = [(pair.secret, pair.against), (pair.against, pair.secret)]
+        for way, (secret, against) in enumerate(both):
+            low, high = float(lower[k, way]), float(upper[k, way])
+            yield LossUnder(pair.sensitive, secret, against, low, high, source)
+
+
+def _check_known(column: Column, values: FloatArray, label: Any) -> None:
+    """Refuse values that a released row cannot have."""
+    if column.free:
+        return
+    strange = np.setdiff1d(values, column.atoms[column.known])
+    if strange.size:
+        shown = repr(float(strange[0]))
+        if column.levels is not None and float(strange[0]).is_integer():
+            code = int(strange[0])
+            shown = (
+                f"{quoted(column.levels[code])} (code {code})"
+                if code < len(column.levels)
+                else shown
+            )
+        raise ValueError(
+            f"prior gives mass to {shown} in column {column.name!r} for {quoted(label)}, which "
+            "was not seen in fit, so that such rows are refused, or moved; give it mass zero, or "
+            "name this prior in adversaries= and fit again."
+        )

@@ -1,0 +1,387 @@
+"""What is to be planned: groups of columns, their bounds, and the exact losses of their parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from sklearn_puffer._base import ULP, Array, FloatArray
+from sklearn_puffer._losses import Panels, compose
+from sklearn_puffer._noise import SPARE, sampler_loss
+from sklearn_puffer._noiser.conditional_priors import Group, Part, SecretPair
+from sklearn_puffer._strategies import Impossible, reason_of
+from sklearn_puffer._tables import Name
+from sklearn_puffer.accounting import LossTable, all_computable, plane_cells
+from sklearn_puffer.bounds import Bound, Strategy, tightest
+from sklearn_puffer.calibration import bound_of, exact
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion, PowerMean, RenyiPufferfish
+from sklearn_puffer.priors import Discrete, PriorPair
+
+# the smallest factor that serves a set of priors, from the problem, the notion that continuous laws
+# must keep, the grids (None before there are any), the budget and a tolerance
+SetSearch = Callable[[Any, Notion, FloatArray | None, float, float], float]
+# panels to be composed are cut until a Renyi divergence of this order is known, but for this delta
+_CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
+# what is cut into boxes: the square root of a plane's cells, summed over pairs; some ten seconds
+MOST_WORK = 1200.0
+_MOST_DRAWS = 2.0**62  # more than anybody makes, and of any epsilon a number
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be calibrated.
+
+    Attributes
+    ----------
+    groups : sequence of Group
+    n_pairs : int
+        Number of secret pairs; ``Part.owners`` are below it.
+    weights : ndarray of shape (n_columns,)
+        Proportions of the scales.
+    whole : ndarray of bool of shape (n_columns,)
+        Columns that are released on whole numbers.
+    names : sequence of str or int
+        What to call the columns in an error.
+    notion, strategy, n_jobs
+        As in `PufferfishNoiser`.
+    noise : Noise
+        At its scales all releases together are as one.
+    reach : ndarray of shape (n_columns,)
+        A bound on |x| over values that no prior of the pairs knows, and that may be released.
+    sets : callable, optional
+        Gives the smallest factor that also serves every prior of a set.
+    releases : int
+        How often the same rows are released.
+    asked : sequence of SecretPair
+        What to call the secret pairs in an error, where they have names.
+    """
+
+    groups: Sequence[Group]
+    n_pairs: int
+    weights: FloatArray
+    whole: Array
+    names: Sequence[Name]
+    notion: Notion
+    strategy: Strategy
+    noise: Noise
+    reach: FloatArray | float = 0.0
+    sets: SetSearch | None = None
+    n_jobs: int | None = None
+    releases: int = 1
+    asked: Sequence[SecretPair] = ()
+
+    @property
+    def draws(self) -> int:
+        """How often each column may be drawn, as far as the sampler's error is paid for.
+
+        More often than it is planned: a ledger may choose more releases, at larger scales.
+        """
+        each = self.notion.spent_on(sampler_loss(len(self.weights)))
+        return self.releases + math.floor(min(SPARE * self.notion.epsilon / each, _MOST_DRAWS))
+
+    @property
+    def drawing_loss(self) -> float:
+        """What the sampler's error of all these draws adds to a pure loss, in nats."""
+        return sampler_loss(len(self.weights) * self.draws)
+
+
+def template(problem: Problem, part: Part) -> Noise:
+    """Return the noise of a part's columns at factor 1."""
+    return problem.noise.with_scale(tuple(problem.weights[list(part.members)]))
+
+
+def known(problem: Problem, part: Part, notion: Notion) -> bool:
+    """Return whether the exact loss of a part is computable, pair by pair, and little work."""
+    noise = template(problem, part)
+    return all_computable(part.pairs, noise, notion) and (
+        part.is_free or is_grid(noise, notion) or plane_work(part.pairs) <= _most_work(notion)
+    )
+
+
+def is_grid(noise: Noise, notion: Notion) -> bool:
+    """Return whether losses are those at the vertices of a grid, which cost little."""
+    return noise.is_exponential and notion.is_pure
+
+
+def plane_work(pairs: Sequence[PriorPair]) -> float:
+    """Return the work of cutting the plane of two columns for each pair, in its own unit."""
+    return sum(math.sqrt(plane_cells(cast(Sequence[Discrete], pair))) for pair in pairs)
+
+
+def composable(problem: Problem, notion: Notion) -> bool:
+    """Return whether the groups' panels are known, with and without noise."""
+    if notion.leaves_events_out:
+        return False
+    parts = [part for group in problem.groups for part in group]
+    one_each = len(parts) == len(problem.groups)
+    return one_each and all(not part.is_free and known(problem, part, notion) for part in parts)
+
+
+def recompute(
+    pairs: Sequence[PriorPair], template: Noise, notion: Notion, factor: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the interval of each pair's exact loss at a factor."""
+    table = LossTable(pairs, notion)
+    if factor == 0.0:
+        return table.without_noise(), table.without_noise()
+    return table.intervals(template.scaled(factor))
+
+
+def _most_work(notion: Notion) -> float:
+    """Return the bound on work; boxes are cut four times as often under Renyi."""
+    return MOST_WORK / (4.0 if isinstance(notion.divergence, PowerMean) else 1.0)
+
+
+def outwards(
+    lower: FloatArray, upper: FloatArray, n_groups: int, notion: Notion
+) -> tuple[FloatArray, FloatArray]:
+    """Round sums over groups outwards, and the few operations of a loss without noise."""
+    rounding = (n_groups + 8) * ULP
+    # a difference of logarithms is off by as much however small; a delta may itself be far smaller
+    spare = 0.0 if notion.is_chance else 2.0**-50
+    low = lower * (1.0 - rounding) - spare
+    return low, np.where(upper > 0.0, upper * (1.0 + rounding) + spare, upper)
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """The bounds of a problem under a notion."""
+
+    problem: Problem
+    notion: Notion
+
+    def whole(self) -> list[Any]:
+        """Return bounds whose sum is the loss of the whole row."""
+        groups = self.problem.groups
+        if self.notion.adds_up or len(groups) == 1:
+            return [self._of_group(group, self.notion) for group in groups]
+        shared = [self._of_group(group, self.notion.shared(len(groups))) for group in groups]
+        if self.problem.strategy is exact and composable(self.problem, self.notion):
+            return [Composed(self.problem, self.notion, max(b.guess for b in shared))]
+        return self._or_pure(shared)
+
+    def _or_pure(self, shared: list[WorstPart]) -> list[Any]:
+        """Return the bounds, or one that also knows that a pure epsilon needs no delta."""
+        pure = self.notion.pure()
+        if pure is None or not composable(self.problem, self.notion):
+            return list(shared)  # the certificate would not see it
+        bounds = [self._of_group(group, pure) for group in self.problem.groups]
+        if any(map(reason_of, bounds)):
+            return list(shared)
+        return [OrPure(shared, bounds, pure.budget)]
+
+    def _of_group(self, group: Group, notion: Notion) -> WorstPart:
+        problem = self.problem
+        prepared = Parallel(n_jobs=problem.n_jobs, prefer="threads")(
+            delayed(self._of_part)(part, notion) for part in group
+        )
+        return WorstPart(list(prepared), [part.owners for part in group], problem.n_pairs)
+
+    def _of_part(self, part: Part, notion: Notion) -> Bound:
+        problem, noise = self.problem, template(self.problem, part)
+        if problem.strategy is not exact or known(problem, part, notion):
+            return bound_of(problem.strategy, part.pairs, noise, notion)
+        bound = tightest(part.pairs, noise, notion)
+        if isinstance(bound, Impossible):
+            return Impossible(
+                f"strategy='exact' is not computed for rows of {len(part.members)} columns under "
+                f"this noise and notion, and no bound takes its place: {bound.reason}",
+                len(part.pairs),
+            )
+        return bound
+
+
+@dataclass(frozen=True, eq=False)
+class WorstPart:
+    """The bound of a group: for each secret pair that of its worst part."""
+
+    bounds: list[Any]
+    owners: list[Array]
+    n_pairs: int
+
+    @property
+    def guess(self) -> float:
+        """The largest of the parts' guesses."""
+        return max((bound.guess for bound in self.bounds), default=1.0)
+
+    @property
+    def reason(self) -> str:
+        """Why no factor is enough, where that is known."""
+        reasons = map(reason_of, self.bounds)
+        return next((reason for reason in reasons if reason), "")
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a pair costs as much alone as among the others."""
+        return any(getattr(bound, "one_by_one", False) for bound in self.bounds)
+
+    @property
+    def distances(self) -> FloatArray:
+        """How far apart each pair's laws lie, about: where to look first."""
+        found = np.zeros(self.n_pairs)
+        for bound, owners in zip(self.bounds, self.owners, strict=True):
+            if hasattr(bound, "distances"):
+                np.maximum.at(found, owners, bound.distances)
+        return found
+
+    @property
+    def tolerance(self) -> float:
+        """How finely factors are worth telling apart."""
+        return max((getattr(bound, "tolerance", 0.0) for bound in self.bounds), default=0.0)
+
+    def of_pair(self, k: int, factor: float, budget: float | None) -> FloatArray:
+        """Return the loss of one pair's worst part, shape (2,), as `ExactLosses` does."""
+        worst = np.zeros(2)
+        for part, bound in enumerate(self.bounds):
+            for place in self._places[part].get(k, ()):
+                worst = np.maximum(worst, self._of_place(part, bound, place, factor, budget))
+        return worst
+
+    def _of_place(
+        self, part: int, bound: Any, place: int, factor: float, budget: float | None
+    ) -> FloatArray:
+        if getattr(bound, "one_by_one", False):
+            of_place: FloatArray = bound.of_pair(place, factor, budget)
+            return of_place
+        if self._last.get(part, (None,))[0] != factor:
+            self._last[part] = factor, bound.losses(factor)
+        last: FloatArray = self._last[part][1][place]
+        return last
+
+    @cached_property
+    def _places(self) -> list[dict[int, list[int]]]:
+        """Where in each part the priors of each pair are."""
+        places: list[dict[int, list[int]]] = []
+        for owners in self.owners:
+            of_part: dict[int, list[int]] = {}
+            for place, owner in enumerate(owners.tolist()):
+                of_part.setdefault(owner, []).append(place)
+            places.append(of_part)
+        return places
+
+    @cached_property
+    def _last(self) -> dict[int, Any]:
+        """The last factor, and all losses there, of parts whose pairs are not looked at alone."""
+        return {}
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return the loss of each pair's worst part, shape (n_pairs, 2)."""
+        worst = np.zeros((self.n_pairs, 2))
+        for bound, owners in zip(self.bounds, self.owners, strict=True):
+            np.maximum.at(worst, owners, bound.losses(factor))
+        return worst
+
+
+@dataclass(frozen=True, eq=False)
+class OrPure:
+    """Independent groups under shares of epsilon and delta, or without any delta at all.
+
+    Equal shares may cost more than no delta, where the groups tell different amounts.
+    """
+
+    shared: Sequence[WorstPart]
+    pure: Sequence[WorstPart]
+    epsilon: float
+
+    @property
+    def guess(self) -> float:
+        """The smaller of what both begin with."""
+        return min(max(b.guess for b in self.shared), sum(b.guess for b in self.pure))
+
+    @property
+    def reason(self) -> str:
+        """Why no factor is enough, where that is known."""
+        return ""
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return 0 where the pure losses add up to epsilon at most, else the sum of the shares."""
+        total: FloatArray = np.sum([bound.losses(factor) for bound in self.shared], axis=0)
+        pure = np.sum([bound.losses(factor) for bound in self.pure], axis=0)
+        spare = 1e-11 * (1.0 + self.epsilon)  # for the certificate's own sums
+        return np.where(pure <= self.epsilon - spare, 0.0, total)
+
+
+@dataclass(frozen=True, eq=False)
+class Composed:
+    """The loss of independent columns together under a delta, which does not add up."""
+
+    problem: Problem
+    notion: Notion
+    guess: float
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return upper ends of the losses of all pairs, shape (n_pairs, 2)."""
+        return self.intervals(factor)[1]
+
+    def intervals(self, factor: float) -> tuple[FloatArray, FloatArray]:
+        """Return proven ends of the losses of all pairs, shape (n_pairs, 2) each."""
+        lower, upper = np.zeros((2, self.problem.n_pairs, 2))
+        panels = self._panels(factor)
+        for owner in range(self.problem.n_pairs):
+            forward = [of_group[owner] for of_group in panels if owner in of_group]
+            if not forward:  # no column is shared by the two secrets
+                continue
+            for way, parts in enumerate([forward, [each.swapped() for each in forward]]):
+                lower[owner, way], upper[owner, way] = compose(parts, self.notion)
+        if upper.max() > self.notion.budget:  # tiny deltas may be lost in the panels' roughness
+            upper = np.minimum(upper, self._shared(factor))
+        return lower, upper
+
+    def _shared(self, factor: float) -> FloatArray:
+        """Return upper ends by basic composition: epsilon and delta in equal shares."""
+        problem = self.problem
+        own = self.notion.shared(len(problem.groups))
+        upper = np.zeros((problem.n_pairs, 2))
+        for [part] in problem.groups:
+            upper[part.owners] += recompute(part.pairs, template(problem, part), own, factor)[1]
+        return outwards(upper, upper, len(problem.groups), own)[1]
+
+    def _panels(self, factor: float) -> list[dict[int, Panels]]:
+        """Return the panels of each group, by secret pair."""
+        found = []
+        for [part] in self.problem.groups:
+            if factor > 0.0:
+                noise = template(self.problem, part).scaled(factor)
+                panels = LossTable(part.pairs, self._panels_for(part)).panels(noise)
+            else:
+                panels = [bare_panels(pair) for pair in part.pairs]
+            found.append(dict(zip(part.owners.tolist(), panels, strict=True)))
+        return found
+
+    def _panels_for(self, part: Part) -> Notion:
+        """Return the notion that a part's panels are cut for; any of these is sound.
+
+        A hockey stick is indifferent to losses below epsilon, which add up to more; a Renyi
+        divergence is not. With a delta, however small, its panels have bounds that hold for every
+        notion; those of two columns have not.
+        """
+        if len(part.members) > 1:
+            return self.notion
+        left_out = max(_CUT_DELTA * self.notion.delta, _LEAST_CUT_DELTA)
+        return RenyiPufferfish(self.notion.epsilon, _CUT_ALPHA, left_out)
+
+
+def bare_panels(pair: PriorPair) -> Panels:
+    """Return the atoms of two discrete priors as panels: the release without noise."""
+    rows, places = np.unique(
+        np.concatenate([pair.p.rows, pair.q.rows]), axis=0, return_inverse=True
+    )
+    p, q = np.zeros((2, len(rows)))
+    p[places.ravel()[: len(pair.p.rows)]] = pair.p.probabilities
+    q[places.ravel()[len(pair.p.rows) :]] = pair.q.probabilities
+    some = (p > 0.0) | (q > 0.0)
+    p, q = p[some], q[some]
+    with np.errstate(divide="ignore"):
+        ratio = np.log(p) - np.log(q)
+    error = np.where(np.isfinite(ratio), 2.0**-50 * (1.0 + np.abs(ratio)), 0.0)
+    outwards = 1.0 + ULP  # counts over a total, rounded once
+    return Panels(
+        p / outwards, p * outwards, q / outwards, q * outwards, ratio - error, ratio + error
+    )

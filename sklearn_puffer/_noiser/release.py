@@ -1,0 +1,397 @@
+"""Releasing a table: every value becomes its atom, plus noise on the column's grid.
+
+Rows are done in blocks, so that scratch stays in the cache. The output is built beside the input
+and handed over when whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from sklearn_puffer._base import Array, digest, listed
+from sklearn_puffer._noise import Entropy, grid_step, sampler, to_steps
+from sklearn_puffer._noise import release as add_noise
+from sklearn_puffer._tables import (
+    BLOCK_ROWS,
+    Column,
+    Faults,
+    Finished,
+    Missing,
+    Name,
+    Reader,
+    Table,
+    Values,
+    check_finite,
+    rule_of,
+)
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion
+
+Output = Literal["native", "noisy"]
+
+# Values further out, in steps, have no place: their sums with heavy-tailed noise are saturated.
+FARTHEST = 2.0**61
+# Rows of one column before the next column's turn: the tables of its noise stay in the cache.
+_STRETCH = 1 << 17
+Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnRelease:
+    """How one public column is released.
+
+    Attributes
+    ----------
+    column : Column
+    noise : Noise or None
+        Noise of one axis, or None for a column that is released unchanged.
+    grid : float
+        Step of the grid that atoms and noise lie on; 0 without noise.
+    output : {"native", "noisy"}
+        Whether whole numbers stay whole, in their own type.
+    """
+
+    column: Column
+    noise: Noise | None
+    grid: float
+    output: Output
+
+    @property
+    def whole(self) -> bool:
+        """Whether the released values are whole numbers."""
+        return self.column.whole and self.output == "native"
+
+    def dtype(self, values: Values) -> np.dtype[Any]:
+        """Return the type that is filled: that of the input wherever it can hold the release."""
+        if self.output == "noisy":
+            return np.dtype(np.float64)
+        kind = self.column.kind
+        if kind in ("boolean", "category"):
+            return np.dtype(np.intp)
+        if kind == "integer" and values.kind == "integer":
+            return values.data.dtype
+        small = kind == "float" and values.data.dtype == np.float32
+        return np.dtype(np.float32 if small else np.float64)
+
+    @property
+    def last_code(self) -> int | None:
+        """The largest code of a boolean or categorical column; codes are clipped to it."""
+        if self.output == "noisy" or self.column.kind in ("float", "integer"):
+            return None
+        if self.column.levels is not None:
+            return len(self.column.levels) - 1
+        return 1 if self.column.missing_code is None else 2
+
+
+def scale_of(release: ColumnRelease) -> float:
+    """Return theta, 0 where nothing is added."""
+    return 0.0 if release.noise is None else float(release.noise.axis_scales(1)[0])
+
+
+def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
+    """Return the release of the same values with ``factor`` times the noise.
+
+    Raises
+    ------
+    ValueError
+        If the values do not lie on the grid that noise of that scale is drawn on: rounded to it
+        they would be other values, of which the certificate knows nothing.
+    """
+    if release.noise is None:
+        return release
+    scale = _product_up(scale_of(release), factor)
+    noise = release.noise.with_scale(scale)
+    grid = max(release.grid, grid_step(scale, integer=release.whole))
+    if grid > release.grid and not _lies_on(release.column, grid):
+        raise ValueError(
+            f"factor={factor!r} needs noise on a grid of {grid:.3g}, on which the values of column "
+            f"{release.column.name!r} do not lie; fit with releases= for the number of releases, "
+            "or release whole numbers."
+        )
+    return replace(release, noise=noise, grid=grid)
+
+
+def as_certified(release: ColumnRelease, scale: float, grid: float) -> ColumnRelease:
+    """Return the release of this scale and grid that a release is, or adds noise to.
+
+    It is the release itself where it has less noise, or its values do not lie on its grid.
+    """
+    if release.noise is None or not 0.0 < scale <= scale_of(release) or not grid <= release.grid:
+        return release
+    if release.grid > grid and not _lies_on(release.column, release.grid):
+        return release
+    return replace(release, noise=release.noise.with_scale(scale), grid=grid)
+
+
+def _lies_on(column: Column, grid: float) -> bool:
+    """Return whether all values of a column are known to lie on a grid."""
+    places = column.atoms / grid
+    return not column.free and bool((places == np.rint(places)).all())
+
+
+def _product_up(scale: float, factor: float) -> float:
+    """Return the product rounded up, so that precisions never add up to more than they should."""
+    product = scale * factor
+    if math.isinf(product):
+        raise ValueError(
+            f"factor={factor!r} asks for noise beyond all floats, at {scale:.3g} times as much; "
+            "choose a smaller factor."
+        )
+    short = Fraction(product) < Fraction(scale) * Fraction(factor)
+    return math.nextafter(product, math.inf) if short else product
+
+
+def release_table(
+    table: Table,
+    releases: Sequence[ColumnRelease],
+    passed: Sequence[Name],
+    order: Sequence[Name],
+    *,
+    unknown: Any,
+    missing: Missing,
+    patterns: Patterns,
+    entropy: Callable[[int], Entropy],
+    n_jobs: int | None,
+) -> tuple[Any, dict[Name, int]]:
+    """Return the released table in the caller's own type, and how many values were moved.
+
+    Parameters
+    ----------
+    table : Table
+    releases : sequence of ColumnRelease
+    passed, order : sequence of names
+        Columns handed through untouched, and the order of all columns of the output.
+    unknown, missing
+        As in `PufferfishNoiser`.
+    patterns : mapping
+        For each group of columns which of them may be present together while others are missing.
+    entropy : callable
+        Gives the random bits of the k-th column; asked once a column.
+    n_jobs : int or None
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the table does not fit, naming all columns that are at fault.
+    """
+
+    def opened(release: ColumnRelease) -> Reader:
+        column = release.column
+        rule = rule_of(unknown, column.name, column.kind)
+        return column.reader(table.values(column.name), rule, missing)
+
+    def check(release: ColumnRelease) -> None:
+        reader = opened(release)
+        reader.check()
+        if release.column.free:
+            _check_numbers(reader.data(slice(None)), release)
+
+    try:
+        readers = [opened(release) for release in releases]
+        return _released(table, readers, releases, passed, order, patterns, entropy, n_jobs)
+    except (TypeError, ValueError):
+        faults = Faults()  # a table without fault is not read twice
+        faults.of(check, releases)
+        faults.refuse()
+        raise
+
+
+def _released(
+    table: Table,
+    readers: Sequence[Reader],
+    releases: Sequence[ColumnRelease],
+    passed: Sequence[Name],
+    order: Sequence[Name],
+    patterns: Patterns,
+    entropy: Callable[[int], Entropy],
+    n_jobs: int | None,
+) -> tuple[Any, dict[Name, int]]:
+    _check_patterns({reader.column.name: reader for reader in readers}, patterns)
+    dtypes = {
+        reader.column.name: release.dtype(reader.values)
+        for release, reader in zip(releases, readers, strict=True)
+    }
+    outputs = table.empty_columns({name: dtypes[name] for name in order if name in dtypes})
+    workers = [
+        _Worker(release, reader, outputs[release.column.name], entropy(k))
+        for k, (release, reader) in enumerate(zip(releases, readers, strict=True))
+    ]
+    _run(workers, table.n_rows, n_jobs)
+    finished: dict[Name, Finished] = {w.release.column.name: w.finished() for w in workers}
+    finished |= {name: Finished(table.original(name), passed=True) for name in passed}
+    moved = {r.column.name: r.moved for r in readers if r.moved}
+    return table.build({name: finished[name] for name in order}), moved
+
+
+def _check_patterns(readers: Mapping[Name, Reader], patterns: Patterns) -> None:
+    """Refuse rows that lack other values than the rows of fit did: their law is unknown."""
+    for group, known in patterns.items():
+        gone = [name for name in group if readers[name].propagates]
+        masks = np.array([readers[name].values.missing for name in gone], dtype=bool)
+        for mask in _distinct_columns(masks) if gone else [()]:
+            absent = [name for name, is_gone in zip(gone, mask, strict=True) if is_gone]
+            present = tuple(name for name in group if name not in absent)
+            if present and present not in known:
+                lacking = f"that lack {listed(absent)}" if absent else "that lack none"
+                raise ValueError(
+                    f"no row of fit had the same values missing as rows {lacking} of columns "
+                    f"{listed(group)}, so nothing is promised for them; fill the missing values, "
+                    "or fit on data that has such rows."
+                )
+
+
+def _distinct_columns(masks: Array) -> Array:
+    """Return the distinct columns of a boolean array, as rows; quickly up to eight rows."""
+    packed = np.packbits(masks, axis=0)
+    keys, axis = (packed[0], None) if len(packed) == 1 else (packed, 1)
+    firsts = np.unique(keys, return_index=True, axis=axis)[1]
+    return np.asarray(masks[:, firsts].T)
+
+
+def _run(workers: Sequence[_Worker], n_rows: int, n_jobs: int | None) -> None:
+    if n_jobs in (None, 1):
+        _run_blocks(workers, n_rows)
+    else:
+        Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(_run_blocks)([worker], n_rows) for worker in workers
+        )
+
+
+def _run_blocks(workers: Sequence[_Worker], n_rows: int) -> None:
+    # columns of one array share cache lines, so they advance together
+    apart = all(worker.output.flags.c_contiguous for worker in workers)
+    for stretch in _slices(0, n_rows, _STRETCH if apart else BLOCK_ROWS):
+        for worker in workers:
+            for rows in _slices(stretch.start, stretch.stop, BLOCK_ROWS):
+                worker.run(rows)
+
+
+def _slices(start: int, stop: int, length: int) -> Iterator[slice]:
+    return (slice(at, min(at + length, stop)) for at in range(start, stop, length))
+
+
+class _Worker:
+    """One column on its way from values to released values, with its own scratch."""
+
+    def __init__(
+        self, release: ColumnRelease, reader: Reader, output: Array, entropy: Entropy
+    ) -> None:
+        self.release = release
+        self.reader = reader
+        self.output = output
+        self.codes = np.empty(BLOCK_ROWS, dtype=np.intp)
+        atoms = release.column.atoms
+        self.sampler = None
+        if release.noise is not None:
+            self.sampler = sampler(release.noise, release.grid, entropy, nearest=release.whole)
+            self.steps = np.empty(BLOCK_ROWS, dtype=np.int64)
+        if release.column.free:
+            return
+        if release.noise is None:
+            self.table = reader.spread(_within(atoms, output.dtype))
+        else:
+            self.table = reader.spread(to_steps(atoms, release.grid))
+
+    def run(self, rows: slice) -> None:
+        """Release the values of a block of rows."""
+        n = rows.stop - rows.start
+        out = self.output[rows]
+        if self.sampler is None:
+            self._copy(rows, out)
+            return
+        steps = self.steps[:n]
+        self._place(rows, steps)
+        with np.errstate(over="ignore"):  # beyond the range of float32 is infinity
+            add_noise(steps, self.sampler, out)
+        if self.release.last_code is not None:
+            np.clip(out, 0, self.release.last_code, out=out)
+
+    def _copy(self, rows: slice, out: Array) -> None:
+        """Write the values of ``rows`` as they are."""
+        if self.release.column.free:
+            out[:] = self._numbers(rows)
+            return
+        codes = self.codes[: len(out)]
+        self.reader.positions(rows, codes)
+        out[:] = self.table[codes]
+
+    def _place(self, rows: slice, steps: Array) -> None:
+        """Write the values of ``rows`` in steps of the grid."""
+        if not self.release.column.free:
+            codes = self.codes[: len(steps)]
+            self.reader.positions(rows, codes)
+            np.take(self.table, codes, out=steps, mode="clip")
+            return
+        steps[:] = to_steps(self._numbers(rows), self.release.grid)
+
+    def _numbers(self, rows: slice) -> Array:
+        block = self.reader.data(rows)
+        _check_numbers(block, self.release)
+        return block
+
+    def finished(self) -> Finished:
+        """Return the filled column."""
+        column, native = self.release.column, self.release.output == "native"
+        gone = self.reader.values.missing if self.reader.propagates else None
+        if not native or column.kind in ("float", "integer"):
+            return Finished(self.output, gone, native=native)
+        if column.kind == "category":
+            return Finished(self.output, gone, levels=column.levels)
+        if column.missing_code is not None:
+            gone = self.output == 2
+        return Finished(self.output == 1, gone)
+
+
+def _check_numbers(block: Array, release: ColumnRelease) -> None:
+    """Refuse numbers that a column which takes any number cannot take."""
+    column = release.column
+    if block.dtype.kind == "f":
+        check_finite(block, column.name)
+        if column.whole and (block % 1.0 != 0.0).any():
+            raise ValueError(
+                f"column {column.name!r} contains {float(block[block % 1.0 != 0.0][0])!r} and "
+                "held whole numbers in fit; round it, or fit on fractions."
+            )
+    far = max(abs(float(block.min())), abs(float(block.max())))
+    if release.noise is not None and far > FARTHEST * release.grid:
+        raise ValueError(
+            f"column {column.name!r} contains a value {far:.6g} away from 0, beyond the reach of "
+            f"noise on a grid of {release.grid:.3g}; remove it, or fit on data that has such "
+            "values."
+        )
+
+
+def _within(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Return values in a type, those beyond the range of integers cut to it."""
+    if dtype.kind == "f":
+        return values.astype(dtype)
+    info = np.iinfo(dtype)
+    return np.clip(values, float(info.min), float(info.max)).astype(dtype)
+
+
+def fingerprint(
+    columns: Sequence[ColumnRelease], notion: Notion, releases: int, *about: Any
+) -> str:
+    """Return what tells one fitted representation from all others: a SHA-256 digest in hex.
+
+    Parameters
+    ----------
+    columns : sequence of ColumnRelease
+        Their names, kinds, values, bins, grids and noise count.
+    notion : Notion
+    releases : int
+    *about
+        What else of the release counts, as plain values.
+
+    Notes
+    -----
+    It is a function of numbers and labels alone, the same in every process and after pickling.
+    """
+    return digest("sklearn_puffer.fingerprint/2", columns, notion, releases, *about)

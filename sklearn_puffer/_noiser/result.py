@@ -1,0 +1,297 @@
+"""What `PufferfishNoiser.fit` found out, and what follows: certificate, releases and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import FloatArray, __version__, utc_now
+from sklearn_puffer._noiser.conditional_priors import Adversary, SecretPair
+from sklearn_puffer._noiser.other_priors import FittedNoise
+from sklearn_puffer._noiser.release import ColumnRelease, Patterns, scale_of
+from sklearn_puffer._noiser.scales import Plan
+from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.utility import RawLaw, utilities
+from sklearn_puffer._noiser.wide import cells_of, rows_have_exact_loss, too_wide, ways_to_exact
+from sklearn_puffer._releases import (
+    Awaited,
+    Certificate,
+    ColumnNoise,
+    ColumnUtility,
+    PairLoss,
+    Rule,
+    SetLoss,
+    Source,
+)
+from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._tables import Column, Name, Pair
+from sklearn_puffer.accounting import MAX_CELLS
+from sklearn_puffer.calibration import exact
+from sklearn_puffer.fits import GaussianFit, MixtureFit
+from sklearn_puffer.priors import Prior
+
+_MODELS: dict[Any, str] = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
+_ZERO, _ONE = np.zeros(1), np.ones(1, dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """Everything that was found out, and what follows from it.
+
+    ``sensitive`` names all secrets, and ``hidden`` those that are columns of the table.
+    """
+
+    settings: Settings
+    strategy_name: str
+    sensitive: list[Name]
+    hidden: list[Name]
+    passed: list[Name]
+    columns: list[Column]
+    groups: list[list[int]]
+    pairs: dict[Name, list[Pair]]
+    adversaries: list[Adversary]
+    asked: list[SecretPair]
+    plan: Plan
+    spreads: FloatArray
+    raw: list[RawLaw]
+    propagated: list[Name]
+    n_rows: int
+    n_columns: int
+    fewest_rows: int
+    around: SetLoss | Awaited | None
+    rule: Rule
+    remedy: str | None
+    remarks: list[str]
+
+    def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
+        """Return the fitted adversary's laws under the names of the columns."""
+        return {
+            sensitive: {
+                secret: {tuple(self.columns[k].name for k in m): law for m, law in laws.items()}
+                for secret, laws in of_secret.items()
+            }
+            for sensitive, of_secret in self.adversaries[0].items()
+        }
+
+    def patterns(self) -> Patterns:
+        """Return which columns of each group occurred together, where others may be missing."""
+        if not self.propagated:
+            return {}
+        laws = [of for of_secret in self.adversaries[0].values() for of in of_secret.values()]
+        known = {members for of in laws for members in of}
+        return {
+            tuple(self.columns[k].name for k in group): {
+                tuple(self.columns[k].name for k in members)
+                for members in known
+                if set(members) <= set(group)
+            }
+            for group in self.groups
+        }
+
+    def releases(self) -> list[ColumnRelease]:
+        """Return how every public column is released.
+
+        Of a column that takes any number, the numbers seen in `fit` are not kept.
+        """
+        return [
+            ColumnRelease(
+                replace(column, atoms=_ZERO, known=_ONE) if column.free else column,
+                self.settings.noise.with_scale(float(theta)) if theta > 0.0 else None,
+                float(grid),
+                self.settings.output,
+            )
+            for column, theta, grid in zip(
+                self.columns, self.plan.theta, self.plan.grids, strict=True
+            )
+        ]
+
+    def certificate(self) -> Certificate:
+        """Return the certificate, with both directions of every pair, and no fingerprint yet."""
+        dependence, notion = self.settings.dependence, self.settings.notion
+        return Certificate(
+            **notion.to_dict(),
+            loss=float(self.plan.upper.max()),
+            pairs=self._both_ways(),
+            columns=self._column_noise(),
+            assumptions=say.assumptions_of(self._facts()),
+            strategy=self.strategy_name,
+            noise=self.settings.noise_name,
+            dependence=dependence if isinstance(dependence, str) else "groups",
+            n_rows=self.n_rows,
+            remedy=self.remedy,
+            releases=self.settings.releases,
+            rule=self.rule,
+            fitted=self._fitted_noise(),
+            prior=say.prior_of(
+                self.settings.prior is not None,
+                _MODELS.get(type(self.settings.fit)),
+                len(self.adversaries) - 1,
+            ),
+            n_columns=self.n_columns,
+            version=__version__,
+            date=utc_now(),
+            utility=self.utility,
+            around=self.around,
+            least=self.plan.least,
+        )
+
+    def _fitted_noise(self) -> FittedNoise:
+        settings, plan = self.settings, self.plan
+        native = settings.output == "native"
+        laws = [of for of_secret in self.adversaries[0].values() for of in of_secret.values()]
+        return FittedNoise(
+            {name: list(of_secret) for name, of_secret in self.adversaries[0].items()},
+            sorted({members for of in laws for members in of}),
+            self.pairs,
+            self.groups,
+            self.columns,
+            plan.together,
+            plan.grids,
+            np.array([column.whole and native for column in self.columns]),
+            settings.noise,
+            settings.notion,
+            settings.releases,
+        )
+
+    @cached_property
+    def utility(self) -> tuple[ColumnUtility, ...]:
+        """How much of each column survives."""
+        return utilities(self.releases(), self.raw, self.spreads.tolist())
+
+    def kept_laws(self) -> list[RawLaw]:
+        """Return what copies with more noise need to know of the values."""
+        return [law.kept(c) for law, c in zip(self.raw, self.columns, strict=True)]
+
+    def warnings(self) -> list[str]:
+        """Return what the user should be warned of."""
+        facts = self._facts()
+        said = [*self.remarks, *self._wide_remarks()]
+        said += say.quiet_sentences(facts)
+        over_set = self._over_set
+        if self.settings.confidence is not None and over_set and over_set.decided:
+            said.append(say.decided_sentence(over_set.decided, over_set.level))
+        return said
+
+    @property
+    def _over_set(self) -> SetLoss | None:
+        """The loss over the sets, where it was worth computing unasked."""
+        return self.around if isinstance(self.around, SetLoss) else None
+
+    def _both_ways(self) -> tuple[PairLoss, ...]:
+        """Return two rows a pair, forward and backward."""
+        plan = self.plan
+        # whole arrays at once: single numbers out of them take longer than all the rest
+        ends = np.stack([plan.bound, plan.lower, plan.upper], axis=2).tolist()
+        found: list[PairLoss] = []
+        for pair, ways, known in zip(self.asked, ends, plan.recomputed.tolist(), strict=True):
+            adversary, sensitive, secret, against = pair
+            source: Source = "recomputed" if known else "theorem"
+            for (a, b), (bound, low, high) in zip(
+                ((secret, against), (against, secret)), ways, strict=True
+            ):
+                found.append(PairLoss(sensitive, a, b, adversary, bound, low, high, source))
+        return tuple(found)
+
+    def _column_noise(self) -> tuple[ColumnNoise, ...]:
+        return tuple(
+            ColumnNoise(
+                release.column.name,
+                float(theta),
+                float(spread),
+                release.whole,
+                release.grid,
+            )
+            for release, theta, spread in zip(
+                self.releases(), self.plan.theta, self.spreads, strict=True
+            )
+        )
+
+    def _facts(self) -> say.Facts:
+        columns = self._column_noise()
+        quiet = [c.name for c in columns if c.theta == 0.0 and c.spread > 0.0]
+        binned = [c.name for c in self.columns if c.merged]
+        return say.Facts(
+            sensitive=self.sensitive,
+            groups=[[self.columns[k].name for k in group] for group in self.groups],
+            columns=columns,
+            unchanged=[name for name in quiet if name not in binned],
+            quiet_bins=[name for name in quiet if name in binned],
+            binned=[name for name in binned if name not in quiet],
+            passed=self.passed,
+            propagated=self.propagated,
+            n_rows=self.n_rows,
+            fewest_rows=self.fewest_rows,
+            releases=self.settings.releases,
+            given_prior=self.settings.prior is not None,
+            model=_MODELS.get(type(self.settings.fit)),
+            n_adversaries=len(self.adversaries),
+            theorem=not self.plan.recomputed.all(),
+            least=self.plan.least,
+            noise=self.settings.noise_name,
+            notion=self.settings.notion,
+            seed=self.settings.seed,
+        )
+
+    def _wide_remarks(self) -> list[str]:
+        """Return a warning for each group too wide for the exact loss that was asked for."""
+        if self.settings.strategy is not exact or self.plan.recomputed.all():
+            return []
+        noise = self._column_noise()
+        remarks = []
+        if self.plan.least is not None and not any(map(too_wide, self._grouped())):
+            remarks.append(say.theorem_sentence(self._facts()))
+        for group in self.groups:
+            columns = [self.columns[k] for k in group]
+            if too_wide(columns):
+                worst = max((noise[k] for k in group), key=lambda column: column.relative)
+                names = [column.name for column in columns]
+                remarks.append(
+                    say.wide_sentence(
+                        names, cells_of(columns), MAX_CELLS, worst, self._ways(columns)
+                    )
+                )
+        return remarks
+
+    def _grouped(self) -> list[list[Column]]:
+        return [[self.columns[k] for k in group] for group in self.groups]
+
+    def _ways(self, columns: Sequence[Column]) -> str:
+        exactly = rows_have_exact_loss(self.settings.noise, self.settings.notion)
+        return ways_to_exact(columns) if exactly else ""
+
+
+def with_noise(
+    certificate: Certificate,
+    releases: Sequence[ColumnRelease],
+    factor: float,
+    laws: Sequence[RawLaw],
+) -> Certificate:
+    """Return the certificate of the same release under more noise, which only lowers the losses."""
+    columns = tuple(
+        replace(column, theta=scale_of(release), grid=release.grid)
+        for column, release in zip(certificate.columns, releases, strict=True)
+    )
+    grids = np.array([column.grid for column in columns])
+    known = certificate.fitted
+    told = f"The noise is {factor:g} times what was certified; the losses are those of less noise."
+    # what is drawn is rounded up, so that this is never more
+    theta = known and np.nextafter(known.theta * factor, 0.0)
+    return replace(
+        certificate,
+        columns=columns,
+        pairs=tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs),
+        assumptions=[*certificate.assumptions, told],
+        fitted=known and replace(known, theta=theta, grids=grids),
+        utility=tuple(
+            known.changed(found)
+            for found, known in zip(
+                utilities(releases, laws, [column.spread for column in columns]),
+                certificate.utility,
+                strict=True,
+            )
+        ),
+    )

@@ -1,0 +1,404 @@
+"""The estimator's parameters, checked as far as that needs no data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+
+from sklearn_puffer._base import (
+    check_above,
+    check_choice,
+    check_count,
+    check_delta,
+    check_jobs,
+    check_positive,
+    check_seed,
+    quoted,
+)
+from sklearn_puffer._noiser.conditional_priors import given_priors
+from sklearn_puffer._noiser.release import Output
+from sklearn_puffer._releases import adds_up, check_releases
+from sklearn_puffer._strategies import (
+    Change,
+    noise_changes,
+    notion_changes,
+    reason_of,
+    refusal,
+    ways_out,
+)
+from sklearn_puffer._tables import Missing, Name
+from sklearn_puffer.accounting import is_computable
+from sklearn_puffer.bounds import Strategy, tightest
+from sklearn_puffer.calibration import STRATEGIES, exact, is_ours, strategy_changes, within_reach
+from sklearn_puffer.fits import GaussianFit, MixtureFit
+from sklearn_puffer.noise import FAMILIES, Noise, is_family
+from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
+from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
+
+#: How priors are learnt from rows, by name; "empirical" counts them.
+FITS: dict[str, Any] = {"empirical": None, "gaussian": GaussianFit(), "gmm": MixtureFit()}
+
+_LEAST_EPSILON = 1e-8
+_LEAST_DELTA = 1e-300
+_MOST_BINS = 10**6
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The estimator's parameters, checked as far as that needs no data."""
+
+    notion: Notion
+    strategy: Strategy
+    strategy_name: str
+    noise: Noise
+    noise_name: str
+    sensitive: Any
+    public: Any
+    secret_pairs: Any
+    prior: Mapping[Any, Any] | None  # given beforehand; None where it is learnt
+    fit: Any  # how it is learnt; None for counting
+    adversaries: Sequence[Any]
+    confidence: ConfidenceSet | None
+    weights: Mapping[Any, float] | str
+    dependence: Any
+    categories: Mapping[Any, Sequence[Any]]
+    n_bins: Any
+    missing: Missing
+    unknown: Any
+    output: Output
+    remainder: Literal["drop", "passthrough"]
+    seed: int | None
+    n_jobs: int | None
+    releases: int
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Settings:
+        """Check the parameters of the estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the parameter, its value and the way out.
+        """
+        check_choice(params["on_uncertified"], "on_uncertified", ["raise", "warn"])
+        prior, fit = _checked_prior(params["prior"])
+        adversaries, confidence = _checked_adversaries(params["adversaries"])
+        strategy, strategy_name = _named(params["strategy"], "strategy", STRATEGIES)
+        noise, noise_name = _named(params["noise"], "noise", FAMILIES)
+        settings = cls(
+            notion=_notion(params["epsilon"], params["delta"], params["alpha"]),
+            strategy=strategy,
+            strategy_name=strategy_name,
+            noise=noise() if isinstance(noise, type) else noise,
+            noise_name=noise_name,
+            sensitive=params["sensitive"],
+            public=params["public"],
+            secret_pairs=params["secret_pairs"],
+            prior=prior,
+            fit=fit,
+            adversaries=adversaries,
+            confidence=confidence,
+            weights=_checked_weights(params["weights"]),
+            dependence=params["dependence"],
+            categories=_checked_mapping(params["categories"], "categories"),
+            n_bins=_checked_bins(params["n_bins"]),
+            missing=check_choice(params["missing"], "missing", ["error", "category", "propagate"]),
+            unknown=check_unknown(params["unknown"]),
+            output=check_choice(params["output"], "output", ["native", "noisy"]),
+            remainder=check_choice(params["remainder"], "remainder", ["drop", "passthrough"]),
+            seed=check_seed(params["random_state"]),
+            n_jobs=check_jobs(params["n_jobs"]),
+            releases=check_releases(params["releases"]),
+        )
+        settings._check_together()
+        return settings
+
+    def _check_together(self) -> None:
+        """Refuse what has no bound together, whatever the data, with ways out that were tried."""
+        self._check_trial(_Trial(1, self._has_mixtures))
+
+    def check_fitted_rows(self, n_columns: int) -> None:
+        """Refuse what no priors fitted to joint columns have, before any is fitted.
+
+        Those of two secrets hardly ever have the same covariance, be they ever so close.
+        """
+        alike = getattr(self.fit, "covariance", "") == "common"
+        if self.fit is not None and n_columns > 1 and not alike:
+            self._check_trial(_Trial(n_columns, True, alike=False, wider=1e-3))
+
+    def _check_trial(self, trial: _Trial) -> None:
+        reason = self._refusal(trial)
+        if reason is None:
+            return
+        trials = self._likely_trials()
+
+        def works(new: Mapping[str, Any]) -> bool:
+            altered = replace(self, **new)
+            return all(altered._refusal(trial) is None for trial in trials(altered))
+
+        changes, further = self._changes()
+        ways = ways_out(changes, works) or ways_out([*further, *changes], works)
+        raise ValueError(refusal(reason, ways))
+
+    def _refusal(self, trial: _Trial) -> str | None:
+        """Return why a pair of priors has no bound, or None.
+
+        The strategy itself is asked. Of a strategy from elsewhere nothing is asked about priors of
+        ours.
+        """
+        if self.releases > 1 and not adds_up(self.noise):
+            return (
+                f"releases={self.releases} is not possible with noise={self.noise_name!r}: how "
+                "releases of the same rows under it add up is not known"
+            )
+        return self._why_no_bound(trial) or self._why_no_draws(trial)
+
+    def _why_no_bound(self, trial: _Trial) -> str | None:
+        if not is_ours(self.strategy):
+            return None
+        noise = self.noise.with_scale((1.0,) * trial.n_axes)
+        pairs = [trial.pair]
+        beyond = self.strategy is exact and not within_reach(pairs, noise, self.notion)
+        strategy = tightest if beyond else self.strategy
+        reason = reason_of(strategy(pairs, noise, self.notion))
+        return reason.partition(", as those of pair")[0] or None  # which are not the caller's
+
+    def _why_no_draws(self, trial: _Trial) -> str | None:
+        """Return why mixtures cannot be drawn anew for a confidence set, where one is asked for."""
+        if self.confidence is None or not self._has_mixtures:
+            return None
+        if self.prior is not None or self.fit.covariance == "common":
+            what = "given" if self.prior is not None else "fitted with covariance='common'"
+            return (
+                f"adversaries={self.confidence!r} needs priors that are drawn anew from the rows, "
+                f"and prior= is {what}"
+            )
+        noise = self.noise.with_scale((1.0,) * trial.n_axes)
+        if is_computable(trial.pair, noise, self.notion):
+            return None
+        return (
+            f"adversaries={self.confidence!r} asks for draws of the fitted priors, and the exact "
+            "loss of such rows is not computed"
+        )
+
+    def _likely_trials(self) -> Callable[[Settings], list[_Trial]]:
+        """Return what a change is tried on: priors like those that data may lead to."""
+        given = given_priors(self.prior)
+        mixtures = [prior for prior in given if isinstance(prior, GaussianMixture)]
+        single = isinstance(self.public, str | Integral)
+        single |= isinstance(self.public, Sequence) and len(self.public) == 1
+
+        def trials(altered: Settings) -> list[_Trial]:
+            known = given[0].n_axes if given and altered.prior is not None else 1 if single else 2
+            most = 1 if altered.dependence == "independent" else min(known, 2)
+            alike = getattr(altered.fit, "covariance", "") == "common"
+            several = any(prior.n_components > 1 for prior in mixtures)
+            several |= isinstance(altered.fit, MixtureFit)
+            kinds = altered._has_mixtures, alike, several, True
+            return [_Trial(n_axes, *kinds) for n_axes in range(1, most + 1)]
+
+        return trials
+
+    def _changes(self) -> tuple[list[Change], list[Change]]:
+        """Return what may be changed, in the order of preference, and what only where need be."""
+        notions = notion_changes(self.notion)
+        n_added = sum(words.startswith(("delta=1e", "alpha=2")) for words, _ in notions)
+        changes = [*_named_changes(noise_changes(self.noise), "noise_name"), *notions[:n_added]]
+        changes += _named_changes(strategy_changes(self.strategy), "strategy_name")
+        changes += notions[n_added:]
+        learnt = self.prior is None and not self.adversaries
+        if learnt and self.n_bins is None and not self.categories:
+            changes.append(("prior='gaussian'", {"fit": FITS["gaussian"]}))
+        if self.dependence != "independent":
+            changes.append(("dependence='independent'", {"dependence": "independent"}))
+        further: list[Change] = []
+        if learnt and self.fit is not None:
+            further.append(("prior='empirical'", {"fit": None}))
+        if self.releases > 1:
+            further.append(("releases=1", {"releases": 1}))
+        if self.confidence is not None:
+            further.append(("adversaries=None", {"confidence": None}))
+        return changes, further
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the losses of all pairs are computed together, and not each on its own."""
+        return self.notion.is_pure and self.noise.is_exponential and not self._has_mixtures
+
+    @property
+    def _has_mixtures(self) -> bool:
+        given = given_priors(self.prior)
+        return self.fit is not None or any(isinstance(p, GaussianMixture) for p in given)
+
+    def bins_of(self, name: Name) -> int | None:
+        """Return the number of bins of a column, or None."""
+        found = self.n_bins.get(name) if isinstance(self.n_bins, Mapping) else self.n_bins
+        return None if found is None else int(found)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A pair of priors that a combination is tried on.
+
+    Attributes
+    ----------
+    n_axes : int
+    mixtures : bool
+    alike : bool, default=True
+        Whether mixtures have the same covariance.
+    several : bool, default=False
+        Whether mixtures have more than one component.
+    likely : bool, default=False
+        Whether the pair is like most; otherwise there is a bound for it if there is for any:
+        discrete laws share their ends.
+    wider : float, default=1.0
+        By how much, of itself, the covariance of one mixture is wider, where they are not alike.
+    """
+
+    n_axes: int
+    mixtures: bool
+    alike: bool = True
+    several: bool = False
+    likely: bool = False
+    wider: float = 1.0
+
+    @property
+    def pair(self) -> PriorPair:
+        """The pair."""
+        if self.mixtures:
+            scale = 1.0 if self.alike else 1.0 + self.wider
+            return PriorPair(self._mixture(0.0, 1.0), self._mixture(1.0, scale))
+        low, high = [0.0] * self.n_axes, [1.0] * self.n_axes
+        further = [1.0 + self.likely] * self.n_axes
+        return PriorPair(Discrete([low, high], [0.5, 0.5]), Discrete([low, further], [0.25, 0.75]))
+
+    def _mixture(self, mean: float, scale: float) -> GaussianMixture:
+        middles = [mean + 3.0 * k for k in range(1 + self.several)]
+        weights = [1.0 / len(middles)] * len(middles)
+        if self.n_axes == 1:
+            return GaussianMixture(weights, middles, [scale] * len(middles))
+        means = [[middle] * self.n_axes for middle in middles]
+        return GaussianMixture(weights, means, [scale * np.eye(self.n_axes)] * len(middles))
+
+
+def _named_changes(changes: Sequence[Change], name: str) -> list[Change]:
+    """Return changes that also replace the name of what they replace."""
+    return [(words, {**new, name: words.partition("=")[2].strip("'")}) for words, new in changes]
+
+
+def _named(value: Any, argument: str, known: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return the object that an argument names, or the object itself, and what to call it."""
+    if isinstance(value, str):
+        return known[check_choice(value, argument, known)], value
+    if argument == "noise" and is_family(value):
+        return value, value.name
+    if argument == "strategy" and callable(value) and not isinstance(value, type):
+        return value, getattr(value, "__name__", repr(value))
+    raise TypeError(
+        f"{argument} must be one of {list(known)} or a {argument} object, got {value!r}."
+    )
+
+
+def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:
+    way_out = "choose a budget in nats, such as 1.0"
+    if check_positive(epsilon, "epsilon", way_out) < _LEAST_EPSILON:
+        raise ValueError(
+            f"epsilon must be at least {_LEAST_EPSILON:g}, got {epsilon!r}: less is lost in the "
+            f"rounding of the noise; {way_out}."
+        )
+    if 0.0 < check_delta(delta, "delta") < _LEAST_DELTA:
+        raise ValueError(
+            f"delta must be 0 or at least {_LEAST_DELTA:g}, got {delta!r}; less is no different "
+            "from a pure promise, which is delta=0."
+        )
+    if alpha is None:
+        return Pufferfish(epsilon, delta)
+    if check_above(alpha, 1.0, "alpha") > MOST_ALPHA:
+        raise ValueError(
+            f"alpha must be at most {MOST_ALPHA:g}, got {quoted(alpha)}; leave it out for the pure "
+            "promise, to which such orders come close."
+        )
+    return RenyiPufferfish(epsilon, alpha, delta)
+
+
+def _checked_prior(prior: Any) -> tuple[Mapping[Any, Any] | None, Any]:
+    """Return the prior that is given, and how it is learnt where it is not."""
+    if isinstance(prior, str):
+        return None, FITS[check_choice(prior, "prior", FITS)]
+    if isinstance(prior, GaussianFit | MixtureFit):
+        return None, prior
+    if not isinstance(prior, Mapping):
+        raise TypeError(
+            f"prior must be one of {list(FITS)}, a fits object, or a mapping "
+            f"{{secret: prior object}}, got {prior!r}."
+        )
+    return prior, None
+
+
+def _checked_adversaries(adversaries: Any) -> tuple[list[Any], ConfidenceSet | None]:
+    """Return the further priors, and the confidence set."""
+    if adversaries is None:
+        return [], None
+    if isinstance(adversaries, ConfidenceSet):
+        return [], adversaries
+    if isinstance(adversaries, str) and adversaries == "confidence":
+        return [], ConfidenceSet()
+    if isinstance(adversaries, str) or not isinstance(adversaries, Sequence):
+        raise TypeError(
+            'adversaries must be None, "confidence", a ConfidenceSet, or a list of mappings '
+            f"{{secret: prior object}}, got {adversaries!r}."
+        )
+    sets = [each for each in adversaries if isinstance(each, ConfidenceSet)]
+    if len(sets) > 1:
+        raise ValueError(
+            f"adversaries may hold one ConfidenceSet, got {sets!r}; the highest level includes "
+            "the others."
+        )
+    further = [each for each in adversaries if not isinstance(each, ConfidenceSet)]
+    return further, sets[0] if sets else None
+
+
+def _checked_weights(weights: Any) -> Mapping[Any, float] | str:
+    if isinstance(weights, str):
+        return str(check_choice(weights, "weights", ["spread", "optimal"]))
+    if not isinstance(weights, Mapping):
+        raise TypeError(
+            'weights must be "spread", "optimal" or a mapping {column: scale relative to the '
+            f"others}}, got {weights!r}."
+        )
+    return {name: check_positive(value, f"weights[{name!r}]") for name, value in weights.items()}
+
+
+def _checked_mapping(mapping: Any, argument: str) -> Mapping[Any, Any]:
+    if mapping is None:
+        return {}
+    if not isinstance(mapping, Mapping):
+        raise TypeError(f"{argument} must map columns to lists of values, got {mapping!r}.")
+    return mapping
+
+
+def check_unknown(unknown: Any) -> Any:
+    """Return what is done with values that `fit` has not seen, as it is given."""
+    if isinstance(unknown, Mapping):
+        for name, value in unknown.items():
+            if value is None or not isinstance(value, Hashable):
+                raise TypeError(f"unknown[{name!r}] must be a value of that column, got {value!r}.")
+        return dict(unknown)
+    return check_choice(unknown, "unknown", ["error", "nearest"])
+
+
+def _checked_bins(n_bins: Any) -> Any:
+    if n_bins is None:
+        return None
+    counts = n_bins.values() if isinstance(n_bins, Mapping) else [n_bins]
+    for count in counts:
+        if check_count(count, "n_bins", minimum=2) > _MOST_BINS:
+            raise ValueError(
+                f"n_bins must be at most {_MOST_BINS:,}, got {quoted(count)}; leave it out to "
+                "release the values themselves."
+            )
+    return n_bins

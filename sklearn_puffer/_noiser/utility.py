@@ -1,0 +1,314 @@
+r"""How much of the data survives a release: the expected change of a value, from the laws alone.
+
+Let a raw value v be released as c(x + K), where x is its atom, K the noise as it is drawn and c
+cuts to the range [l, h] of what can be released. With :math:`A(z) = E[\min(K, z)_+]` and d = v - x,
+
+.. math:: E|c(x + K) - v| = |d| + A(h - x) + A(x - l) - 2 A(|d|),
+
+since K is symmetric: both sides are sums over :math:`P(K > t)`.
+"""
+
+# Whole numbers. K is N rounded to the nearest multiple of the step g, so A(j g) is the sum of
+# g P(N > (i + 1/2) g) over i < j. Where the density is wide against g that is the integral of
+# P(N > t), corrected by g^2/24 times what the density loses (Euler and Maclaurin; what is left out
+# is below 1e-9 of the scale); elsewhere the first terms are added one by one. Other numbers: K is N
+# rounded down to a step of some 1e-12 scales, which counts as N - g/2.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._noise import to_steps
+from sklearn_puffer._noiser.release import ColumnRelease
+from sklearn_puffer._releases import ColumnUtility
+from sklearn_puffer._tables import Column, Values
+from sklearn_puffer.noise import Noise
+
+_ADDED = 4096  # terms that are added one by one
+_WIDE = 80.0  # from so many steps on a density is wide
+_EXACT_INTEGER = 2.0**53  # types that reach further cut nothing off
+_HALVINGS = 40
+_DISTINCT = 4096  # points that are treated one by one
+_KEPT = 16  # groups of values that a fitted noiser keeps of a bin
+
+
+@dataclass(frozen=True, eq=False)
+class RawLaw:
+    """How often each value of a column stood in the table, before binning.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        Ascending numbers, or codes.
+    shares : ndarray of shape (n,)
+        Shares of the rows in which it is not missing, sample weights included.
+    present : float
+        The share of those rows; what is missing stays missing.
+    low, high : float
+        Ends of the range that the type of an integer column has.
+    """
+
+    values: FloatArray
+    shares: FloatArray
+    present: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: FloatArray, counts: Array, n_rows: int, read: Values) -> RawLaw:
+        """Return the law of counted values, in any order; ``read`` has the column's type."""
+        low, high = _type_range(read)
+        values, places = np.unique(values, return_inverse=True)
+        counts = np.bincount(places, counts)
+        some, total = counts > 0.0, float(counts.sum())
+        return cls(values[some], counts[some] / max(total, 1.0), total / n_rows, low, high)
+
+    def kept(self, column: Column) -> RawLaw:
+        """Return what a fitted noiser keeps of the law, for copies with more noise.
+
+        No rows of continuous columns, whose changes are the noise alone, and of the values in a bin
+        the means of a few groups; the representative, which is released, is a group of its own.
+        """
+        if column.free:
+            return replace(
+                self, values=np.zeros(1), shares=np.ones(1), low=-math.inf, high=math.inf
+            )
+        if column.edges is None:
+            return self
+        starts = _group_starts(self.values, self.shares, column)
+        shares = np.add.reduceat(self.shares, starts)
+        means = np.add.reduceat(self.shares * self.values, starts) / shares
+        return replace(self, values=np.rint(means) if column.whole else means, shares=shares)
+
+    def median(self) -> float:
+        """Return the lower median."""
+        return _median(self.values, self.shares)
+
+
+def _group_starts(values: FloatArray, shares: FloatArray, column: Column) -> Array:
+    """Return where groups of about equal shares begin, bin by bin."""
+    assert column.edges is not None
+    bins = np.searchsorted(column.edges, values, side="left")
+    sums = np.bincount(bins, shares)
+    before = np.cumsum(shares) - 0.5 * shares - (np.cumsum(sums) - sums)[bins]
+    parts = np.minimum((_KEPT * before / sums[bins]).astype(np.intp), _KEPT - 1)
+    keys = 2 * (_KEPT * bins + parts) + (column.placed(values) == values)
+    return np.flatnonzero(np.diff(keys, prepend=-1))
+
+
+def utilities(
+    releases: Sequence[ColumnRelease], laws: Sequence[RawLaw], spreads: Sequence[float]
+) -> tuple[ColumnUtility, ...]:
+    """Return what survives of each column."""
+    return tuple(
+        _utility(release, law, float(spread))
+        for release, law, spread in zip(releases, laws, spreads, strict=True)
+    )
+
+
+def _utility(release: ColumnRelease, law: RawLaw, spread: float) -> ColumnUtility:
+    change, same, median = _changes(release, law)
+    constant = law.median()
+    errors = np.abs(law.values - constant)
+    alike = float(law.shares[law.values == constant].sum())
+    mean = float(law.shares @ errors)
+    order = np.argsort(errors, kind="stable")
+    return ColumnUtility(
+        name=release.column.name,
+        change=change,
+        change_sd=_in_spreads(change, spread),
+        median_change=median,
+        unchanged=_among_all(same, law.present),
+        constant=mean,
+        constant_sd=_in_spreads(mean, spread),
+        constant_median=_median(errors[order], law.shares[order]),
+        constant_unchanged=_among_all(alike, law.present),
+    )
+
+
+def _changes(release: ColumnRelease, law: RawLaw) -> tuple[float, float, float]:
+    """Return the mean change, the chance of none, and the median change, where not missing."""
+    column, raw = release.column, law.values
+    atoms = raw if column.edges is None else column.placed(raw)
+    if release.noise is None:
+        errors = np.abs(atoms - raw)
+        order = np.argsort(errors, kind="stable")
+        same = float(law.shares[errors == 0.0].sum())
+        return float(law.shares @ errors), same, _median(errors[order], law.shares[order])
+    on_grid: FloatArray = to_steps(atoms, release.grid) * np.float64(release.grid)
+    noisy = _Noisy(release, law, on_grid)
+    return noisy.mean(), noisy.unchanged(), noisy.median()
+
+
+class _Noisy:
+    """The change of each raw value under noise."""
+
+    def __init__(self, release: ColumnRelease, law: RawLaw, atoms: FloatArray) -> None:
+        assert release.noise is not None
+        self.noise, self.step, self.whole = release.noise, release.grid, release.whole
+        self.raw, self.shares = law.values, law.shares
+        self.low, self.high = -math.inf, math.inf
+        if release.last_code is not None:
+            self.low, self.high = 0.0, float(release.last_code)
+        elif release.whole:
+            self.low, self.high = law.low, law.high
+        self.atoms = atoms
+        # rounding down moves what is no whole number by half a step
+        self.moved = self.raw - atoms + (0.0 if self.whole else 0.5 * self.step)
+
+    def mean(self) -> float:
+        """Return the expected change."""
+        mean = _PositiveMean(self.noise, self.step, self.whole)
+        aside = np.abs(self.moved)
+        ends = self._average(mean, self.high - self.atoms) + self._average(
+            mean, self.atoms - self.low
+        )
+        return float(self.shares @ aside) + (ends - 2.0 * self._average(mean, aside))
+
+    def unchanged(self) -> float:
+        """Return the chance that the raw value comes out again."""
+        on_grid = np.rint(self.raw / self.step) * self.step == self.raw
+        lowest, highest = self.raw <= self.low, self.raw >= self.high
+        starts = self.raw - self.atoms - (0.5 * self.step if self.whole else 0.0)
+        inner = on_grid & ~lowest & ~highest
+        points, shares = _merged(starts[inner], self.shares[inner])
+        same = float(shares @ self.noise.mass(points, points + self.step))
+        ends = on_grid & ~inner
+        low = np.where(lowest, -np.inf, starts)[ends]
+        high = np.where(highest, np.inf, starts + self.step)[ends]
+        return same + float(self.shares[ends] @ self.noise.mass(low, high))
+
+    def median(self) -> float:
+        """Return the smallest change that is exceeded with a chance of one half at most."""
+        if math.isfinite(self.low) or math.isfinite(self.high):
+            raw, moved, shares = _in_groups(self.raw, self.moved, self.shares)
+        else:
+            moved, shares = _merged(self.moved, self.shares)
+            raw = np.zeros(len(moved))
+
+        def chance(most: float) -> float:
+            reach = most + (0.5 * self.step if self.whole else 0.0)
+            inside = self.noise.mass(
+                np.where(raw - most <= self.low, -np.inf, moved - reach),
+                np.where(raw + most >= self.high, np.inf, moved + reach),
+            )
+            return float(shares @ inside)
+
+        return _smallest(chance, self.step, self.whole)
+
+    def _average(self, mean: _PositiveMean, points: FloatArray) -> float:
+        if not np.isfinite(points).all():  # without an end, for every row
+            return float(mean(np.array([np.inf]))[0])
+        if mean.added is not None:
+            return float(self.shares @ mean(points))
+        points, shares = _merged(points, self.shares)
+        return float(shares @ mean(points))
+
+
+def _smallest(chance: Callable[[float], float], step: float, whole: bool) -> float:
+    """Return the smallest number, or multiple of the step, with a chance of one half."""
+    half = 0.5 * (1.0 - 1e-12)
+    if chance(0.0) >= half:
+        return 0.0
+    below, above = 0.0, step
+    while chance(above) < half:
+        below, above = above, 2.0 * above
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (below + above)
+        middle = math.floor(middle / step) * step if whole else middle
+        if not below < middle < above:
+            break
+        below, above = (below, middle) if chance(middle) >= half else (middle, above)
+    return above
+
+
+def _merged(points: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return distinct points; of very many, the means of those in equal panels.
+
+    What is averaged over them bends on the scale of the noise: that loses some 1e-7 of it.
+    """
+    points, places = np.unique(points, return_inverse=True)
+    shares = np.bincount(places, shares, len(points)).astype(np.float64)
+    if len(points) <= _DISTINCT:
+        return points, shares
+    panels = ((points - points[0]) / (points[-1] - points[0]) * (_DISTINCT - 1)).astype(np.intp)
+    starts = np.flatnonzero(np.diff(panels, prepend=-1))
+    sums = np.add.reduceat(shares, starts)
+    return np.add.reduceat(points * shares, starts) / sums, sums
+
+
+def _in_groups(
+    raw: FloatArray, moved: FloatArray, shares: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return rows of many as the means of neighbours."""
+    if len(raw) <= _DISTINCT:
+        return raw, moved, shares
+    starts = np.arange(0, len(raw), len(raw) // _DISTINCT + 1)
+    sums = np.add.reduceat(shares, starts)
+    means = [np.add.reduceat(shares * each, starts) / sums for each in (raw, moved)]
+    return means[0], means[1], sums
+
+
+class _PositiveMean:
+    """A(z), the mean of what is drawn above 0, cut at z."""
+
+    def __init__(self, noise: Noise, step: float, whole: bool) -> None:
+        self.noise, self.step, self.whole = noise, step, whole
+        self.at_zero = float(np.exp(noise.log_density(np.zeros(1))))
+        self.added: FloatArray | None = None
+        if whole and self.at_zero * step * _WIDE > 1.0:
+            tails = noise.mass((np.arange(_ADDED) + 0.5) * step, np.inf)
+            self.added = np.append(0.0, np.cumsum(tails)) * step
+
+    def __call__(self, most: FloatArray) -> FloatArray:
+        """Return A at numbers that are not negative; they may be infinite."""
+        if not self.whole:
+            return self.noise.mean_up_to(most)
+        if self.added is None:
+            return self._smooth(most)
+        reach = _ADDED * self.step
+        total: FloatArray = self.added[np.rint(np.minimum(most, reach) / self.step).astype(np.intp)]
+        far = most > reach
+        if far.any():
+            total[far] += self._smooth(most[far]) - self._smooth(np.array([reach]))
+        return total
+
+    def _smooth(self, most: FloatArray) -> FloatArray:
+        density = np.exp(self.noise.log_density(most[:, None]))
+        return self.noise.mean_up_to(most) - self.step**2 / 24.0 * (self.at_zero - density)
+
+
+def _type_range(read: Values) -> tuple[float, float]:
+    """Return the ends of what an integer type holds, where a float tells them apart."""
+    if read.kind != "integer" or read.data.dtype.kind not in "iu":
+        return -math.inf, math.inf
+    info = np.iinfo(read.data.dtype)
+    low, high = float(info.min), float(info.max)
+    return (
+        low if -low < _EXACT_INTEGER else -math.inf,
+        high if high < _EXACT_INTEGER else math.inf,
+    )
+
+
+def _median(values: FloatArray, shares: FloatArray) -> float:
+    """Return the lower median of ascending values."""
+    if not len(values):
+        return 0.0
+    place = np.searchsorted(np.cumsum(shares), 0.5 * (1.0 - 1e-12))
+    return float(values[min(int(place), len(values) - 1)])
+
+
+def _in_spreads(change: float, spread: float) -> float:
+    if spread > 0.0:
+        return change / spread
+    return math.inf if change > 0.0 else 0.0
+
+
+def _among_all(chance: float, present: float) -> float:
+    """Return the chance among all rows: what is missing stays missing."""
+    return min(chance * present + (1.0 - present), 1.0)

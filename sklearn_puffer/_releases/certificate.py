@@ -1,0 +1,598 @@
+"""The certificate: what is promised, for which pairs of secrets, and what was checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
+from typing import Any, Literal, Protocol, Self
+
+from sklearn_puffer._base import Page, Section, plain, quoted, shown
+from sklearn_puffer._releases.composition import Rule
+from sklearn_puffer._releases.survival import ColumnUtility, survival, utility_section
+from sklearn_puffer._tables import Name, records_frame
+from sklearn_puffer.notions import Notion, promised
+
+Source = Literal["recomputed", "theorem"]
+
+SCHEMA = "sklearn_puffer.certificate/3"
+_SHOWN_PAIRS = 5
+_PLAIN = (bool, int, float, str, type(None))  # a tuple: a union would be built anew at each look
+_THETAS = {
+    "laplace": "its mean absolute value",
+    "gaussian": "its standard deviation",
+    "cauchy": "half of the noise lies within it",
+}
+
+
+class UncertifiedError(ValueError):
+    """Raised where a release would carry a certificate that does not hold.
+
+    Examples
+    --------
+    A published mechanism that breaks its promise is caught, and nothing is released:
+
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> from sklearn_puffer.priors import GaussianMixture
+    >>> table = pd.DataFrame({"ill": ["no", "yes"] * 2, "pulse": [0.0, 20.0, 30.0, 0.0]})
+    >>> near, far = (GaussianMixture([0.9, 0.1], [0.0, m], [1.0, 1.0]) for m in (20.0, 30.0))
+    >>> prior = {"no": near, "yes": far}
+    >>> noiser = PufferfishNoiser(sensitive="ill", prior=prior, strategy="monge").fit(table)
+    >>> try:
+    ...     noiser.transform(table)
+    ... except UncertifiedError as error:
+    ...     print(str(error).partition("; ")[0])
+    the certificate does not hold: the proven loss 10 exceeds the budget epsilon = 1
+    >>> sound = PufferfishNoiser(sensitive="ill", prior=prior).fit(table)
+    >>> sound.certificate_.holds, round(float(sound.theta_["pulse"] / noiser.theta_["pulse"]), 3)
+    (True, 7.501)
+    """
+
+
+@dataclass(frozen=True)
+class PairLoss:
+    """The privacy loss of one secret against another, in this direction.
+
+    In nats for pure and Renyi privacy; under a delta it is the delta that goes with epsilon.
+
+    Attributes
+    ----------
+    sensitive : str or int
+        The sensitive column.
+    secret, against
+        The two secrets: the loss is that of p(y | secret) against p(y | against).
+    adversary : int
+        0 for the fitted prior, k for the k-th further prior.
+    bound : float
+        What the strategy promised at the chosen scale.
+    lower, upper : float
+        Ends of the interval that holds the exact loss.
+    source : {"recomputed", "theorem"}
+        Whether ``upper`` was recomputed without the strategy, or is the strategy's theorem.
+    """
+
+    sensitive: Name
+    secret: Any
+    against: Any
+    adversary: int
+    bound: float
+    lower: float
+    upper: float
+    source: Source
+
+
+@dataclass(frozen=True)
+class ColumnNoise:
+    """The noise of one public column.
+
+    Attributes
+    ----------
+    name : str or int
+    theta : float
+        Scale in the column's own units (in codes for a categorical column); 0 for none.
+    spread : float
+        Standard deviation of the column, same units (of the values before binning).
+    whole : bool
+        Whether noise is rounded to whole numbers.
+    grid : float
+        Distance between neighbouring released values; 0 where nothing is added.
+    """
+
+    name: Name
+    theta: float
+    spread: float
+    whole: bool
+    grid: float
+
+    @property
+    def relative(self) -> float:
+        """The scale theta, in standard deviations of the column."""
+        return self.theta / self.spread if self.spread > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class SetLoss:
+    """What is lost to adversaries whose prior lies around the fitted one.
+
+    Attributes
+    ----------
+    level : float
+        Confidence with which the set holds the true laws.
+    loss : float
+        Of the worst pair under the worst prior of the set, in the unit of the budget; a proven
+        bound unless ``estimate``.
+    exact : bool
+        Whether some prior of the set loses as much; otherwise ``loss`` is only a bound.
+    estimate : bool
+        Whether the set is one of draws (Gaussian and mixture priors), about which nothing is
+        proven.
+    share : float
+        The part of theta that the fitted prior alone needs; the rest is for sampling error.
+    decided : tuple
+        Secrets with so few rows that the set decides everything about them.
+    """
+
+    level: float
+    loss: float
+    exact: bool
+    estimate: bool
+    share: float
+    decided: tuple[Any, ...]
+
+
+class Awaited(Protocol):
+    """A loss over a set that is computed when it is first asked for, and remembered."""
+
+    @property
+    def known(self) -> SetLoss | None:
+        """The loss, if it has been asked for already."""
+
+    def value(self) -> SetLoss:
+        """Return the loss; the first time may take minutes."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a fitted noiser promises, and the evidence.
+
+    Parameters
+    ----------
+    epsilon : float
+        Budget in nats.
+    loss : float
+        Proven upper end of the loss of the worst pair, in nats; under a delta (and no alpha) it is
+        the proven delta. Infinite where nothing is proven.
+    pairs : tuple of PairLoss
+        Both directions of every secret pair.
+    columns : tuple of ColumnNoise
+        The noise of each released column.
+    assumptions : list of str
+        Under which conditions the promise holds, in sentences.
+    strategy, noise, dependence : str
+        How the scale was chosen.
+    n_rows : int
+        Rows the prior was learnt from.
+    delta : float
+        What the promise adds to the probability of any event; with alpha, the probability of the
+        events left out.
+    alpha : float or None
+        Renyi order, where the promise is about that divergence.
+    remedy : str or None
+        Where the certificate does not hold: the sound strategy and the scale it needs.
+    releases : int
+        How many releases of the same rows the promise is for, all of them together.
+    rule : Precisions, Refused or None
+        How releases of the same rows add up, for a ledger.
+    fingerprint : str
+        Tells this fitted representation (columns, values, bins, grids, scales) from all others.
+    fitted : FittedNoise or None
+        The noise and what it protects, for `against`; not part of ``to_dict``.
+    prior : str
+        Whose knowledge the promise is about, such as "the counted prior".
+    n_columns : int or None
+        Columns of the table that was fitted, the sensitive ones included.
+    version, date : str
+        Version of the library, and the time of the fit (UTC, ISO 8601); the date is no part of the
+        fingerprint, nor of what makes two certificates equal.
+    name : str
+        Of the table, where `named` gave one; no part of that either.
+    utility : tuple of ColumnUtility
+        How much of each column survives.
+    around : SetLoss, Awaited or None
+        What ``over_set`` returns, or computes when it is first asked for.
+    least : float or None
+        Where the exact loss was asked for and a theorem stands in for it: the smallest sufficient
+        scale lies between ``least`` times theta and theta.
+
+    Notes
+    -----
+    *Formal guarantees.* Where ``holds`` is True, then under ``assumptions`` nobody who sees a
+    released row, in all of its ``releases``, can move their odds between the two secrets of any
+    listed pair by more than a factor e^epsilon; with alpha, in the mean of that order. With delta,
+    no set of rows is more than e^epsilon times as probable under one of them as under the other,
+    plus delta.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> certificate = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table).certificate_
+    >>> certificate.holds, round(certificate.loss, 9)
+    (True, 0.5)
+    >>> print(certificate.promise())
+    Whoever sees a released row, and knows the prior, can shift their odds between two secrets of \
+loan by at most a factor of e^0.5 = 1.649.
+    >>> certificate.table[["secret", "against", "upper", "source"]].round(6)
+      secret against     upper      source
+    0     no     yes  0.500000  recomputed
+    1    yes      no  0.456435  recomputed
+    """
+
+    epsilon: float
+    loss: float
+    pairs: tuple[PairLoss, ...]
+    columns: tuple[ColumnNoise, ...]
+    assumptions: list[str]
+    strategy: str
+    noise: str
+    dependence: str
+    n_rows: int
+    delta: float = 0.0
+    alpha: float | None = None
+    remedy: str | None = None
+    releases: int = 1
+    rule: Rule | None = None
+    fingerprint: str = ""
+    fitted: Any = field(default=None, compare=False, repr=False)
+    prior: str = "the fitted prior"
+    n_columns: int | None = None
+    version: str = ""
+    date: str = field(default="", compare=False)
+    name: str = field(default="", compare=False)
+    utility: tuple[ColumnUtility, ...] = ()
+    around: SetLoss | Awaited | None = field(default=None, compare=False, repr=False)
+    least: float | None = None
+
+    @property
+    def notion(self) -> Notion:
+        """The notion of privacy that is promised."""
+        return promised(self.epsilon, self.delta, self.alpha)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the proven loss is within the budget."""
+        return self.loss <= self.notion.budget
+
+    @property
+    def table(self) -> Any:
+        """The pairs as a DataFrame, a row for each ordered pair of secrets."""
+        names = list(PairLoss.__dataclass_fields__)
+        return records_frame([*map(attrgetter(*names), self.pairs)], names)
+
+    @property
+    def over_set(self) -> SetLoss | None:
+        """The loss over a set of priors around the fitted ones, where it is computable.
+
+        It stands in the text and in `to_dict` where it was needed or is cheap. Elsewhere it is
+        computed when it is first asked for, which may take a minute, and remembered.
+        """
+        if self.around is None or isinstance(self.around, SetLoss):
+            return self.around
+        return self.around.value()
+
+    @property
+    def known_over_set(self) -> SetLoss | None:
+        """``over_set`` where it is known without computing it now; None elsewhere."""
+        if self.around is None or isinstance(self.around, SetLoss):
+            return self.around
+        return self.around.known
+
+    def against(self, prior: Any) -> Any:
+        """Return what is still promised to somebody whose prior is another one.
+
+        Parameters
+        ----------
+        prior : mapping
+            As one entry of the noiser's ``adversaries``: {secret: prior object}, or
+            {column: {secret: prior object}} for several sensitive columns.
+
+        Returns
+        -------
+        Against
+            ``loss`` is the proven upper end of the exact loss under that prior, and ``holds``
+            whether it is within the budget.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no such prior, or has values that no row of `fit` had.
+        """
+        if self.fitted is None:
+            raise ValueError(
+                "this certificate does not hold its noise, so it knows no other prior; take that "
+                "of a fitted PufferfishNoiser, or fit again."
+            )
+        return self.fitted.against(prior)
+
+    def promise(self) -> str:
+        """Return the promise in one sentence.
+
+        Returns
+        -------
+        str
+            It says so where nothing is promised.
+        """
+        sensitive = sorted({shown(name) for name in {pair.sensitive for pair in self.pairs}})
+        if not self.holds:
+            return (
+                f"NOTHING IS PROMISED: the proven loss {short_number(self.loss)} is above the "
+                f"budget {self.notion.budget_name()}."
+            )
+        told = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
+        seen = "a released row"
+        if self.releases > 1:
+            seen = f"{self.releases} releases of the same rows together"
+        return f"Whoever sees {seen}, and knows the prior, can {told}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the certificate as plain Python values, for JSON.
+
+        Returns
+        -------
+        dict
+            With a ``schema``, which changes with its keys.
+        """
+        over_set = self.known_over_set
+        return {
+            "schema": SCHEMA,
+            "name": self.name,
+            "version": self.version,
+            "date": self.date,
+            "prior": self.prior,
+            "promise": self.promise(),
+            "holds": self.holds,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "alpha": self.alpha,
+            "loss": jsonable(self.loss),
+            "strategy": self.strategy,
+            "noise": self.noise,
+            "dependence": self.dependence,
+            "n_rows": self.n_rows,
+            "n_columns": self.n_columns,
+            "over_set": None if over_set is None else plain_record(asdict(over_set)),
+            "remedy": self.remedy,
+            "least": self.least,
+            "releases": self.releases,
+            "rule": None if self.rule is None else self.rule.to_dict(),
+            "fingerprint": self.fingerprint,
+            "columns": [plain_record(asdict(column)) for column in self.columns],
+            "utility": [plain_record(asdict(column)) for column in self.utility],
+            "pairs": [plain_record(vars(pair)) for pair in self.pairs],
+            "assumptions": list(self.assumptions),
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Return the certificate as JSON.
+
+        Parameters
+        ----------
+        indent : int or None, default=2
+            As in `json.dumps`.
+
+        Returns
+        -------
+        str
+            What `to_dict` returns; an infinite loss is the string "infinity".
+        """
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def named(self, name: str) -> Self:
+        """Return a copy that carries the name of the table, as text and JSON show it.
+
+        Parameters
+        ----------
+        name : str
+            Such as that of the file.
+
+        Returns
+        -------
+        Certificate
+            For ``noiser.certificate_ = noiser.certificate_.named("adult.csv")``; the name is no
+            part of the fingerprint.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a string, got {quoted(name)}.")
+        return replace(self, name=name)
+
+    def __str__(self) -> str:
+        return self._page().text()
+
+    def _repr_html_(self) -> str:
+        return self._page().html()
+
+    def _page(self) -> Page:
+        return Page(self._headline(), self._lines(), self._sections())
+
+    def _headline(self) -> str:
+        """Return the one verdict: under which prior the promise holds, and how far beyond it."""
+        of = f" of {shown(self.name)}" if self.name else ""
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        return f"Certificate{of}: {verdict}{self._by()} for {self.prior}{self._beyond()}"
+
+    def _by(self) -> str:
+        """Return by what the promise holds, where that is not the exact loss asked for."""
+        if self.least is None or not self.holds:
+            return ""
+        share = math.floor(100.0 * self.least)
+        return f" by a theorem (between {share}% and 100% of this noise is needed)"
+
+    def _beyond(self) -> str:
+        """Return what the set of priors around the fitted one says, for the end of the verdict."""
+        over = self.known_over_set
+        if not self.holds or self.around is None:
+            return ""
+        if over is None:
+            return "; not computed for priors within sampling error"
+        kept = over.loss <= self.notion.budget
+        whom = f"every prior within sampling error ({over.level:.0%})"
+        if over.estimate:
+            whom = f"{over.level:.0%} of the priors within sampling error, by an estimate"
+        return f"{', and' if kept else ', but NOT'} for {whom}: {short_number(over.loss)}"
+
+    def _lines(self) -> list[str]:
+        """Return the lines below the verdict."""
+        return [
+            f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
+            self.promise(),
+            *([self.remedy] if self.remedy else []),
+            *([survival(self.utility)] if self.utility else []),
+            *self._glossary(),
+            f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}.",
+            made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
+        ]
+
+    def _glossary(self) -> list[str]:
+        """Return what the words above mean."""
+        return [
+            "The prior is what somebody may know before the release: the law of the released "
+            "columns given each secret, that is how probable each of their values is then. Odds "
+            "are those between two secrets, before and after the release."
+        ]
+
+    def _sections(self) -> list[Section]:
+        return [
+            Section("Noise by column", self._about_noise(), _column_cells(self.columns)),
+            *([utility_section(self.utility)] if self.utility else []),
+            Section(
+                f"Worst pairs of secrets (of {len(self.pairs)})",
+                _about_pairs(self.notion),
+                _pair_cells(self._worst()),
+            ),
+            *self._further_sections(),
+            Section("Assumptions", sentences=self.assumptions),
+        ]
+
+    def _about_noise(self) -> str:
+        return about_theta(self.noise)
+
+    def _further_sections(self) -> list[Section]:
+        over = self.known_over_set
+        awaited = self.around is not None and over is None
+        sentence = AWAITED if awaited else over_set_sentence(over, self.notion)
+        return [Section("Other priors", sentences=[sentence])]
+
+    def _worst(self) -> list[PairLoss]:
+        return sorted(self.pairs, key=lambda pair: -pair.upper)[:_SHOWN_PAIRS]
+
+
+AWAITED = (
+    "What adversaries learn whose prior differs from it by sampling error may be more: "
+    "certificate_.over_set computes the loss over all priors in the 95% confidence set, which "
+    "takes a while on so many cells, and it then stands here."
+)
+
+
+def about_theta(noise: str) -> str:
+    """Return what theta and the words beside it mean."""
+    meaning = f": {_THETAS[noise]}" if noise in _THETAS else ""
+    return (
+        f"theta is the scale of the noise in the column's unit{meaning}; std is the column's "
+        "standard deviation; grid is the distance between neighbouring released values"
+    )
+
+
+def made_line(version: str, date: str, rows: str, n_columns: int | None) -> str:
+    """Return by which version, when, and on how much data something was fitted."""
+    columns = "" if n_columns is None else f" and {n_columns} columns"
+    by = f" by sklearn_puffer {version}" if version else ""
+    return f"Fitted{by}{f' at {date}' if date else ''} on {rows}{columns}."
+
+
+def over_set_sentence(over: SetLoss | None, notion: Notion) -> str:
+    """Return what is lost under other priors than the fitted one, in a sentence."""
+    if over is None:
+        return (
+            "What adversaries learn whose prior differs from it, for instance by sampling error, "
+            "is not computed here and may be more."
+        )
+    if over.estimate:
+        around = f"{over.level:.0%} of the priors drawn around the fitted ones lose at most about"
+        kind = " (an ESTIMATE, not a bound)"
+    else:
+        around = (
+            "Over all priors on the values seen or declared, in the simultaneous "
+            f"{over.level:.0%} confidence set around the counted ones, the loss is at most"
+        )
+        kind = ""
+    kept = "the budget is kept for them"
+    if over.loss > notion.budget:
+        kept = (
+            "the promise is NOT made to adversaries with such a prior "
+            '(adversaries="confidence" makes it)'
+        )
+    split = ""
+    if over.share < 0.995:  # which would show as all of it
+        split = (
+            f"; the fitted prior alone asks for {over.share:.0%} of theta, and sampling error for "
+            "the rest"
+        )
+    return f"{around} {short_number(over.loss)} at these scales{kind}, so that {kept}{split}."
+
+
+def _about_pairs(notion: Notion) -> str:
+    unit = "delta" if notion.is_chance else "nats"
+    return (
+        f"the exact loss, in {unit}, lies between lower and upper; recomputed: both were found "
+        "without the strategy; theorem: upper is what a theorem promises, and may be far above"
+    )
+
+
+def _column_cells(columns: Sequence[ColumnNoise]) -> list[list[str]]:
+    head = ["column", "theta", "std", "theta/std", "grid"]
+    return [head] + [
+        [shown(c.name), f"{c.theta:.6g}", f"{c.spread:.6g}", f"{c.relative:.3f}", f"{c.grid:.3g}"]
+        for c in columns
+    ]
+
+
+def _pair_cells(pairs: Sequence[PairLoss]) -> list[list[str]]:
+    head = ["sensitive", "secret", "against", "lower", "upper", "source"]
+    return [head] + [
+        [
+            shown(pair.sensitive),
+            shown(pair.secret),
+            shown(pair.against),
+            short_number(pair.lower),
+            short_number(pair.upper),
+            pair.source,
+        ]
+        for pair in pairs
+    ]
+
+
+def short_number(value: float) -> str:
+    """Return a loss for people: to six digits, or in words."""
+    if 0.0 < value < 1e-300:  # as good as nothing, rounded outwards
+        return "below 1e-300"
+    return "infinite" if math.isinf(value) else f"{value:.6g}"
+
+
+def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with plain Python values, for JSON."""
+    return {key: jsonable(value) for key, value in record.items()}
+
+
+def jsonable(value: Any) -> Any:
+    """Return a plain Python value for JSON, which knows no infinity."""
+    value = plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "infinity"
+    if isinstance(value, tuple):
+        return [jsonable(each) for each in value]
+    return value if isinstance(value, _PLAIN) else str(value)

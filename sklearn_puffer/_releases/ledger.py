@@ -1,0 +1,538 @@
+"""The ledger: how often the same data may be released, kept in a file beside a saved noiser.
+
+What is on record never falls short of what was released, whatever happens to the processes:
+
+- A spend holds an exclusive lock of the operating system on a file of its own (``.lock``) while it
+  reads, checks and writes, so spends happen one after the other. It ends with the spend, however
+  that ends: an interrupt at any instruction gives it back, the system does so when a process dies,
+  and a forked child closes what its parent had open. The lock file itself is empty, and stays.
+- The new state is written to another file of the folder (``.tmp``), brought to the disk, and then
+  takes the place of the old one in a single step. Who reads, at any moment, reads one state whole;
+  a writer that dies leaves at most a file of which the next writer disposes.
+- `Ledger.spend` returns when the new state is on the disk, so whoever releases after that has paid.
+
+No clock, no process number and no randomness decides anything, but for how long a spend waits.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral, Number, Real
+from pathlib import Path
+from typing import Any, Self
+
+from sklearn_puffer._base import check_count, check_positive, listed, plain, quoted
+from sklearn_puffer._releases.certified import CertifiedEstimator
+from sklearn_puffer._releases.composition import Axis, Rule
+from sklearn_puffer._releases.ledger_file import Lock, Snapshot, exclusively, located, write
+from sklearn_puffer._releases.ledger_state import (
+    SCHEMA,
+    Entry,
+    LedgerError,
+    Left,
+    OverspentError,
+    State,
+)
+
+_MOST = 2**63  # releases to be spent at once
+
+__all__ = ["SCHEMA", "Entry", "Ledger", "LedgerError", "Left", "OverspentError"]
+
+
+class Ledger:
+    """How often the same data may be released, on record in a file.
+
+    Made by `Ledger.create` and `Ledger.open`. It may be pickled (the path is, not the record), and
+    used after a fork and from several threads and processes.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    fingerprint : str
+        That of the noiser, from its certificate.
+    timeout : float, default=60.0
+        For how many seconds a spend waits while others spend; `math.inf` for ever.
+
+    Notes
+    -----
+    *Formal guarantees.* As long as every release of a dataset was spent here first, the joint law
+    of all its releases loses no more than the noiser's certificate promises for one (or for its
+    planned number); see `_releases.composition` for the rules and proofs.
+
+    The datasets of one ledger have a whole budget each. The loss over all of them is then the
+    largest of their losses, not the sum (004, Prop. E.1, for every notion here), provided that the
+    datasets are independent of each other, and that each secret is about one of them and
+    independent of all others: what is released of the others then has the same law under both
+    secrets, whatever they are. Rows about the same person in two datasets break this.
+
+    What it cannot see: releases that were never spent, copies of the ledger or of the data, a
+    ledger that was put back to an older state, and data that were rounded or binned otherwise than
+    in the fit (those are other data: they need a fit and a ledger of their own). The checksum finds
+    accidents, not forgers.
+
+    Examples
+    --------
+    >>> import tempfile, pandas as pd
+    >>> from sklearn_puffer import Certificate
+    >>> from sklearn_puffer._releases import ColumnNoise
+    >>> from sklearn_puffer._releases import Precisions
+    >>> from types import SimpleNamespace
+    >>> age = ColumnNoise("age", 2.0, 4.0, True, 1.0)
+    >>> rule = Precisions.of_scales(1, {"age": 1.0})
+    >>> noiser = SimpleNamespace(holds=True, columns=(age,), rule=rule, fingerprint="f00d")
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger.create(f"{folder.name}/survey.ledger", noiser)
+    >>> ledger.spend(note="for the press").releases, ledger.allows({"age": 1.5})
+    (1, False)
+    >>> ledger.spend({"age": 8.0}, releases=4).by_axis
+    {'age': 0.0}
+    >>> ledger.spend()
+    Traceback (most recent call last):
+    ...
+    sklearn_puffer.ledger.OverspentError: 1 more release(s) of 'data' at {'age': 2} would ...
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], fingerprint: str, timeout: float = 60.0
+    ) -> None:
+        self.path = located(path)
+        self.fingerprint = fingerprint
+        self.timeout = _check_timeout(timeout)
+        self._seen: tuple[Snapshot, State] | None = None
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        noiser: Any,
+        *,
+        datasets: Sequence[str] | None = None,
+        timeout: float = 60.0,
+    ) -> Self:
+        """Start the ledger of a noiser, with nothing spent.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that does not exist yet, in a folder that does.
+        noiser : fitted noiser or query, or its certificate
+            Whose releases are counted.
+        datasets : list of str, optional
+            Names of independent datasets, each with a whole budget; one, "data", by default.
+        timeout : float, default=60.0
+            For how many seconds a spend waits while others spend; `math.inf` for ever.
+
+        Returns
+        -------
+        Ledger
+            With the file on the disk.
+
+        Raises
+        ------
+        FileExistsError
+            If there is such a file.
+        TypeError, ValueError
+            If the certificate does not hold, or names no rule by which releases add up; if the
+            path leads to no file, or another argument is out of its range.
+        OSError
+            If the file cannot be written.
+        """
+        certificate = _certificate(noiser)
+        names = _check_datasets(["data"] if datasets is None else datasets)
+        ledger = cls(path, certificate.fingerprint, timeout)
+        state = State.start(ledger.fingerprint, certificate.rule, _scales(certificate), names)
+        state.left(names[0])  # a rule that does not know the columns is refused here
+
+        def begin(lock: Lock) -> None:
+            if ledger.path.exists():
+                raise FileExistsError(
+                    errno.EEXIST, "there is a ledger already; open it with Ledger.open", str(path)
+                )
+            write(ledger.path, state.to_bytes(), lock, None)
+
+        exclusively(ledger.path, ledger.timeout, begin)
+        return ledger
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], noiser: Any, *, timeout: float = 60.0) -> Self:
+        """Open what `create` started.
+
+        Parameters
+        ----------
+        path : str or Path
+            That of `create`.
+        noiser : fitted noiser or query, or its certificate
+            The one that the ledger was created for, or loaded from where it was saved.
+        timeout : float, default=60.0
+            For how many seconds a spend waits while others spend; `math.inf` for ever.
+
+        Returns
+        -------
+        Ledger
+            With all that was spent until now.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        LedgerError
+            If the file is damaged, of another version, or the ledger of another noiser.
+        """
+        certificate = _certificate(noiser)
+        ledger = cls(path, certificate.fingerprint, timeout)
+        ledger._check_noiser(certificate)
+        return ledger
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_seen": None}
+
+    @property
+    def rule(self) -> Rule:
+        """How releases add up, and the budget."""
+        return self._current().rule
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Names of the datasets."""
+        return self._current().datasets
+
+    def spend(
+        self,
+        scales: Mapping[Axis, float] | None = None,
+        *,
+        releases: int = 1,
+        dataset: str | None = None,
+        note: str = "",
+    ) -> Left:
+        """Put releases on record that are about to happen.
+
+        Parameters
+        ----------
+        scales : dict of column to float, optional
+            Scales of the noise, in the columns' units, where they are not the noiser's own; only
+            these columns are then released.
+        releases : int, default=1
+            How many.
+        dataset : str, optional
+            May be left out where there is only one.
+        note : str, default=""
+            Releases of the same dataset, scales and note are counted together, so that the file
+            stays small; every new note adds a line.
+
+        Returns
+        -------
+        Left
+            What may still be released. The spend is on the disk by then.
+
+        Raises
+        ------
+        OverspentError
+            If the budget does not suffice.
+        LedgerError, TypeError, ValueError
+            If the ledger is damaged, or an argument out of its range.
+        OSError
+            If the ledger cannot be read, locked or written; a `TimeoutError` if others held it for
+            longer than the ledger's ``timeout``.
+
+        Notes
+        -----
+        Whatever is raised, nothing is spent, but for an interrupt that comes after the new state
+        is in its place, and for a disk that does not confirm it, or a lock that cannot be given
+        back, which the message says: then the spend is on record, and may be more than was
+        released, never less.
+        """
+        asked, count = _numbers(scales), _check_releases(releases)
+
+        def record(lock: Lock) -> Left:
+            state, seen = self._load()
+            entry = state.entry(asked, count, dataset, note)
+            after = state.plus(entry)
+            left = after.left(entry.dataset)  # nothing may fail once the state is written
+            write(self.path, after.to_bytes(), lock, seen)
+            return left
+
+        return exclusively(self.path, self.timeout, record)
+
+    def allows(
+        self,
+        scales: Mapping[Axis, float] | None = None,
+        *,
+        releases: int = 1,
+        dataset: str | None = None,
+    ) -> bool:
+        """Return whether `spend` would succeed now; another process may be faster.
+
+        Parameters
+        ----------
+        scales : dict of column to float, optional
+            As in `spend`, and with the same errors.
+        releases : int, default=1
+            How many.
+        dataset : str, optional
+            May be left out where there is only one.
+
+        Returns
+        -------
+        bool
+            Nothing is spent.
+        """
+        count = _check_releases(releases)
+        return self._current().allows(_numbers(scales), count, dataset)
+
+    def left(self, dataset: str | None = None) -> Left:
+        """Return what may still be released of a dataset.
+
+        Parameters
+        ----------
+        dataset : str, optional
+            May be left out where there is only one.
+
+        Returns
+        -------
+        Left
+            In releases at the noiser's own scales, and what is left on each axis.
+        """
+        state = self._current()
+        return state.left(state.name(dataset))
+
+    def history(self) -> tuple[Entry, ...]:
+        """Return all that was spent.
+
+        Returns
+        -------
+        tuple of Entry
+            In the order in which each kind of release came first.
+        """
+        return self._current().entries
+
+    def add(self, dataset: str) -> None:
+        """Add a dataset that is independent of all others, with a whole budget of its own.
+
+        Parameters
+        ----------
+        dataset : str
+            Its name.
+
+        Raises
+        ------
+        ValueError
+            If there is a dataset of that name.
+        """
+
+        def record(lock: Lock) -> None:
+            state, seen = self._load()
+            names = _check_datasets([*state.datasets, dataset])
+            write(self.path, replace(state, datasets=names).to_bytes(), lock, seen)
+
+        exclusively(self.path, self.timeout, record)
+
+    def transform(
+        self,
+        noiser: Any,
+        X: Any,
+        *,
+        factor: float = 1.0,
+        dataset: str | None = None,
+        note: str = "",
+    ) -> Any:
+        """Release X by the noiser, and put it on record before anybody sees it.
+
+        Parameters
+        ----------
+        noiser : fitted noiser
+            The one that the ledger belongs to.
+        X : DataFrame or array-like
+            As in the noiser's ``transform``.
+        factor : float, default=1.0
+            How many times the noiser's noise is added (see `PufferfishNoiser.noisier`): a release
+            at larger scales spends less.
+        dataset, note : str
+            As in `spend`.
+
+        Returns
+        -------
+        table of the type of X
+            What the noiser's ``transform`` returns.
+
+        Raises
+        ------
+        OverspentError
+            If the budget does not suffice; nothing is released.
+        LedgerError
+            If the ledger belongs to another noiser, or is damaged; nothing is released.
+
+        Notes
+        -----
+        The answer is computed first, and handed out only after it is on record: an X that the
+        noiser refuses costs nothing, and a crash in between has spent at most, never released.
+        """
+        used = noiser if check_positive(factor, "factor") == 1.0 else noiser.noisier(factor)
+        scales = None if used is noiser else _scales(used.certificate_)
+        return self._handed_out(noiser, lambda: used.transform(X), scales, dataset, note)
+
+    def release(
+        self, query: Any, values: Any, *, dataset: str | None = None, note: str = ""
+    ) -> Any:
+        """Answer a query whose own ledger this is, in the order of `transform`.
+
+        Parameters
+        ----------
+        query : fitted PufferfishSum
+            The one that the ledger belongs to.
+        values : array-like or DataFrame
+            As in the query's ``release``: the same reports each time, with the same users absent.
+        dataset, note : str
+            As in `spend`.
+
+        Returns
+        -------
+        PrivateAnswer
+            What the query's ``release`` returns.
+
+        Raises
+        ------
+        OverspentError, LedgerError
+            As in `transform`.
+        """
+        return self._handed_out(query, lambda: query.release(values), None, dataset, note)
+
+    def _handed_out(
+        self,
+        noiser: Any,
+        compute: Callable[[], Any],
+        scales: Mapping[Axis, float] | None,
+        dataset: str | None,
+        note: str,
+    ) -> Any:
+        """Return what is computed, when it is on record."""
+        state = self._check_noiser(_certificate(noiser))
+        state.entry(scales, 1, dataset, note)
+        released = compute()
+        try:
+            self.spend(scales, dataset=dataset, note=note)
+        except BaseException:
+            del released  # tracebacks hold the variables of this frame
+            raise
+        return released
+
+    def _check_noiser(self, certificate: Any) -> State:
+        state = self._current()
+        own = state.fingerprint, state.scales, state.rule
+        if own != (certificate.fingerprint, _scales(certificate), certificate.rule):
+            raise LedgerError(_foreign(self.path))
+        return state
+
+    def _current(self) -> State:
+        """Return the state of the file, read again only where the file is another one."""
+        seen = self._seen
+        if seen is not None and seen[0].is_current():
+            return seen[1]
+        return self._read(Snapshot(self.path))
+
+    def _load(self) -> tuple[State, Snapshot]:
+        """Return the state of the file, which nobody else changes while the lock is held."""
+        snapshot = Snapshot(self.path)
+        if (names := snapshot.found.st_nlink) > 1:
+            raise LedgerError(
+                f"the ledger {str(self.path)!r} has {names} names (hard links), of which a spend "
+                "would change one; remove the others."
+            )
+        return self._read(snapshot), snapshot
+
+    def _read(self, snapshot: Snapshot) -> State:
+        state = State.from_bytes(snapshot.data, self.path)
+        if state.fingerprint != self.fingerprint:
+            raise LedgerError(_foreign(self.path))
+        self._seen = snapshot, state  # in one step, for other threads may be asking
+        return state
+
+
+def _certificate(noiser: Any) -> Any:
+    if isinstance(noiser, CertifiedEstimator) and hasattr(noiser, "certificate_"):
+        noiser._check_as_certified()
+    certificate = getattr(noiser, "certificate_", noiser)
+    if not getattr(certificate, "fingerprint", "") or getattr(certificate, "rule", None) is None:
+        raise ValueError(
+            f"noiser must be a fitted noiser, or its certificate, with a rule for repeated "
+            f"releases, got {type(noiser).__name__}; call fit first."
+        )
+    if not certificate.holds:
+        raise ValueError(
+            "the certificate of the noiser does not hold, so there is nothing to spend; print it "
+            "to see the remedy."
+        )
+    return certificate
+
+
+def _scales(certificate: Any) -> dict[Axis, float]:
+    return {plain(column.name): float(column.theta) for column in certificate.columns}
+
+
+def _numbers(scales: Any) -> dict[Axis, float] | None:
+    if scales is None:
+        return None
+    try:
+        if not all(isinstance(scale, Number) for scale in scales.values()):
+            raise TypeError("words and bytes are no scales")
+        if any(isinstance(scale, bool) for scale in scales.values()):
+            raise TypeError("truth values are no scales")
+        return {plain(axis): float(scale) for axis, scale in scales.items()}
+    except (AttributeError, TypeError, ValueError, OverflowError) as fault:
+        raise TypeError(
+            f"scales must be a dict of columns to numbers, or None, got {quoted(scales)}."
+        ) from fault
+
+
+def _check_releases(releases: Any) -> int:
+    """Return a number of releases that a file and a message can hold."""
+    if isinstance(releases, Integral) and abs(int(releases)) >= _MOST:
+        raise ValueError(
+            "releases must lie between 1 and 2**63, got an integer of "
+            f"{int(releases).bit_length()} bits; spend what is going to be released."
+        )
+    return check_count(releases, "releases")
+
+
+def _check_timeout(timeout: Any) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, Real):
+        raise TypeError(f"timeout must be a number of seconds, got {quoted(timeout)}.")
+    try:
+        seconds = float(timeout)
+    except OverflowError:
+        seconds = math.nan
+    if not seconds >= 0.0:
+        raise ValueError(
+            f"timeout must be a number of seconds of at least 0, got {quoted(timeout)}; math.inf "
+            "waits for ever."
+        )
+    return seconds
+
+
+def _check_datasets(names: Sequence[str]) -> tuple[str, ...]:
+    try:
+        every = () if isinstance(names, str) else tuple(names)
+    except TypeError:
+        every = ()
+    if not every or not all(isinstance(name, str) and name for name in every):
+        raise TypeError(
+            f"datasets must be a list of names that are not empty, got {quoted(names)}."
+        )
+    if len(set(every)) < len(every):
+        raise ValueError(f"datasets must have different names, got {listed(every)}.")
+    return every
+
+
+def _foreign(path: Path) -> str:
+    return (
+        f"the ledger {str(path)!r} belongs to another noiser; open it with the noiser it was "
+        "created for, or create a ledger for data that were never released."
+    )

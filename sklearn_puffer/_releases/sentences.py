@@ -1,0 +1,366 @@
+"""What the certificate and the warnings of `fit` say, in sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn_puffer._base import listed
+from sklearn_puffer._releases.certificate import ColumnNoise
+from sklearn_puffer._releases.survival import ColumnUtility
+from sklearn_puffer._tables import Name
+from sklearn_puffer.notions import Notion
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the sentences depend on."""
+
+    sensitive: Sequence[Name]
+    groups: Sequence[Sequence[Name]]
+    columns: Sequence[ColumnNoise]
+    unchanged: Sequence[Name]
+    quiet_bins: Sequence[Name]
+    binned: Sequence[Name]
+    passed: Sequence[Name]
+    propagated: Sequence[Name]
+    n_rows: int
+    fewest_rows: int
+    releases: int
+    given_prior: bool
+    model: str | None
+    n_adversaries: int
+    theorem: bool
+    least: float | None
+    noise: str
+    notion: Notion
+    seed: int | None
+
+
+def assumptions_of(facts: Facts) -> list[str]:
+    """Return under which conditions the promise holds, and what it does not cover."""
+    said = [
+        _about_prior(facts),
+        "Rows are independent of each other: what one person's row tells about another person is "
+        "not covered.",
+        "theta, this table and the priors are functions of the same rows as the release; nothing "
+        "is promised about what these numbers themselves reveal.",
+        _about_columns(facts),
+        "Each protected secret is one value of one sensitive column "
+        f"({_all(facts.sensitive)}); combinations of several sensitive columns are not secrets.",
+        _about_releases(facts.noise, facts.releases),
+        f"Only column(s) {_all([c.name for c in facts.columns])} are protected, and only as "
+        "released by this noiser without a random_state; the number of rows, their order, their "
+        "index and the types of the columns are handed through.",
+        _about_refusals(),
+    ]
+    said += quiet_sentences(facts)
+    if facts.binned:
+        said.append(
+            f"{_all(facts.binned)} are released as the representative of their bin, plus noise; "
+            "the promise is about that representative."
+        )
+    if facts.passed:
+        said.append(
+            f"{_all(facts.passed)} are passed through and NOT protected: whatever they tell about "
+            "a secret is told."
+        )
+    if facts.propagated:
+        said.append(
+            f"Which values of {_all(facts.propagated)} are missing is released as it is and NOT "
+            "protected; the promise is about what the values add to that pattern."
+        )
+    if facts.theorem:
+        said.append(
+            f"{_why_theorem(facts)}: the upper ends marked theorem are a proven bound, not the "
+            f"exact loss{_needed(facts.least)}."
+        )
+    if facts.seed is not None:
+        said.append(
+            f"random_state={facts.seed} makes the noise reproducible, so whoever knows the seed "
+            "can remove it: NOTHING is promised outside tests."
+        )
+    if facts.notion.delta > 0.0:
+        said.append(_about_delta(facts.notion))
+    return said
+
+
+def _about_refusals() -> str:
+    return (
+        "Refusals and warnings that depend on the rows are not covered. transform refuses a value "
+        "that has no place: one that was not seen in fit and that unknown= does not move, a "
+        "missing one or a pattern of missing ones that fit does not know, one that is not finite, "
+        "not of the kind of its column or beyond the grid of the noise (in an array without "
+        'missing="propagate" or "category" also in a sensitive column). A refusal names the values '
+        "and counts their rows, a release tells that there are none; a warning counts the values "
+        "that unknown= moves. Whether fit succeeds, and its warnings, depend on its rows likewise."
+    )
+
+
+def quiet_sentences(facts: Facts) -> list[str]:
+    """Return the warnings about columns that are released without noise."""
+    ways = {
+        "unchanged": facts.unchanged,
+        "as the median of their bin, without noise": facts.quiet_bins,
+    }
+    return [
+        f"Column(s) {_all(names)} need no noise under this prior and are released {way} (theta is "
+        f"0); that trust rests on {facts.n_rows} rows, of which the rarest secret has "
+        f"{facts.fewest_rows}."
+        for way, names in ways.items()
+        if names
+    ]
+
+
+def worthless_sentence(utility: Sequence[ColumnUtility]) -> str:
+    """Return the warning about columns that tell less than a constant would."""
+    told = [f"{column.name!r} ({column.change_sd:.3g})" for column in utility if column.worse]
+    return (
+        f"column(s) {', '.join(told)} tell nothing any more about a row: the expected change of a "
+        "released value (in standard deviations) is above that of a constant in its place; protect "
+        "fewer or merged secrets, use fewer bins (n_bins), fewer columns or column groups "
+        "(dependence=), or a larger epsilon; utility_ has the figures."
+    )
+
+
+def too_fine_sentence(name: Name, n_atoms: int, n_rows: int) -> str:
+    """Return the warning about a numeric column whose values hardly repeat."""
+    return (
+        f"column {name!r} has {n_atoms} distinct values in {n_rows} rows: an empirical prior is "
+        "too fine for it and asks for much noise; pass n_bins, for example "
+        f"n_bins={{{name!r}: 5}}."
+    )
+
+
+def collapsed_sentence(name: Name, n_bins: int, medians: Sequence[float]) -> str:
+    """Return the warning about a column that has more values than bins, and falls into fewer."""
+    count = f"{len(medians)} bins" if len(medians) > 1 else "one bin"
+    constant = f" and is released as the constant {medians[0]:g}" if len(medians) == 1 else ""
+    return (
+        f"column {name!r} falls into {count} instead of n_bins={n_bins}{constant}: many of its "
+        "rows share a value, on which several quantiles fall; ask for more bins, merge its values "
+        "yourself, or leave it out of n_bins."
+    )
+
+
+def identifier_sentence(name: Name, n_atoms: int, n_rows: int, *, numeric: bool) -> str:
+    """Return the error about a column of strings or whole numbers that looks like an identifier."""
+    what, ways = "strings", "drop it from X"
+    if numeric:
+        what, ways = "whole numbers", f"drop it from X, bin it, for example n_bins={{{name!r}: 5}}"
+    return (
+        f"column {name!r} has {n_atoms} distinct {what} in {n_rows} rows and looks like an "
+        f"identifier; {ways}, or list it in public= if it is to be released."
+    )
+
+
+def many_secrets_sentence(name: Name, n_values: int, n_rows: int) -> str:
+    """Return the warning about a sensitive column whose values hardly repeat."""
+    return (
+        f"sensitive column {name!r} has {n_values} values in {n_rows} rows: with so few rows a "
+        "value, the priors are little more than single rows; group its values first."
+    )
+
+
+def wide_sentence(
+    names: Sequence[Name], cells: int, limit: int, worst: ColumnNoise, exact: str
+) -> str:
+    """Return the warning about a group of columns too wide for the exact loss.
+
+    ``exact`` says what would be within its reach; it is empty where nothing is known to be.
+    """
+    ways = f"{exact}; or trust" if exact else "Drop columns, or trust"
+    ways = f"{ways} that groups of columns are independent given the secret (dependence=)."
+    return (
+        f"columns {listed(names)} span {cells} cells jointly, more than the {limit} up to which "
+        "the loss is exact; the tightest proven bound is used instead, with noise of "
+        f"{worst.relative:.2f} standard deviations in column {worst.name!r}. {ways}"
+    )
+
+
+def too_large_sentence(names: Sequence[Name], points: int, limit: int, exact: str) -> str:
+    """Return the error about a group of columns too wide for any joint coupling.
+
+    ``exact`` is as in `wide_sentence`.
+    """
+    ways = f"{exact[0].lower()}{exact[1:]}; or use" if exact else "use fewer bins (n_bins),"
+    return (
+        f"columns {listed(names)} have up to {points} distinct joint rows to couple, more than "
+        f"the {limit} that fit in memory; {ways} column groups (dependence=[[...], [...]]) or "
+        'dependence="independent".'
+    )
+
+
+def no_secret_message(routing: bool) -> str:
+    """Return the error of `fit` without anything sensitive."""
+    if routing:
+        return (
+            "nothing is sensitive: name the columns of X in sensitive=, or pass "
+            "sensitive_features to fit after set_fit_request(sensitive_features=True)."
+        )
+    return (
+        'nothing is sensitive: name columns of X, PufferfishNoiser(sensitive="race"), or pass '
+        "them to fit, noiser.fit(X, sensitive_features=race); in a Pipeline without metadata "
+        "routing that is pipeline.fit(X, y, noiser__sensitive_features=race), with the name of "
+        "the step in front."
+    )
+
+
+def seed_sentence(seed: Any) -> str:
+    """Return the warning of `transform` under an integer seed."""
+    return (
+        f"random_state={seed} is for tests only: whoever knows it can remove the noise; use "
+        "random_state=None for a release."
+    )
+
+
+def moved_sentence(moved: dict[Name, int]) -> str:
+    """Return the warning about values that became others."""
+    listing = ", ".join(f"{count} in {name!r}" for name, count in moved.items())
+    return (
+        "unknown= moved values that were not seen in fit to the nearest ones, or to the category "
+        f"that stands for them: {listing}."
+    )
+
+
+def theorem_sentence(facts: Facts) -> str:
+    """Return the warning where strategy="exact" has to make do with a theorem."""
+    return (
+        f"{_why_theorem(facts)}, so strategy='exact' uses the best theorem{_needed(facts.least)}; "
+        "smaller groups of columns (dependence=), fewer secrets or values in two columns, or "
+        "Laplace noise without delta and alpha, have an exact loss."
+    )
+
+
+def _needed(least: float | None) -> str:
+    """Return between which parts of this noise the smallest sufficient one lies."""
+    if least is None:
+        return ""
+    share = math.floor(100.0 * least)
+    return f": the smallest sufficient noise lies between {share}% and 100% of this one"
+
+
+def _why_theorem(facts: Facts) -> str:
+    """Return why some loss was not recomputed."""
+    notion = facts.notion
+    if notion.leaves_events_out:
+        return "Under alpha with delta the loss depends on which events are left out"
+    if facts.releases > 1 and facts.noise not in _LEDGERS:
+        return f"The loss of {facts.releases} releases under {facts.noise} noise is not recomputed"
+    counted = facts.model is None and not facts.given_prior
+    if counted and facts.noise == "laplace" and notion.is_pure:
+        return "The joint grid is too large to recompute the loss"
+    return (
+        f"Under {facts.noise} noise and this promise the loss of such joint rows is not recomputed"
+    )
+
+
+def _all(names: Sequence[Name]) -> str:
+    """Join names for a sentence that must leave none out."""
+    return listed(names, len(names))
+
+
+def prior_of(given: bool, model: str | None, n_further: int) -> str:
+    """Return whose knowledge a promise is about, for the certificate's verdict."""
+    own = "the given prior" if given else "the counted prior"
+    if model is not None:
+        own = f"the fitted {model.removeprefix('a ')} prior"
+    return own if not n_further else f"{own} and {n_further} further prior(s)"
+
+
+def _about_prior(facts: Facts) -> str:
+    others = facts.n_adversaries - 1
+    further = f", and the {others} further prior(s) of adversaries=" if others else ""
+    if facts.given_prior:
+        return f"The adversary's prior is the one given in prior={further}."
+    if facts.model is not None:
+        return (
+            "The adversary's prior, the law of the released columns given each secret, is "
+            f"{facts.model} fitted to these {facts.n_rows} rows{further}; it is a model: the "
+            "promise is about an adversary who believes it, and the rarest secret has "
+            f"{facts.fewest_rows} rows."
+        )
+    return (
+        "The adversary's prior, the law of the released columns given each secret, is the one "
+        f"counted from these {facts.n_rows} rows{further}; the rarest secret has "
+        f"{facts.fewest_rows} rows, and an adversary who knows another law may learn more."
+    )
+
+
+def _about_delta(notion: Notion) -> str:
+    low = "it should be far below one over the number of rows."
+    if not notion.is_chance:
+        return (
+            f"delta = {notion.delta:g} is the probability of the events about which nothing is "
+            f"promised, for every row and every pair of secrets; {low}"
+        )
+    # the converse holds: odds that move by more with a chance of delta at most keep the promise
+    return (
+        f"delta = {notion.delta:g} is what the probability of any set of rows may exceed e^epsilon "
+        "times its probability under the other secret by, for every row and every pair of "
+        "secrets; the odds may move by more than e^epsilon with a chance above delta. "
+        f"{low.capitalize()}"
+    )
+
+
+def _about_columns(facts: Facts) -> str:
+    if len(facts.groups) == 1:
+        return "The released row as a whole is protected, all its columns together."
+    groups = "; ".join(f"({_all(group)})" for group in facts.groups)
+    return (
+        "The adversary takes these groups of columns as independent of each other given the "
+        f"secret: {groups}. If they are not, the row as a whole may reveal more than epsilon."
+    )
+
+
+def decided_sentence(secrets: Sequence[Any], level: float) -> str:
+    """Return the warning about secrets with too few rows."""
+    return (
+        f"secret(s) {_all(secrets)} have so few rows that the {level:.0%} confidence set says next "
+        'to nothing about them, and the noise is that of strategy="sensitivity"; group rare '
+        "secrets, use fewer bins or categories, or fit on more rows."
+    )
+
+
+def no_set_sentence(reason: str) -> str:
+    """Return the warning where the loss over the confidence set is not computable."""
+    return (
+        f"the loss over the confidence set is not computable here ({reason}); the noise is that of "
+        'strategy="sensitivity", which serves every prior over the same values.'
+    )
+
+
+_LEDGERS = {"laplace": ("1/theta", "k"), "gaussian": ("1/theta^2", "sqrt(k)")}
+
+
+def _about_releases(noise: str, releases: int) -> str:
+    promised = "The promise is for one release."
+    if noise not in _LEDGERS:
+        return (
+            f"{promised} A second one of the same rows tells more, and how such releases add up "
+            f"under {noise} noise is not known: each column may be released once. Laplace and "
+            "Gaussian noise have releases=k."
+        )
+    if releases > 1:
+        promised = (
+            f"The promise is for {releases} releases of the same rows together, by this noiser; "
+            "nothing is promised about a further one."
+        )
+    precision, times = _LEDGERS[noise]
+    if releases > 1:
+        return (
+            f"{promised} Noisy releases of the same rows add up: their precisions {precision} are "
+            f"summed, column by column, and {releases} times {precision} of this certificate is "
+            "what the promise allows. That is proven for releases of the same values on the same "
+            "grid: other bins or another grid start no new budget, and this sum does not cover "
+            "them."
+        )
+    return (
+        f"{promised} Noisy releases of the same rows add up: their precisions "
+        f"{precision} are summed, column by column, and the budget is spent when the sum exceeds "
+        f"{precision} of this certificate; k releases need {times} times the noise. That is proven "
+        "for releases of the same values on the same grid: other bins or another grid start no new "
+        "budget, and this sum does not cover them."
+    )

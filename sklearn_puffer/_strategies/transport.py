@@ -1,0 +1,463 @@
+"""Couplings of two priors from integer counts, and what is read off them.
+
+A coupling says how to move the rows that follow P(X | s_i) so that they follow P(X | s_j). Every
+coupling gives a valid bound on the privacy loss, so a better one buys less noise and never costs
+privacy. What no coupling may do is miss a marginal: all masses here are integers over the least
+common multiple of the two totals, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise, starmap
+from math import lcm
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FloatArray, Integers
+from sklearn_puffer._strategies.bottleneck_flow import bottleneck_flow
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.priors import Discrete, PriorPair
+
+#: Largest number of cells (atoms of p times atoms of q) of a pair whose bottleneck is searched for.
+BOTTLENECK_CELLS = 2**22
+#: The same over all pairs together; beyond it pairs keep a north-west coupling.
+BOTTLENECK_WORK = 2**23
+
+_INT64 = 2**62  # sums below it leave room for one more addition
+_OVERHEAD = 2**14  # cells that take as long as the fixed part of a pair's search
+
+
+@dataclass(frozen=True, eq=False)
+class Plans:
+    """One coupling for each pair of priors, as flat arrays of entries sorted by pair.
+
+    Attributes
+    ----------
+    pairs : sequence of PriorPair
+    sources, targets : ndarray of int of shape (n_entries,)
+        Position of the atom of ``p`` and of ``q`` among those of all pairs, one pair after another.
+    masses : ndarray of shape (n_entries,)
+        Positive integers (int64, or Python integers where those are too small); those of one pair
+        add up to lcm(p.total, q.total).
+    shifts : ndarray of shape (n_entries, d)
+        x - x', what the entry moves by.
+    starts : ndarray of int of shape (n_pairs,)
+        First entry of each pair.
+    """
+
+    pairs: Sequence[PriorPair]
+    sources: Array
+    targets: Array
+    masses: Array
+    shifts: FloatArray
+    starts: Array
+
+    @cached_property
+    def in_line(self) -> bool:
+        """Whether moves are along one axis, and entries sorted by source and by target at once."""
+        return self.shifts.shape[1] == 1 and is_sorted(self.sources) and is_sorted(self.targets)
+
+    def of_pair(self, index: int) -> tuple[Array, Array, Array]:
+        """Return one pair's sources and targets, as positions in its own priors, and masses."""
+        stop = [*self.starts[index + 1 : index + 2], len(self.masses)][0]
+        here = slice(self.starts[index], stop)
+        p_first, q_first = (offsets[index] for offsets in self.offsets)
+        return self.sources[here] - p_first, self.targets[here] - q_first, self.masses[here]
+
+    @cached_property
+    def owners(self) -> Array:
+        """The pair of each entry, shape (n_entries,)."""
+        lengths = np.diff(self.starts, append=len(self.masses))
+        return np.repeat(np.arange(len(self.starts)), lengths)
+
+    @cached_property
+    def offsets(self) -> tuple[Array, Array]:
+        """Position of the first atom of ``p``, and of ``q``, of each pair."""
+        p_sizes, q_sizes = ([len(pair[side].atoms) for pair in self.pairs] for side in (0, 1))
+        return np.cumsum(p_sizes) - p_sizes, np.cumsum(q_sizes) - q_sizes
+
+
+def monotone(pairs: Sequence[PriorPair]) -> Plans:
+    r"""Couple the quantiles of p and q: the north-west corner rule along the sorted atoms.
+
+    .. math:: \pi = \operatorname{law}(F^{-1}(U), G^{-1}(U)), \quad U \text{ uniform}
+
+    Parameters
+    ----------
+    pairs : sequence of PriorPair
+        All over the same columns.
+
+    Returns
+    -------
+    Plans
+        At most m + n - 1 entries for a pair with m and n atoms.
+
+    Notes
+    -----
+    In one column it has the smallest maximal distance of all couplings, and the smallest mean
+    distance. In several columns atoms are sorted by the first column, then the second, and so on,
+    and it is a valid coupling without such a distinction. O((m + n) log(m + n)).
+
+    Examples
+    --------
+    >>> plans = monotone([PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]))])
+    >>> [column.tolist() for column in plans.of_pair(0)]
+    [[0, 0, 1], [0, 1, 1], [1, 1, 2]]
+    """
+    return _plans(pairs, _north_west)
+
+
+def w_infinity(p: Discrete, q: Discrete) -> float:
+    r"""Return W_inf of two priors over one column.
+
+    .. math:: W_\infty = \max_u |F^{-1}(u) - G^{-1}(u)|, \quad u \text{ over the merged breakpoints}
+
+    Notes
+    -----
+    This is 001, Lemma 3, which as printed holds on unit grids only. Where the two differ by
+    cumulative probabilities within rounding of each other, the integers still tell them apart.
+
+    Raises
+    ------
+    ValueError
+        If the priors are over several columns.
+
+    Examples
+    --------
+    >>> w_infinity(Discrete([0, 10], [0.5, 0.5]), Discrete([0, 1], [0.6, 0.4]))
+    10.0
+    """
+    if p.n_axes != 1 or q.n_axes != 1:
+        raise ValueError(
+            f"p and q must be over one column, got {p.n_axes} and {q.n_axes}; "
+            "use the wasserstein strategy for rows."
+        )
+    return float(np.abs(monotone([PriorPair(p, q)]).shifts).max())
+
+
+def ground_cost(noise: Noise, shifts: FloatArray) -> FloatArray:
+    r"""Return how costly shifts are under the noise: what couplings of rows keep small.
+
+    .. math:: D_\infty(K \| K(\cdot - z)) \text{ where that is finite, else } D_2(K \| K(\cdot - z))
+
+    Parameters
+    ----------
+    noise : Noise
+        At the scales that columns are weighed by.
+    shifts : ndarray of shape (..., d)
+
+    Returns
+    -------
+    ndarray of shape (...)
+        For Laplace noise the weighted l1 norm of the shift; for Gaussian noise the square of its
+        weighted l2 norm; for Cauchy kinds :math:`\sum_k k \operatorname{asinh}(|z_k| / (2 s_k))`,
+        where a norm would not do: the loss of one long move is less than that of many short ones.
+
+    Notes
+    -----
+    The cost steers the choice of a coupling, and every coupling is sound. It never falls when a
+    shift grows in some column.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Gaussian, Laplace
+    >>> shifts = np.array([[3.0, 4.0]])
+    >>> ground_cost(Laplace(), shifts).tolist(), ground_cost(Gaussian(), shifts).tolist()
+    ([7.0], [25.0])
+    """
+    unit = noise.axis_scales(shifts.shape[-1])
+    with np.errstate(over="ignore"):
+        if np.isfinite(noise.max_divergence(unit)):
+            return noise.max_divergence(shifts)
+        return noise.renyi_divergence(shifts, 2.0)
+
+
+def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Plans]:
+    """Return couplings of all pairs that are worth trying, the best for the largest shift first.
+
+    Parameters
+    ----------
+    pairs : sequence of PriorPair
+    noise : Noise
+        Its scales say how far apart two rows are: by the `ground_cost` of their difference.
+
+    Returns
+    -------
+    list of Plans
+        One column, or a single atom on one side of every pair: the monotone coupling, which is the
+        best and in the second case the only one. Several columns: a bottleneck coupling, then
+        north-west couplings along several orders, and along each a coupling that first leaves in
+        place the mass that both priors have at the same row.
+    """
+    natural = monotone(pairs)
+    axes = pairs[0].p.n_axes
+    if axes == 1 or all(min(np.count_nonzero(side.counts) for side in pair) == 1 for pair in pairs):
+        return [natural]
+    found = [
+        natural if rank is None and rule is _north_west else _plans(pairs, rule, rank)
+        for rank in (None, *_sort_keys(pairs, noise))
+        for rule in (_north_west, _stay_then_north_west)
+    ]
+    return [bottleneck(pairs, noise, found), *found]
+
+
+def is_sorted(places: Array) -> bool:
+    """Return whether ``places`` never decrease.
+
+    >>> is_sorted(np.array([0, 0, 2])), is_sorted(np.array([1, 0]))
+    (True, False)
+    """
+    return bool(np.all(places[1:] >= places[:-1]))
+
+
+class _Sides(NamedTuple):
+    """The atoms of p and of q of all pairs, one pair after another, over each pair's common total.
+
+    ``owners`` name the pair of each atom; along an order, both sides are sorted within each pair.
+    """
+
+    rows: tuple[FloatArray, FloatArray]
+    masses: tuple[Integers, Integers]
+    owners: tuple[Array, Array]
+
+    def ordered(self, p: Array, q: Array) -> _Sides:
+        """Return the atoms in another order."""
+        return _Sides(
+            (self.rows[0][p], self.rows[1][q]),
+            (self.masses[0][p], self.masses[1][q]),
+            (self.owners[0][p], self.owners[1][q]),
+        )
+
+
+class _Entries(NamedTuple):
+    sources: Array
+    targets: Array
+    masses: Integers
+
+
+_Rule = Callable[[_Sides], _Entries]
+_Rank = Callable[[FloatArray], FloatArray]
+
+
+def _plans(pairs: Sequence[PriorPair], rule: _Rule, rank: _Rank | None = None) -> Plans:
+    """Couple all pairs at once by ``rule``, along the order of the atoms or along ``rank``."""
+    runs = [_couple(_sides(pairs[run]), rule, rank) for run in _runs(pairs)]
+    if len(runs) == 1:
+        return _finish(pairs, runs[0])
+    first = [np.cumsum([0, *(len(pair[side].atoms) for pair in pairs)]) for side in (0, 1)]
+    starts = [run.start for run in _runs(pairs)]
+    return _finish(
+        pairs,
+        _Entries(
+            np.concatenate([e.sources + first[0][k] for e, k in zip(runs, starts, strict=True)]),
+            np.concatenate([e.targets + first[1][k] for e, k in zip(runs, starts, strict=True)]),
+            np.concatenate([e.masses for e in runs]),
+        ),
+    )
+
+
+def _finish(pairs: Sequence[PriorPair], entries: _Entries) -> Plans:
+    rows = [_joined([pair[side].rows for pair in pairs]) for side in (0, 1)]
+    # numpy is fastest at taking by its own kind of index
+    shifts = rows[0].take(entries.sources.astype(np.intp), axis=0)
+    shifts -= rows[1].take(entries.targets.astype(np.intp), axis=0)
+    ends = np.cumsum([len(pair.p.atoms) for pair in pairs])
+    owners = np.searchsorted(ends, entries.sources, side="right") if len(pairs) > 1 else None
+    starts = np.zeros(1, dtype=int) if owners is None else _starts(owners)
+    return Plans(pairs, *entries, shifts=shifts, starts=starts)
+
+
+def _starts(owners: Array) -> Array:
+    new = np.ones(len(owners), dtype=bool)
+    np.not_equal(owners[1:], owners[:-1], out=new[1:])
+    return np.flatnonzero(new)
+
+
+def _runs(pairs: Sequence[PriorPair]) -> list[slice]:
+    """Cut the pairs into runs whose common totals add up within 64 bits, and single larger ones."""
+    starts, used = [0], 0
+    for k, pair in enumerate(pairs):
+        total = _common_total(pair)
+        used += total
+        if used >= _INT64 and k > starts[-1]:
+            starts.append(k)
+            used = total
+    return list(starmap(slice, pairwise([*starts, len(pairs)])))
+
+
+def _common_total(pair: PriorPair) -> int:
+    return lcm(pair.p.total, pair.q.total)
+
+
+def _sides(pairs: Sequence[PriorPair]) -> _Sides:
+    """Return the sides of one of the `_runs`."""
+    rows, masses, owners = [], [], []
+    totals = [_common_total(pair) for pair in pairs]
+    kind: Any = np.int64 if sum(totals) < _INT64 else object
+    for side in (0, 1):
+        priors = [pair[side] for pair in pairs]
+        sizes = [len(prior.atoms) for prior in priors]
+        scale = np.array(
+            [total // prior.total for total, prior in zip(totals, priors, strict=True)], dtype=kind
+        )
+        counts = _joined([prior.counts for prior in priors]).astype(kind, copy=False)
+        owner = np.repeat(np.arange(len(pairs), dtype=np.int32), sizes)
+        masses.append(counts * (scale[0] if len(pairs) == 1 else scale[owner]))
+        rows.append(_joined([prior.rows for prior in priors]))
+        owners.append(owner)
+    return _Sides((rows[0], rows[1]), (masses[0], masses[1]), (owners[0], owners[1]))
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _couple(sides: _Sides, rule: _Rule, rank: _Rank | None) -> _Entries:
+    if rank is None:
+        return rule(sides)
+    orders = [
+        np.lexsort((rank(rows), owner))
+        for rows, owner in zip(sides.rows, sides.owners, strict=True)
+    ]
+    p, q = orders
+    found = rule(sides.ordered(p, q))
+    return _Entries(p[found.sources], q[found.targets], found.masses)
+
+
+def _north_west(sides: _Sides) -> _Entries:
+    """Cut the unit interval at all breakpoints of both cumulative sums, all pairs laid end to end.
+
+    Both sums run over all pairs and meet exactly at each pair's end, so no entry leaves its pair.
+    """
+    # fresh memory costs more than the arithmetic: sums go into place, and positions are short
+    p, q = sides.masses
+    ends = np.empty(len(p) + len(q), dtype=p.dtype)
+    np.cumsum(p, out=ends[: len(p)])
+    np.cumsum(q, out=ends[len(p) :])
+    order = np.argsort(ends, kind="stable")  # two sorted runs: one linear merge
+    ends = ends.take(order)
+    masses = ends.copy()
+    masses[1:] -= ends[:-1]
+    real = masses > 0
+    sources, targets = _cut_atoms(order, len(p), real)
+    return _Entries(sources, targets, masses[_chosen(real)])
+
+
+def _cut_atoms(order: Array, n_sources: int, real: Array) -> tuple[Array, Array]:
+    """Return the atoms of p and of q that each real piece between sorted breakpoints belongs to.
+
+    That is the number of breakpoints of the side before the piece's end.
+    """
+    from_p = order < n_sources
+    place = np.int32 if len(order) < 2**31 else np.int64
+    before_p: Array = np.cumsum(from_p, dtype=place)
+    np.subtract(before_p, from_p, out=before_p)
+    before_q: Array = np.arange(len(order), dtype=place)
+    np.subtract(before_q, before_p, out=before_q)
+    chosen = _chosen(real)
+    return before_p[chosen], before_q[chosen]
+
+
+def _chosen(real: Array) -> Array | slice:
+    """Return an index of the real pieces."""
+    # both sides end together, and mostly nowhere else: then only the last piece is empty
+    return slice(-1) if real[:-1].all() else real
+
+
+def _stay_then_north_west(sides: _Sides) -> _Entries:
+    """Leave in place what both priors have at the same row, and couple the rest north-west."""
+    p_common, q_common = _common_rows(sides)
+    stay = np.minimum(sides.masses[0][p_common], sides.masses[1][q_common])
+    rest = [masses.copy() for masses in sides.masses]
+    rest[0][p_common] -= stay
+    rest[1][q_common] -= stay
+    moved = _north_west(sides._replace(masses=(rest[0], rest[1])))
+    kept = stay > 0
+    sources = np.concatenate([p_common[kept], moved.sources])
+    order = np.argsort(sources, kind="stable")
+    return _Entries(
+        sources[order],
+        np.concatenate([q_common[kept], moved.targets])[order],
+        np.concatenate([stay[kept], moved.masses])[order],
+    )
+
+
+def _common_rows(sides: _Sides) -> tuple[Array, Array]:
+    """Return the positions of rows that p and q of one pair share, on either side."""
+    both = np.concatenate(
+        [
+            np.column_stack([owner, rows])
+            for owner, rows in zip(sides.owners, sides.rows, strict=True)
+        ]
+    )
+    order = np.lexsort(both.T[::-1])  # stable, and a row occurs once a side: p comes before q
+    same = np.flatnonzero((both[order][1:] == both[order][:-1]).all(axis=1))
+    return order[same], order[same + 1] - len(sides.owners[0])
+
+
+def _sort_keys(pairs: Sequence[PriorPair], noise: Noise) -> list[_Rank]:
+    """Return orders of the rows: along the axes that spread most, and along their weighted sum."""
+    rows = np.concatenate([side.rows for pair in pairs for side in pair])
+    scales = noise.axis_scales(rows.shape[1])
+    spread = np.ptp(rows, axis=0) / scales
+    leading = [axis for axis in np.argsort(-spread, kind="stable")[:3] if axis != 0]
+    return [*map(_along, leading), lambda rows: (rows / scales).sum(axis=1)]
+
+
+def _along(axis: int) -> _Rank:
+    return lambda rows: rows[:, axis]
+
+
+def bottleneck(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Plans]) -> Plans:
+    r"""Couple each pair so that the largest cost of a move is as small as possible.
+
+    .. math:: \min_\pi \max_{(x, x') \in \mathrm{supp}\,\pi} \mathrm{cost}(x - x')
+
+    Parameters
+    ----------
+    pairs : sequence of PriorPair
+    noise : Noise
+        Its `ground_cost` at the scales given.
+    known : sequence of Plans
+        Other couplings. The first serves pairs above ``BOTTLENECK_CELLS``, and those beyond
+        ``BOTTLENECK_WORK`` in the order of their smallest largest cost, costliest first.
+
+    Notes
+    -----
+    The smallest feasible threshold by bisection over the distinct costs; feasibility by maximum
+    flow in integers, whatever their size. Below the threshold, mass is moved as little as the
+    coarser thresholds tried on the way allow.
+    """
+    chosen = _affordable(pairs, noise, known)
+    parts = []
+    p_first, q_first = known[0].offsets
+    for k, pair in enumerate(pairs):
+        sources, targets, masses = _bottleneck(pair, noise) if k in chosen else known[0].of_pair(k)
+        parts.append((sources + p_first[k], targets + q_first[k], masses))
+    columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _finish(pairs, _Entries(*columns))
+
+
+def _affordable(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Plans]) -> set[int]:
+    """Return the pairs to search: the costliest, for they decide how much noise is needed."""
+    costs = [np.maximum.reduceat(ground_cost(noise, plans.shifts), plans.starts) for plans in known]
+    cells = np.array([len(pair.p.atoms) * len(pair.q.atoms) for pair in pairs])
+    order = np.argsort(-np.min(costs, axis=0), kind="stable")
+    order = order[cells[order] <= BOTTLENECK_CELLS]
+    work = np.cumsum(cells[order] + _OVERHEAD)
+    return set(order[work <= BOTTLENECK_WORK].tolist())
+
+
+def _bottleneck(pair: PriorPair, noise: Noise) -> _Entries:
+    sides = _sides([pair])
+    alive = [np.flatnonzero(masses > 0) for masses in sides.masses]
+    rows = [side[kept] for side, kept in zip(sides.rows, alive, strict=True)]
+    costs = np.stack([ground_cost(noise, row - rows[1]) for row in rows[0]])
+    supply, demand = (masses[kept] for masses, kept in zip(sides.masses, alive, strict=True))
+    flow = bottleneck_flow(costs, supply, demand)
+    i, j = np.nonzero(flow)
+    return _Entries(alive[0][i], alive[1][j], flow[i, j])

@@ -1,0 +1,571 @@
+"""Public columns as codes: each value's place among the atoms of its column.
+
+`learn_column` fixes the alphabet of a column; a `Reader` then finds, block by block, the position
+of every value of a table in that alphabet, and refuses what is not there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from sklearn_puffer._base import (
+    LARGEST_INTEGER,
+    Array,
+    FloatArray,
+    listed,
+    plain,
+    quoted,
+    refuse_masked,
+)
+from sklearn_puffer._tables.binning import quantile_bins, standard_deviation
+from sklearn_puffer._tables.frame import Kind, Name, Values
+from sklearn_puffer._tables.lookup import Lookup, nearest
+from sklearn_puffer._tables.unseen import Other, Unknown, unseen_message, with_other
+
+Missing = Literal["error", "category", "propagate"]
+
+BLOCK_ROWS = 1 << 15
+_MOST_STREAMED_ATOMS = 1 << 12
+# beyond these the powers in losses and spreads are no floats; a table of that kind has odd units
+_LARGEST_NUMBER = 1e120
+_SMALLEST_SPAN = 1e-120
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """The alphabet of one public column, fixed in `fit`.
+
+    Attributes
+    ----------
+    name, kind
+        Its label, and what its values are.
+    atoms : ndarray of shape (n,)
+        The values that noise is added to, ascending: the numbers themselves, bin representatives,
+        or the codes 0..n-1 of a boolean or categorical column.
+    levels : tuple or None
+        The label of each code of a categorical column; None stands for missing.
+    edges : ndarray of shape (n - 1,) or None
+        Upper ends of all bins but the last, where the column is binned.
+    merged : bool
+        Whether some bin holds more than one value; otherwise the values stay as they are.
+    missing_code : int or None
+        The code that stands for missing, where missing is a value of its own.
+    spread : float or None
+        Standard deviation of a binned column before it was binned.
+    known : ndarray of bool of shape (n,)
+        Which atoms may be released: seen in `fit`, or declared by the caller.
+    free : bool
+        Whether any number may be released, seen in `fit` or not: its priors are continuous.
+    raw : tuple of ndarray, or None
+        While it is learnt: the distinct numbers of a binned column, and how often each occurs.
+    """
+
+    name: Name
+    kind: Kind
+    atoms: FloatArray
+    known: Array
+    levels: tuple[Any, ...] | None = None
+    edges: FloatArray | None = None
+    merged: bool = False
+    missing_code: int | None = None
+    spread: float | None = None
+    free: bool = False
+    raw: tuple[FloatArray, Array] | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the atoms are whole numbers that must stay whole: integers and codes."""
+        return self.kind != "float"
+
+    def placed(self, values: FloatArray) -> FloatArray:
+        """Return what is released, before the noise, for values that a given prior knows.
+
+        Raises
+        ------
+        ValueError
+            If the column is boolean or categorical, and they are not among its codes.
+        """
+        if self.edges is not None:
+            return self.atoms[np.searchsorted(self.edges, values, side="left")]
+        if self.kind in ("boolean", "category"):
+            codes = [0.0, 1.0] if self.levels is None else []
+            strange = np.setdiff1d(values, np.union1d(self.atoms, codes))
+            if strange.size:
+                raise ValueError(
+                    f"a prior has the atom {float(strange[0])!r} in column {self.name!r}, which is "
+                    f"{self.kind} and has no such code; number its values from 0."
+                )
+        return values
+
+    def extended(self, values: FloatArray) -> Column:
+        """Return the column with those placed values among its atoms, all of which may occur."""
+        atoms = np.union1d(self.atoms, values)
+        known = np.isin(atoms, self.atoms[self.known]) | np.isin(atoms, values)
+        code = None if self.missing_code is None else len(atoms) - 1  # the last one, as before
+        return replace(self, atoms=atoms, known=known, missing_code=code)
+
+    def reader(
+        self, values: Values, unknown: Unknown = "error", missing: Missing = "error"
+    ) -> Reader:
+        """Return the reader of a table's column under this alphabet.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the column holds another kind of values, or missing ones it has no place for.
+        """
+        values = as_levels(values) if self.kind == "category" else of_kind(self.kind, values)
+        check_missing(values, self.name, missing)
+        if missing == "category" and values.missing is not None and self.missing_code is None:
+            gone = int(values.missing.sum())
+            raise ValueError(unseen_message(self.name, [None], [gone], numeric=False))
+        if self.kind == "category":
+            return _LevelReader(self, values, unknown)
+        if values.kind == "category":
+            raise TypeError(
+                f"column {self.name!r} holds {values.kind} values, and held {self.kind} values in "
+                "fit; convert it to the type of the fitted table."
+            )
+        if self.edges is not None:
+            return _BinReader(self, values)
+        return _NumberReader(self, values, unknown)
+
+    def with_any_number(self) -> Column:
+        """Return the column with continuous priors, under which any number may be released.
+
+        Raises
+        ------
+        TypeError
+            If its values are no numbers.
+        ValueError
+            If the column is binned.
+        """
+        if self.kind not in ("float", "integer"):
+            raise TypeError(
+                f"column {self.name!r} is {self.kind}, by its type or by categories=, and Gaussian "
+                'and mixture priors are laws of numbers; make it a number, use prior="empirical", '
+                "or leave it out of public=."
+            )
+        if self.edges is not None:
+            raise ValueError(
+                f"n_bins bins column {self.name!r}, and Gaussian and mixture priors need its "
+                'numbers; drop n_bins, or use prior="empirical".'
+            )
+        return replace(self, free=True)
+
+
+class Reader(ABC):
+    """Positions of a column's values, block by block, and tables over those positions."""
+
+    def __init__(self, column: Column, values: Values) -> None:
+        self.column = column
+        self.values = values
+        self.moved = 0
+
+    @abstractmethod
+    def positions(self, rows: slice, out: Array) -> None:
+        """Write the position of each value of ``rows`` into ``out`` (intp)."""
+
+    def spread(self, per_code: Array) -> Array:
+        """Return an array over positions from one over codes."""
+        return per_code
+
+    def codes(self, rows: slice, out: Array) -> None:
+        """Write the code of each value of ``rows`` into ``out`` (intp)."""
+        self.positions(rows, out)
+        table = self.spread(np.arange(len(self.column.atoms), dtype=np.intp))
+        np.take(table, out, out=out, mode="clip")
+
+    @property
+    def propagates(self) -> bool:
+        """Whether missing values stay missing in the release."""
+        return self.values.missing is not None and self.column.missing_code is None
+
+    def check(self) -> None:
+        """Refuse the whole column at once, naming all that is wrong with it."""
+        if self.values.kind == "float":
+            check_finite(self.data(slice(None)), self.column.name)
+
+    def missing(self, rows: slice) -> Array | None:
+        """Return the mask of missing values of ``rows``, or None."""
+        return None if self.values.missing is None else self.values.missing[rows]
+
+    def data(self, rows: slice) -> Array:
+        """Return the values of ``rows``, with an atom standing in for what is missing."""
+        block = self.values.data[rows]
+        gone = self.missing(rows)
+        code = self.column.missing_code
+        stand_in = self.column.atoms[0 if code is None else code]
+        return block if gone is None else np.where(gone, stand_in, block)
+
+
+class _NumberReader(Reader):
+    def __init__(self, column: Column, values: Values, unknown: Unknown) -> None:
+        super().__init__(column, values)
+        self.unknown = unknown
+        self.lookup = Lookup(column.atoms)
+
+    def positions(self, rows: slice, out: Array) -> None:
+        block = self.data(rows)
+        if not self.lookup.find(block, out):
+            self._settle(np.asarray(block, dtype=float), out)
+
+    def _settle(self, block: FloatArray, out: Array) -> None:
+        check_finite(block, self.column.name)
+        codes = nearest(self.column.atoms, block)
+        strange = self.column.atoms[codes] != block
+        if strange.any() and self.unknown == "error":
+            self.check()
+        self.moved += int(strange.sum())
+        np.copyto(out, codes)
+
+    def check(self) -> None:
+        super().check()
+        values, counts = np.unique(present(self.values), return_counts=True)
+        strange = ~np.isin(values, self.column.atoms)
+        if self.column.free or self.unknown == "nearest" or not strange.any():
+            return
+        shown = [
+            int(value) if self.column.whole and value % 1 == 0 else float(value)
+            for value in values[strange].tolist()
+        ]
+        raise ValueError(
+            unseen_message(self.column.name, shown, counts[strange].tolist(), numeric=True)
+        )
+
+
+class _BinReader(Reader):
+    def positions(self, rows: slice, out: Array) -> None:
+        block = self.data(rows)
+        if self.values.kind == "float":
+            check_finite(block, self.column.name)
+        assert self.column.edges is not None
+        out[:] = np.searchsorted(self.column.edges, block, side="left")
+
+
+class _LevelReader(Reader):
+    def __init__(self, column: Column, values: Values, unknown: Unknown) -> None:
+        super().__init__(column, values)
+        self._codes, self.moved = _level_codes(column, values, unknown)
+
+    def positions(self, rows: slice, out: Array) -> None:
+        np.copyto(out, self.values.data[rows])
+        gone = self.missing(rows)
+        if gone is not None:
+            out[gone] = len(self._codes) - 1
+
+    def spread(self, per_code: Array) -> Array:
+        return per_code[self._codes]
+
+
+def learn_column(
+    name: Name,
+    values: Values,
+    *,
+    n_bins: int | None = None,
+    categories: Sequence[Any] | None = None,
+    missing: Missing = "error",
+    unknown: Unknown = "error",
+    weights: Array | None = None,
+) -> Column:
+    """Return the alphabet of a column: its distinct values, bins or levels.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing under ``missing="error"``, infinite, or not among ``categories``.
+    """
+    values = values if categories is None else as_levels(values)
+    check_missing(values, name, missing)
+    labelled = categories is not None or values.kind == "category"
+    if not present(values).size and not (labelled and missing == "category"):
+        raise ValueError(f"column {name!r} has no value that is not missing; drop the column.")
+    if categories is not None:
+        return _declared_column(name, values, categories, missing, unknown)
+    if values.kind == "category":
+        return _level_column(name, values, missing, unknown)
+    column = _number_column(name, values, weights)
+    if values.kind == "boolean" and missing == "category":
+        return _with_missing_boolean(column, values)
+    return (
+        _binned(column, values, n_bins, weights) if n_bins and values.kind != "boolean" else column
+    )
+
+
+def check_missing(values: Values, name: Name, missing: Missing) -> None:
+    """Refuse missing values under ``missing="error"``, and where they have no place."""
+    if values.missing is None:
+        return
+    count = int(values.missing.sum())
+    if missing == "error":
+        ways = 'missing="category" or ' if values.kind in ("category", "boolean") else ""
+        raise ValueError(
+            f"column {name!r} has {count} missing value(s) (NaN); drop or fill those rows, or pass "
+            f'{ways}missing="propagate".'
+        )
+    if missing == "category" and values.kind in ("float", "integer"):
+        raise ValueError(
+            f'missing="category" gives {name!r} no place for its {count} missing value(s) (NaN): '
+            'the column is numeric; fill them, make it categorical, or use missing="propagate".'
+        )
+
+
+def check_whole(values: Values, name: Name) -> None:
+    """Refuse missing values and infinities."""
+    check_missing(values, name, "error")
+    if values.kind == "float":
+        check_finite(values.data, name)
+
+
+def check_finite(block: Array, name: Name) -> None:
+    """Refuse NaN and infinities by name."""
+    if block.size and not (np.isfinite(block.min()) and np.isfinite(block.max())):
+        bad = block[~np.isfinite(block)]
+        word = "NaN" if np.isnan(bad[0]) else "infinity"
+        raise ValueError(
+            f"column {name!r} contains {word}; drop or replace such values in fit and transform."
+        )
+
+
+def distinct(values: Values, weights: Array | None = None) -> tuple[FloatArray, Array]:
+    """Return the ascending distinct numbers of a column and how often each occurs.
+
+    Memory does not grow with the rows while the numbers are few.
+    """
+    data = present(values)
+    kept = weights if weights is None or values.missing is None else weights[~values.missing]
+    atoms = distinct_numbers(data)
+    return atoms, _tally(atoms, data, kept)
+
+
+def distinct_numbers(data: Array) -> FloatArray:
+    """Return the ascending distinct numbers; while they are few, memory is that of a block."""
+    atoms = np.unique(np.asarray(data[:BLOCK_ROWS], dtype=float))
+    codes = np.empty(BLOCK_ROWS, dtype=np.intp)
+    lookup = Lookup(atoms) if atoms.size and np.isfinite(atoms).all() else None
+    for start in range(BLOCK_ROWS, len(data), BLOCK_ROWS):
+        block = data[start : start + BLOCK_ROWS]
+        if lookup is None or len(atoms) > _MOST_STREAMED_ATOMS:
+            return np.unique(np.asarray(data, dtype=float)) + 0.0
+        if not lookup.find(block, codes[: len(block)]):
+            atoms = np.union1d(atoms, np.asarray(block, dtype=float))
+            lookup = Lookup(atoms) if np.isfinite(atoms).all() else None
+    return np.unique(atoms + 0.0)  # -0.0 is 0.0
+
+
+def _tally(atoms: FloatArray, data: Array, weights: Array | None) -> Array:
+    counts = np.zeros(len(atoms), dtype=np.int64)
+    for start in range(0, len(data), BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        codes = np.searchsorted(atoms, data[rows])
+        part = np.bincount(codes, None if weights is None else weights[rows], len(atoms))
+        counts += part.astype(np.int64)
+    return counts
+
+
+def _number_column(name: Name, values: Values, weights: Array | None) -> Column:
+    if values.kind == "integer":
+        check_integers(present(values), name)
+    atoms = distinct_numbers(present(values))
+    check_finite(atoms, name)
+    if max(abs(atoms[0]), abs(atoms[-1])) > _LARGEST_NUMBER:
+        raise ValueError(
+            f"column {name!r} holds {float(atoms[np.abs(atoms).argmax()])!r}, beyond "
+            f"{_LARGEST_NUMBER:g}, where sums overflow; give it in another unit."
+        )
+    span = float(atoms[-1] - atoms[0])
+    if 0.0 < span < _SMALLEST_SPAN:
+        raise ValueError(
+            f"the values of column {name!r} are at most {span!r} apart, less than "
+            f"{_SMALLEST_SPAN:g}, where products vanish; give it in another unit."
+        )
+    return Column(name, values.kind, atoms, np.ones(len(atoms), dtype=bool))
+
+
+def check_integers(data: Array, name: Name) -> None:
+    """Refuse integers that float64 cannot tell apart."""
+    if not data.size:
+        return
+    farthest = max(int(data.max()), int(data.min()), key=abs)
+    if abs(farthest) > LARGEST_INTEGER:
+        raise ValueError(
+            f"column {name!r} holds integers beyond 2^53 - 1, such as {farthest}, which float64 "
+            "cannot tell apart; subtract an offset, or drop it if it is an identifier."
+        )
+
+
+def _with_missing_boolean(column: Column, values: Values) -> Column:
+    if values.missing is None:
+        return column
+    atoms = np.append(column.atoms, 2.0)
+    known = np.ones(len(atoms), dtype=bool)
+    return replace(column, atoms=atoms, known=known, missing_code=len(atoms) - 1)
+
+
+def _binned(column: Column, values: Values, n_bins: int, weights: Array | None) -> Column:
+    atoms, counts = distinct(values, weights)
+    bins = quantile_bins(atoms, counts, n_bins, whole=column.kind == "integer")
+    return replace(
+        column,
+        atoms=bins.values,
+        known=np.ones(len(bins.values), dtype=bool),
+        edges=bins.edges,
+        merged=bins.merged,
+        spread=standard_deviation(atoms, counts),
+        raw=(atoms, counts),
+    )
+
+
+def as_levels(values: Values) -> Values:
+    """Return a column of numbers as codes into its distinct numbers; others as they are."""
+    if values.kind == "category":
+        return values
+    levels = np.unique(present(values))
+    codes = np.searchsorted(levels, values.data)
+    codes = codes if values.missing is None else np.where(values.missing, -1, codes)
+    return Values("category", codes, values.missing, tuple(levels.tolist()))
+
+
+def of_kind(kind: Kind, values: Values) -> Values:
+    """Return a column of objects that are all missing, which has no kind of its own, as of a kind.
+
+    Rows that lack the value would be refused by themselves, and not beside others.
+    """
+    if values.kind != "category" or present(values).size:
+        return values
+    types: dict[Kind, type] = {"float": np.float64, "integer": np.int64, "boolean": np.bool_}
+    data: Array = np.zeros(len(values), dtype=types[kind])
+    if kind == "float":
+        data[:] = np.nan
+    return Values(kind, data, values.missing)
+
+
+def without_unused(values: Values) -> Values:
+    """Return a column with the levels that occur only, unless its own type declares more."""
+    if values.levels is None or values.declared:
+        return values
+    seen = np.unique(present(values))
+    codes = np.where(values.data < 0, -1, np.searchsorted(seen, values.data))
+    return replace(values, data=codes, levels=tuple(used_levels(values)))
+
+
+def present(values: Values) -> Array:
+    """Return the values that are not missing."""
+    return values.data if values.missing is None else values.data[~values.missing]
+
+
+def _level_column(name: Name, values: Values, missing: Missing, unknown: Unknown) -> Column:
+    assert values.levels is not None
+    levels = values.levels
+    if isinstance(unknown, Other):
+        levels = with_other(name, levels, unknown, listed=False)
+    seen = np.zeros(len(levels), dtype=bool)
+    seen[np.unique(present(values))] = True
+    if isinstance(unknown, Other):
+        seen[levels.index(unknown.value)] = True
+    return _levelled(name, values, levels, seen, missing)
+
+
+def _declared_column(
+    name: Name, values: Values, categories: Sequence[Any], missing: Missing, unknown: Unknown
+) -> Column:
+    levels = _checked_levels(name, categories)
+    if isinstance(unknown, Other):
+        with_other(name, levels, unknown, listed=True)
+    strange = [level for level in used_levels(values) if level not in set(levels)]
+    if strange and not isinstance(unknown, Other):
+        raise ValueError(
+            f"column {name!r} contains {listed(strange, 20)}, which categories[{name!r}] does not "
+            "list; add it there, pass unknown={column: value} to turn it into a value listed "
+            "there, or drop those rows."
+        )
+    return _levelled(name, values, levels, np.ones(len(levels), dtype=bool), missing)
+
+
+def _checked_levels(name: Name, categories: Any) -> tuple[Any, ...]:
+    refuse_masked(categories, f"categories[{name!r}]")
+    in_order = isinstance(categories, Iterable) and not isinstance(categories, str | Mapping | Set)
+    if not in_order or not all(isinstance(level, Hashable) for level in categories):
+        raise TypeError(
+            f"categories[{name!r}] must be a list of values in the order of their codes, "
+            f"got {categories!r}."
+        )
+    levels = tuple(plain(level) for level in categories)
+    if len(set(levels)) != len(levels) or not levels:
+        raise ValueError(
+            f"categories[{name!r}] must list distinct values, got {quoted(list(levels))}."
+        )
+    return levels
+
+
+def used_levels(values: Values) -> list[Any]:
+    """Return the levels that occur, in their order."""
+    assert values.levels is not None
+    return [values.levels[code] for code in np.unique(present(values))]
+
+
+def _levelled(
+    name: Name, values: Values, levels: tuple[Any, ...], known: Array, missing: Missing
+) -> Column:
+    code = None
+    if missing == "category" and values.missing is not None:
+        code, levels, known = len(levels), (*levels, None), np.append(known, True)
+    atoms = np.arange(len(levels), dtype=float)
+    return Column(name, "category", atoms, known, levels, missing_code=code)
+
+
+def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, int]:
+    """Return the fitted code of each level of ``values``, with that of missing at the end.
+
+    Levels that `fit` has not seen have the code of the level that stands for them; the second
+    number says in how many rows they are.
+    """
+    assert column.levels is not None
+    assert values.levels is not None
+    known = {level: code for code, level in enumerate(column.levels) if column.known[code]}
+    codes = np.array([known.get(level, -1) for level in values.levels] + [0], dtype=np.intp)
+    codes[-1] = 0 if column.missing_code is None else column.missing_code
+    used, counts = np.unique(present(values), return_counts=True)
+    unseen = codes[used] < 0 if used.size else np.zeros(0, dtype=bool)
+    strange, rows = used[unseen], counts[unseen]
+    if strange.size and not isinstance(unknown, Other):
+        shown = [values.levels[code] for code in strange.tolist()]
+        raise ValueError(unseen_message(column.name, shown, rows.tolist(), numeric=False))
+    if isinstance(unknown, Other):
+        codes[:-1] = np.where(codes[:-1] < 0, _code_of(column, unknown, known), codes[:-1])
+    return np.maximum(codes, 0), int(rows.sum())
+
+
+def _code_of(column: Column, other: Other, known: Mapping[Any, int]) -> int:
+    if other.value not in known:
+        raise ValueError(
+            f"unknown[{column.name!r}] is {quoted(other.value)}, which fit was not told of; fit "
+            "again with it, or name a value that was seen."
+        )
+    return known[other.value]
+
+
+def hardly_repeats(n_distinct: int, n_rows: int, least: int = 20) -> bool:
+    """Return whether a column looks continuous, or like an identifier.
+
+    >>> hardly_repeats(900, 1000), hardly_repeats(5, 1000)
+    (True, False)
+    """
+    return n_distinct >= least and 2 * n_distinct > n_rows
+
+
+def looks_like_key(atoms: FloatArray, n_rows: int, least: int = 20) -> bool:
+    """Return whether whole numbers number the rows: next to all of them occur once.
+
+    >>> looks_like_key(np.arange(1000.0), 1000), looks_like_key(np.arange(700.0), 1000)
+    (True, False)
+    >>> looks_like_key(np.arange(1000.0) / 3, 1000)
+    False
+    """
+    whole = bool((atoms % 1.0 == 0.0).all())
+    return whole and len(atoms) >= least and 20 * len(atoms) > 19 * n_rows

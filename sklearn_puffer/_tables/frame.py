@@ -1,0 +1,750 @@
+"""The only module that knows DataFrames: columns in as numpy arrays, numpy arrays out as columns.
+
+A `Table` hides whether the caller holds a pandas DataFrame, a frame that narwhals knows (polars,
+pyarrow) or an array. A column comes out as `Values`: numbers, or codes into a list of levels,
+with a mask of what is missing. Nothing here depends on the order of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from sklearn_puffer._base import Array, as_array, inexact, on_one_line, refuse_masked, refuse_tables
+
+Kind = Literal["float", "integer", "boolean", "category"]
+Name = int | str
+
+_NUMBER_KINDS: dict[str, Kind] = {"b": "boolean", "i": "integer", "u": "integer", "f": "float"}
+_INFERRED_KINDS: dict[str, Kind] = {
+    "string": "category",
+    "empty": "category",
+    "boolean": "boolean",
+    "integer": "integer",
+    "floating": "float",
+    "mixed-integer-float": "float",
+    "integer-na": "integer",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """One column as numpy sees it.
+
+    Attributes
+    ----------
+    kind : {"float", "integer", "boolean", "category"}
+    data : ndarray of shape (n,)
+        Numbers, or codes into ``levels`` for a categorical column; arbitrary where missing.
+    missing : ndarray of bool of shape (n,), or None
+        Where the column is missing; None where nothing is. Floats carry their NaN in ``data``.
+    levels : tuple or None
+        The values of a categorical column, in its declared order, or sorted.
+    declared : bool
+        Whether the column's own type declares the levels (values outside the data included).
+    """
+
+    kind: Kind
+    data: Array
+    missing: Array | None = None
+    levels: tuple[Any, ...] | None = None
+    declared: bool = False
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+class Table(Protocol):
+    """A table of named or numbered columns, and the way back to its own type."""
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """Column names, or positions for an array."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    def values(self, name: Name) -> Values:
+        """Return one column."""
+
+    def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
+        """Return uninitialised columns of the output, to be filled in place."""
+
+    def build(self, columns: Mapping[Name, Finished]) -> Any:
+        """Return a table of the caller's own type, with those columns."""
+
+    def original(self, name: Name) -> Any:
+        """Return a column untouched, as `build` takes it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A column of the output: filled data, or the caller's own column passed through.
+
+    ``levels`` turns codes into labels; ``native`` asks for the type of the input column.
+    """
+
+    data: Any
+    missing: Array | None = None
+    levels: tuple[Any, ...] | None = None
+    native: bool = True
+    passed: bool = False
+
+
+def known(X: Any, name: str = "X") -> Any:
+    """Return a DataFrame or what is no table at all, so that nothing is read by position.
+
+    Parameters
+    ----------
+    X : object
+        A pyarrow RecordBatch becomes a Table.
+    name : str, default="X"
+        What an error calls it.
+
+    Raises
+    ------
+    TypeError
+        If X is a table that the package does not read, a single column, or a masked array.
+
+    Examples
+    --------
+    >>> known([[1]])
+    [[1]]
+    """
+    X = whole_arrow(X)
+    if not is_frame(X):
+        refuse_masked(X, name)
+        refuse_tables(X, name)
+    return X
+
+
+def known_column(y: Any, name: str) -> Any:
+    """Return a column that is one of a library that is known, or what no table is.
+
+    >>> known_column([1, 2], "y")
+    array([1, 2])
+    """
+    y = whole_arrow(y)
+    if isinstance(y, list | tuple):
+        return as_array(y, name)
+    return y if nw.dependencies.is_into_series(y) else known(y, name)
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a DataFrame that the package reads.
+
+    >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([[1]])
+    (True, False)
+    """
+    return isinstance(X, pd.DataFrame) or nw.dependencies.is_into_dataframe(X)
+
+
+def without_na(values: Any) -> Any:
+    """Return a list, or an array of objects, with NaN in place of pandas.NA; others as they are.
+
+    >>> without_na([1, pd.NA])
+    [1, nan]
+    """
+    if isinstance(values, list | tuple) or (type(values) is np.ndarray and values.dtype == object):
+        return [np.nan if value is pd.NA else value for value in values]
+    return values
+
+
+def frame_table(X: Any, name: str = "X") -> Table:
+    """Return the table of a DataFrame, after a check of its column labels."""
+    if isinstance(X, pd.DataFrame):
+        return _PandasTable(_with_checked_labels(X, name))
+    # the other libraries do not let a name occur twice; narwhals has no words for it
+    _check_unique(pd.Index(getattr(X, "column_names", ())), name)
+    return _NarwhalsTable(nw.from_native(X, eager_only=True))
+
+
+def array_table(X: Array, names: Sequence[Name] | None = None) -> Table:
+    """Return the table of a two-dimensional array; its columns are named by position."""
+    return _ArrayTable(X, tuple(range(X.shape[1])) if names is None else tuple(names))
+
+
+def secret_columns(sensitive_features: Any, n_rows: int, X: Any) -> dict[Name, Values]:
+    """Return the columns of ``sensitive_features``, aligned with X by position.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, or both are pandas objects whose indexes differ.
+    """
+    _check_same_index(sensitive_features, X)
+    table = _secret_table(whole_arrow(sensitive_features))
+    if not table.names:
+        raise ValueError("sensitive_features has no column; give at least one secret.")
+    if table.n_rows != n_rows:
+        raise ValueError(
+            f"sensitive_features has {table.n_rows} rows and X has {n_rows}; give one for each row."
+        )
+    return {name: table.values(name) for name in table.names}
+
+
+def as_pandas(X: Any) -> Any:
+    """Return a DataFrame of any kind as a pandas one; arrays as they are.
+
+    scikit-learn would build it from a single array, in which every column is an object.
+    """
+    if isinstance(X, pd.DataFrame) or not is_frame(X):
+        return X
+    frame = nw.from_native(X, eager_only=True)
+    return pd.DataFrame({name: _as_pandas_column(frame[name]) for name in frame.columns})
+
+
+def _as_pandas_column(column: nw.Series[Any]) -> Any:
+    if column.dtype in (nw.Categorical, nw.Enum):
+        levels = _narwhals_categories(column).levels
+        return pd.Categorical(column.to_list(), levels, ordered=column.dtype == nw.Enum)
+    if column.is_null().any() or not column.dtype.is_numeric():
+        whole = column.dtype.is_integer()
+        # pandas itself would make floats of integers with gaps, and large ones equal
+        kept = ("UInt64" if column.dtype == nw.UInt64 else "Int64") if whole else None
+        return pd.Series(column.to_list(), dtype=kept)
+    return column.to_numpy()
+
+
+def series(data: Mapping[Name, float], name: str) -> pd.Series[float]:
+    """Return a float Series indexed by column name or position."""
+    return pd.Series(list(data.values()), index=pd.Index(list(data)), name=name, dtype=float)
+
+
+def named_frame(
+    records: Mapping[Name, Mapping[str, float]], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Return a DataFrame of floats with a row for each column, by name or position."""
+    rows = [[record[column] for column in columns] for record in records.values()]
+    return pd.DataFrame(rows, index=pd.Index(list(records)), columns=list(columns), dtype=float)
+
+
+def records_frame(records: list[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
+    """Return the DataFrame of a certificate's rows."""
+    return pd.DataFrame.from_records(records, columns=list(columns))
+
+
+@dataclass(frozen=True, eq=False)
+class _FrameTable:
+    """What frames of every kind have in common."""
+
+    frame: Any
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        return tuple(self.frame.columns)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.frame)
+
+    def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
+        return {name: np.empty(self.n_rows, dtype=dtype) for name, dtype in dtypes.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _PandasTable(_FrameTable):
+    frame: pd.DataFrame
+
+    def values(self, name: Name) -> Values:
+        return _pandas_values(self.frame[name], name)
+
+    def original(self, name: Name) -> Any:
+        return self.frame[name]
+
+    def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
+        built = {
+            name: done.data.copy() if done.passed else self._column(name, done)
+            for name, done in columns.items()
+        }
+        # copy=False keeps the filled columns as they are instead of gathering them once more
+        result = pd.DataFrame(
+            built, index=self.frame.index, columns=pd.Index(list(columns)), copy=False
+        )
+        result.columns.names = self.frame.columns.names
+        return result
+
+    def _column(self, name: Name, done: Finished) -> Any:
+        dtype = self.frame[name].dtype
+        if done.levels is not None:
+            return self._labels(dtype, done)
+        if not done.native:
+            return _with_nan(done)
+        if isinstance(dtype, np.dtype):
+            return _numpy_column(dtype, done)
+        array: Any = pd.array(done.data, dtype=dtype if _holds(dtype, done.data) else None)
+        array[_mask(done)] = pd.NA
+        return pd.Series(array, index=self.frame.index, copy=False)
+
+    def _labels(self, dtype: Any, done: Finished) -> Any:
+        assert done.levels is not None
+        codes = np.where(_mask(done), -1, done.data)
+        if isinstance(dtype, pd.CategoricalDtype):
+            dtype = pd.CategoricalDtype(_categories(done.levels, dtype.categories), dtype.ordered)
+            positions = dtype.categories.get_indexer(pd.Index(list(done.levels), dtype=object))
+            codes = np.where(codes >= 0, positions[codes], -1)
+            return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=self.frame.index)
+        labels = _take_levels(done.levels, codes)
+        holds = _pandas_holds_levels(dtype, done)
+        return pd.Series(labels, index=self.frame.index, dtype=dtype if holds else object)
+
+
+@dataclass(frozen=True, eq=False)
+class _NarwhalsTable(_FrameTable):
+    frame: nw.DataFrame[Any]
+
+    def values(self, name: Name) -> Values:
+        return _narwhals_values(self.frame[str(name)], name)
+
+    def original(self, name: Name) -> Any:
+        return self.frame[str(name)]
+
+    def build(self, columns: Mapping[Name, Finished]) -> Any:
+        first, *others = (
+            done.data if done.passed else self._column(name, done) for name, done in columns.items()
+        )
+        # not from_dict, which some versions of narwhals let turn an Enum into a Categorical
+        return first.to_frame().with_columns(*others).to_native()
+
+    def _column(self, name: Name, done: Finished) -> nw.Series[Any]:
+        own = self.frame[str(name)]
+        backend = self.frame.implementation
+        data = done.data if done.levels is None else _take_levels(done.levels, done.data)
+        if done.missing is None and done.levels is None:
+            made = nw.new_series(str(name), data, backend=backend)
+        else:
+            listed = [
+                None if gone else x for x, gone in zip(data.tolist(), _mask(done), strict=True)
+            ]
+            made = nw.new_series(str(name), listed, backend=backend)
+        if own.dtype == nw.Enum and done.levels is not None:
+            return made.cast(nw.Enum([level for level in done.levels if level is not None]))
+        if done.levels is None:
+            castable = done.native and _narwhals_holds(own.dtype, done.data)
+        else:
+            castable = all(_narwhals_holds_level(own.dtype, level) for level in done.levels)
+        return made.cast(own.dtype) if castable else made
+
+
+@dataclass(frozen=True, eq=False)
+class _ArrayTable:
+    array: Array
+    names: tuple[Name, ...]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.array)
+
+    def values(self, name: Name) -> Values:
+        column = self.original(name)
+        if column.dtype.kind in "OUS":
+            return _object_values(pd.Series(column, dtype=object), name)
+        if self._is_complete:
+            return Values("float", column)
+        return _number_values(column, name)
+
+    @cached_property
+    def _is_complete(self) -> bool:
+        """Whether these are floats without NaN: one pass in the array's own memory order."""
+        plain = self.array.dtype.kind == "f" and self.array.dtype.itemsize <= 8
+        return plain and not np.isnan(self.array.min(initial=np.inf))
+
+    def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
+        if len(set(dtypes.values())) > 1:
+            return {name: np.empty(self.n_rows, dtype=dtype) for name, dtype in dtypes.items()}
+        # one block in the caller's own memory order, so that filling its columns is the last copy
+        whole = np.empty((self.n_rows, len(dtypes)), dtype=next(iter(dtypes.values())))
+        return {name: whole[:, position] for position, name in enumerate(dtypes)}
+
+    def original(self, name: Name) -> Any:
+        return self.array[:, self.names.index(name)]
+
+    def build(self, columns: Mapping[Name, Finished]) -> Array:
+        arrays = [done.data if done.passed else self._column(done) for done in columns.values()]
+        whole = _common_block(arrays)
+        if whole is not None:
+            return whole
+        result = np.empty((self.n_rows, len(arrays)), dtype=self._result_type(arrays))
+        for position, array in enumerate(arrays):
+            result[:, position] = array
+        return result
+
+    def _column(self, done: Finished) -> Array:
+        holds_objects = self.array.dtype.kind in "OUS"
+        if done.levels is None:
+            return _take_object(done) if holds_objects and _is_counted(done) else _with_nan(done)
+        labels = _take_levels(done.levels, np.where(_mask(done), -1, done.data))
+        return labels if holds_objects else labels.astype(_level_type(self.array.dtype, done))
+
+    def _result_type(self, arrays: Sequence[Array]) -> np.dtype[Any]:
+        if self.array.dtype.kind in "OUS":
+            return np.dtype(object)
+        return np.result_type(*arrays)
+
+
+def _common_block(arrays: Sequence[Array]) -> Array | None:
+    """Return the block whose columns, in order, ``arrays`` are: the output filled in place."""
+    block = arrays[0].base
+    if block is None or block.ndim != 2 or block.shape[1] != len(arrays):
+        return None
+    own = all(array.base is block for array in arrays)
+    starts = [array.__array_interface__["data"][0] for array in arrays]
+    return block if own and starts == sorted(starts) else None
+
+
+def _level_type(own: np.dtype[Any], done: Finished) -> np.dtype[Any]:
+    """Return the type of an array that holds every level; never the values drawn decide."""
+    levels = list(done.levels or ())
+    kept: Array = np.array([level for level in levels if level is not None])
+    gone = len(kept) < len(levels) or done.missing is not None
+    least = np.result_type(own, np.float32 if gone else np.bool_)
+    with np.errstate(over="ignore"):
+        exact = np.array_equal(kept.astype(least), kept)
+    return least if exact else np.result_type(least, kept.dtype)
+
+
+def _numpy_column(dtype: np.dtype[Any], done: Finished) -> Any:
+    if done.missing is not None and dtype.kind == "O":
+        return pd.Series(_take_object(done), dtype=dtype).array
+    if done.missing is not None and dtype.kind != "f":
+        array: Any = pd.array(done.data)  # no type of numpy but floats and objects can miss values
+        array[_mask(done)] = pd.NA
+        return array
+    filled = _with_nan(done)
+    if dtype.kind == "O":
+        return filled.astype(object)
+    return filled.astype(dtype, copy=False) if _holds(dtype, filled) else filled
+
+
+def _holds(dtype: Any, data: Array) -> bool:
+    """Return whether a column of ``dtype`` can hold the released data without a change of kind."""
+    if pd.api.types.is_bool_dtype(dtype):
+        return data.dtype.kind == "b"
+    if pd.api.types.is_integer_dtype(dtype):
+        return data.dtype.kind in "iu"
+    # no float16, where noise would soon be infinite
+    return bool(pd.api.types.is_float_dtype(dtype)) and dtype.itemsize > 2
+
+
+def _narwhals_holds(dtype: Any, data: Array) -> bool:
+    if dtype == nw.Boolean:
+        return data.dtype.kind == "b"
+    if dtype.is_integer():
+        return data.dtype.kind in "iu"
+    return bool(dtype.is_float())
+
+
+def _mask(done: Finished) -> Array:
+    return np.zeros(len(done.data), dtype=bool) if done.missing is None else done.missing
+
+
+def _with_nan(done: Finished) -> Array:
+    if done.missing is None:
+        return np.asarray(done.data)
+    return np.where(done.missing, np.nan, np.asarray(done.data, dtype=float))
+
+
+def _pandas_holds_levels(dtype: Any, done: Finished) -> bool:
+    """Return whether a type holds every level; the levels decide, never the values drawn."""
+    levels = [*(done.levels or ()), *([None] if done.missing is not None else [])]
+    try:
+        held = pd.Series(levels, dtype=dtype).tolist()
+    except (TypeError, ValueError, OverflowError):
+        return False
+    pairs = zip(levels, held, strict=True)
+    return all(pd.isna(other) if level is None else level == other for level, other in pairs)
+
+
+def _narwhals_holds_level(dtype: Any, level: Any) -> bool:
+    if level is None:
+        return True
+    if isinstance(level, str):
+        return dtype in (nw.String, nw.Categorical, nw.Object)
+    if dtype == nw.Boolean:
+        return level in (0, 1)
+    return bool(dtype.is_integer() and level == int(level)) or bool(dtype.is_float())
+
+
+def _is_counted(done: Finished) -> bool:
+    """Return whether the data are whole numbers or booleans that are missing somewhere."""
+    return done.missing is not None and np.asarray(done.data).dtype.kind in "biu"
+
+
+def _take_object(done: Finished) -> Array:
+    values = np.asarray(done.data).astype(object)
+    values[_mask(done)] = None
+    return values
+
+
+def _categories(levels: Sequence[Any], own: pd.Index[Any]) -> pd.Index[Any]:
+    """Return the categories of fit, in the type of ``own`` where that can hold them.
+
+    Not those of the rows to be released: made from the rows, their list tells which values occur.
+    """
+    index: pd.Index[Any] = pd.Index([level for level in levels if level is not None])
+    try:
+        same: pd.Index[Any] = index.astype(own.dtype)
+    except (TypeError, ValueError):
+        return index
+    return same if list(same) == list(index) else index
+
+
+def _take_levels(levels: Sequence[Any], codes: Array) -> Array:
+    """Return the labels of codes as objects; -1 is missing."""
+    table = np.empty(len(levels) + 1, dtype=object)
+    table[:-1] = list(levels)
+    table[-1] = None
+    return table[codes]
+
+
+def _with_checked_labels(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return the frame, with a plain RangeIndex of columns read as positions."""
+    columns = frame.columns
+    if isinstance(columns, pd.MultiIndex):
+        raise TypeError(
+            f"{name} has MultiIndex columns; flatten them to strings, "
+            f'for example {name}.columns = ["_".join(map(str, c)) for c in {name}.columns].'
+        )
+    plain_range = isinstance(columns, pd.RangeIndex) and columns.equals(pd.RangeIndex(len(columns)))
+    odd = [label for label in columns if not isinstance(label, str)]
+    if odd and not plain_range:
+        raise TypeError(
+            f"column label {odd[0]!r} is not a string; rename the columns, "
+            f"for example {name}.columns = {name}.columns.astype(str)."
+        )
+    _check_unique(columns, name)
+    return frame
+
+
+def _check_unique(columns: pd.Index[Any], name: str) -> None:
+    if not columns.is_unique:
+        doubled = columns[columns.duplicated()][0]
+        raise ValueError(f"column {doubled!r} occurs more than once in {name}; rename or drop one.")
+
+
+def _check_same_index(features: Any, X: Any) -> None:
+    indexed = isinstance(features, pd.Series | pd.DataFrame) and isinstance(X, pd.DataFrame)
+    if indexed and len(features) == len(X) and not features.index.equals(X.index):
+        raise ValueError(
+            "sensitive_features has an index that differs from X's; rows are aligned by position, "
+            "so reindex it to X.index, or pass sensitive_features.to_numpy()."
+        )
+
+
+def whole_arrow(X: Any) -> Any:
+    """Return a batch of rows as a table, and a part of a column as a column; others as they are."""
+    pyarrow = nw.dependencies.get_pyarrow()
+    if pyarrow is not None and isinstance(X, pyarrow.RecordBatch):
+        return pyarrow.Table.from_batches([X])
+    if pyarrow is not None and isinstance(X, pyarrow.Array):
+        return pyarrow.chunked_array([X])
+    return X
+
+
+def _secret_table(features: Any) -> Table:
+    """Return the table of the secrets: of a column, of a frame, or of an array."""
+    named = "sensitive_features"
+    if isinstance(features, pd.Series):
+        name = features.name if isinstance(features.name, str) else "sensitive_feature"
+        return frame_table(features.to_frame(name))
+    if nw.dependencies.is_into_series(features):
+        column = nw.from_native(features, series_only=True)
+        return _NarwhalsTable(column.alias(column.name or "sensitive_feature").to_frame())
+    if is_frame(known(features, named)):
+        return frame_table(features, named)
+    try:
+        array = as_array(features, named)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(
+            f"{named} must be a column or a table of columns: {on_one_line(error)}"
+        ) from error
+    if array.ndim == 0 or array.ndim > 2:
+        raise ValueError(
+            f"{named} must be a column or a table of columns, got shape {array.shape}."
+        )
+    columns = array[:, None] if array.ndim == 1 else array
+    numbered = [f"sensitive_feature_{k}" for k in range(columns.shape[1])]
+    return array_table(columns, ["sensitive_feature"] if len(numbered) == 1 else numbered)
+
+
+def _pandas_values(column: pd.Series[Any], name: Name) -> Values:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes = column.cat.codes.to_numpy()
+        if not dtype.ordered:
+            _check_one_kind(dtype.categories, name)
+        return Values("category", codes, _some(codes < 0), tuple(dtype.categories), declared=True)
+    _refuse_times(dtype, name)
+    if isinstance(dtype, pd.SparseDtype):
+        raise TypeError(
+            f"column {name!r} is sparse ({on_one_line(dtype)}); make it dense, "
+            f"X[{name!r}].sparse.to_dense()."
+        )
+    if pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype):
+        return _object_values(column, name)
+    if isinstance(dtype, np.dtype):
+        return _number_values(column.to_numpy(), name)
+    return _masked_values(column, name)
+
+
+def _masked_values(column: pd.Series[Any], name: Name) -> Values:
+    """Read a nullable column of numbers or booleans."""
+    kind = _numeric_kind(column.dtype, name)
+    own = np.dtype(getattr(column.dtype, "numpy_dtype", np.float64))
+    missing = column.isna().to_numpy()
+    data = column.to_numpy(dtype=own, na_value=own.type(0))
+    if kind == "float":
+        data = np.where(missing, np.nan, data)
+    return Values(kind, data, _some(missing))
+
+
+def _numeric_kind(dtype: Any, name: Name) -> Kind:
+    if pd.api.types.is_bool_dtype(dtype):
+        return "boolean"
+    if pd.api.types.is_integer_dtype(dtype):
+        return "integer"
+    if pd.api.types.is_float_dtype(dtype):
+        return "float"
+    raise TypeError(
+        f"column {name!r} has type {on_one_line(dtype)}; convert it to numbers or strings."
+    )
+
+
+def _refuse_times(dtype: Any, name: Name) -> None:
+    kind = getattr(dtype, "kind", "")
+    if kind in "mM" or isinstance(dtype, pd.PeriodDtype):
+        raise TypeError(
+            f"column {name!r} holds dates or durations ({on_one_line(dtype)}); convert it to "
+            "a number, such as days or years, or to a category."
+        )
+    if kind == "c":
+        raise TypeError(
+            f"column {name!r} holds complex numbers; Complex data not supported, "
+            "give the real and imaginary parts as two columns."
+        )
+
+
+def _number_values(data: Array, name: Name) -> Values:
+    _refuse_times(data.dtype, name)
+    kind = _NUMBER_KINDS.get(data.dtype.kind)
+    if kind is None:
+        raise TypeError(f"column {name!r} has type {data.dtype}; convert it to numbers or strings.")
+    if kind != "float":
+        return Values(kind, data)
+    if data.dtype.itemsize > np.dtype(np.float64).itemsize:
+        data = _as_floats(data, name)
+    return Values(kind, data, _missing_floats(data))
+
+
+def _missing_floats(data: Array, block: int = 1 << 16) -> Array | None:
+    """Return the mask of NaN, or None, without a mask the size of a column that has none."""
+    for start in range(0, len(data), block):
+        part = data[start : start + block]
+        if np.isnan(part.min()):
+            return np.isnan(data)
+    return None
+
+
+def _object_values(column: pd.Series[Any], name: Name) -> Values:
+    """Read a column of Python objects: strings, booleans or numbers, but one kind only."""
+    inferred = pd.api.types.infer_dtype(column, skipna=True)
+    kind = _INFERRED_KINDS.get(inferred)
+    if kind is None:
+        raise TypeError(_mixed_message(column, name, inferred))
+    missing = column.isna().to_numpy()
+    if kind == "category":
+        codes, levels = pd.factorize(column, sort=True)
+        again = _take_levels(tuple(levels), codes)
+        if (again != column.to_numpy(dtype=object))[~missing].any():
+            raise ValueError(
+                f"column {name!r} holds strings that are no Unicode (lone surrogates), which "
+                "cannot be told apart from others; decode them in another way."
+            )
+        return Values("category", codes, _some(missing), tuple(levels))
+    if kind == "boolean":
+        return Values("boolean", np.where(missing, False, column).astype(bool), _some(missing))
+    if kind == "integer":
+        return Values("integer", _whole_numbers(column, missing, name), _some(missing))
+    values = np.where(missing, np.nan, column.to_numpy(dtype=object))
+    return Values("float", _as_floats(values, name), _some(missing))
+
+
+def _as_floats(data: Array, name: Name) -> Array:
+    """Return numbers as float64, every one of them as it is: others would come to lie on it."""
+    try:
+        with np.errstate(over="ignore"):
+            converted = data.astype(np.float64)
+        changed = inexact(data, converted)
+    except OverflowError:
+        changed = max(data, key=abs)
+    if changed is not None:
+        raise ValueError(
+            f"column {name!r} holds {changed!r}, which is no float64 number; convert it with "
+            "astype(float) if values may be rounded, or with astype(str) if each is a category."
+        )
+    return converted
+
+
+def _whole_numbers(column: pd.Series[Any], missing: Array, name: Name) -> Array:
+    try:
+        return np.where(missing, 0, column).astype(np.int64)
+    except OverflowError as error:
+        raise ValueError(
+            f"column {name!r} holds integers beyond 64 bits; subtract an offset, or convert it "
+            "with astype(float)."
+        ) from error
+
+
+def _check_one_kind(levels: pd.Index[Any], name: Name) -> None:
+    """Refuse categories that cannot be ordered: pandas leaves them as they appear in the rows."""
+    inferred = pd.api.types.infer_dtype(levels)
+    if inferred.startswith("mixed"):
+        raise TypeError(_mixed_message(pd.Series(levels), name, inferred))
+
+
+def _mixed_message(column: pd.Series[Any], name: Name, inferred: str) -> str:
+    kinds = sorted({type(value).__name__ for value in column.dropna()})
+    return (
+        f"column {name!r} holds {inferred} values ({', '.join(kinds)}); every argument must be "
+        "a string or a number, and a column only one of them: convert it with astype(str)."
+    )
+
+
+def _narwhals_values(column: nw.Series[Any], name: Name) -> Values:
+    dtype = column.dtype
+    if dtype in (nw.String, nw.Object):
+        return _object_values(pd.Series(column.to_list(), dtype=object), name)
+    if dtype in (nw.Categorical, nw.Enum):
+        return _narwhals_categories(column)
+    wide = dtype in (nw.Int128, nw.UInt128)
+    if not (dtype.is_numeric() or dtype == nw.Boolean) or dtype.is_decimal() or wide:
+        raise TypeError(
+            f"column {name!r} has type {on_one_line(dtype)}; convert dates, durations and "
+            "other types to numbers of at most 64 bits, or to strings."
+        )
+    missing = column.is_null().to_numpy()
+    if not missing.any():
+        return _number_values(column.to_numpy(), name)
+    if dtype.is_float():
+        return _number_values(column.cast(nw.Float64).to_numpy().astype(float), name)
+    filled = column.fill_null(False if dtype == nw.Boolean else 0).to_numpy()
+    return Values("boolean" if dtype == nw.Boolean else "integer", filled, missing)
+
+
+def _narwhals_categories(column: nw.Series[Any]) -> Values:
+    # the levels of a Categorical come in order of appearance, which codes must not depend on
+    enum = column.dtype == nw.Enum
+    levels = list(column.cat.get_categories()) if enum else sorted(column.drop_nulls().unique())
+    codes = pd.Index(levels, dtype=object).get_indexer(pd.Index(column.to_list(), dtype=object))
+    return Values("category", codes, _some(codes < 0), tuple(levels), declared=enum)
+
+
+def _some(mask: Array) -> Array | None:
+    return mask if mask.any() else None

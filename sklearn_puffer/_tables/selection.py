@@ -1,0 +1,325 @@
+"""Which columns are sensitive, which are public, and which pairs of secrets are protected."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import LARGEST_INTEGER, Array, check_pairs, listed, meant, plain, quoted
+from sklearn_puffer._tables.columns import (
+    Missing,
+    as_levels,
+    check_finite,
+    distinct_numbers,
+    present,
+)
+from sklearn_puffer._tables.counting import Coded, CodeSource
+from sklearn_puffer._tables.frame import Name, Values
+from sklearn_puffer._tables.lookup import Lookup
+
+Pair = tuple[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Secret:
+    """One sensitive column: its values in ascending order, and where the code of each row is."""
+
+    name: Name
+    labels: tuple[Any, ...]
+    source: CodeSource
+
+    @property
+    def coded(self) -> Coded:
+        """The codes of the rows, to be counted."""
+        return Coded(self.source, len(self.labels))
+
+    @cached_property
+    def _codes(self) -> dict[Any, int]:
+        return {label: code for code, label in enumerate(self.labels)}
+
+    def find(self, label: Any) -> int:
+        """Return the code of a label."""
+        label = plain(label)  # a numpy integer may be equal to a float next to it
+        code = self._codes.get(label) if isinstance(label, Hashable) else None
+        if code is not None:
+            return code
+        raise ValueError(
+            f"secret_pairs names {quoted(label)}, which column {self.name!r} does not have"
+            f"{meant(label, self.labels)}; its values are {listed(self.labels)}."
+        )
+
+
+def resolve(selected: Any, names: Sequence[Name], argument: str) -> list[Name]:
+    """Return the columns an argument names: an int is a position, a str a name.
+
+    >>> resolve(["b", 0], ["a", "b"], "public")
+    ['b', 'a']
+    """
+    single = isinstance(selected, str | Integral) or not isinstance(selected, Iterable)
+    items = [selected] if single else list(selected)
+    found = [_resolve_one(item, names, argument) for item in items]
+    doubled = [name for name in found if found.count(name) > 1]
+    if doubled:
+        raise ValueError(f"{argument} names column {doubled[0]!r} twice; name each column once.")
+    if not found:
+        raise ValueError(f"{argument} is empty; name at least one column.")
+    return found
+
+
+def _resolve_one(item: Any, names: Sequence[Name], argument: str) -> Name:
+    if isinstance(item, bool | np.bool_) or not isinstance(item, str | Integral):
+        raise TypeError(
+            f"{argument} must hold column names (str) or positions (int), got {item!r}."
+        )
+    if isinstance(item, str):
+        if item not in names:
+            raise ValueError(
+                f"{argument} names column {item!r}, which X does not have{meant(item, names)}; "
+                f"its columns are {listed(list(names), 10)}."
+            )
+        return item
+    position = int(item)
+    if not -len(names) <= position < len(names):
+        raise ValueError(
+            f"{argument} names position {position}, and X has {len(names)} column(s) only, "
+            f"from 0 to {len(names) - 1}."
+        )
+    return names[position]
+
+
+def public_columns(public: Any, names: Sequence[Name], sensitive: Sequence[Name]) -> list[Name]:
+    """Return the public columns in X's order; None means every column that is not sensitive."""
+    if public is None:
+        chosen = [name for name in names if name not in sensitive]
+    else:
+        asked = resolve(public, names, "public")
+        both = [name for name in asked if name in sensitive]
+        if both:
+            raise ValueError(
+                f"column {both[0]!r} is both sensitive and public; a sensitive column is never "
+                "released, so remove it from one of the two."
+            )
+        chosen = [name for name in names if name in asked]
+    if not chosen:
+        raise ValueError(
+            f"no public column is left to release: X has {len(names)} feature(s) and all of them "
+            f"are sensitive (a minimum of {len(sensitive) + 1} is required); add a column to X."
+        )
+    return chosen
+
+
+def column_groups(
+    dependence: Any, public: Sequence[Name], names: Sequence[Name]
+) -> list[list[int]]:
+    """Return groups of positions among the public columns.
+
+    >>> column_groups([["a", "c"], ["b"]], ["a", "b", "c"], ["a", "b", "c"])
+    [[0, 2], [1]]
+    """
+    if isinstance(dependence, str):
+        if dependence == "joint":
+            return [list(range(len(public)))]
+        if dependence == "independent":
+            return [[k] for k in range(len(public))]
+        raise ValueError(
+            'dependence must be "joint", "independent" or a list of column groups, '
+            f"got {dependence!r}."
+        )
+    if not isinstance(dependence, Iterable):
+        raise TypeError(
+            'dependence must be "joint", "independent" or a list of column groups, '
+            f"got {dependence!r}."
+        )
+    groups = [resolve(group, names, "dependence") for group in dependence]
+    grouped = [name for group in groups for name in group]
+    strange = [name for name in grouped if name not in public]
+    doubled = [name for name in grouped if grouped.count(name) > 1]
+    absent = [name for name in public if name not in grouped]
+    if strange or doubled or absent:
+        problem = (strange or doubled or absent)[0]
+        raise ValueError(
+            f"dependence must list every public column in exactly one group; look at {problem!r}."
+        )
+    return [sorted(public.index(name) for name in group) for group in groups]
+
+
+def learn_secret(name: Name, values: Values, missing: Missing) -> Secret:
+    """Return a sensitive column as codes into its ascending values.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing or infinite, or there are fewer than two values.
+    """
+    if values.missing is not None and missing != "category":
+        raise ValueError(
+            f"sensitive column {name!r} has {int(values.missing.sum())} missing value(s) (NaN); "
+            'drop or fill those rows, or pass missing="category" to make them a secret of its own.'
+        )
+    if values.kind == "float":
+        check_finite(present(values), name)
+    labels, source = _secret_numbers(values) or _secret_levels(as_levels(values))
+    if len(set(labels)) != len(labels):
+        raise ValueError(
+            f"sensitive column {name!r} has both missing values and the value 'missing', which is "
+            'what missing="category" calls them; rename that value.'
+        )
+    if len(labels) < 2:
+        raise ValueError(
+            f"sensitive column {name!r} has one value only ({listed(labels)}); "
+            "nothing can be told apart, so choose a column with at least two."
+        )
+    return Secret(name, labels, source)
+
+
+def _secret_numbers(values: Values) -> tuple[tuple[Any, ...], CodeSource] | None:
+    """Return the values of a column of numbers and their codes, or None where floats fall short."""
+    if values.kind == "category" or values.missing is not None:
+        return None
+    atoms = distinct_numbers(values.data)
+    if max(abs(atoms[0]), abs(atoms[-1])) > LARGEST_INTEGER:
+        return None
+    own = {"boolean": bool, "integer": int, "float": float}[values.kind]
+    return tuple(own(atom) for atom in atoms), _NumberCodes(Lookup(atoms), values.data)
+
+
+def _secret_levels(values: Values) -> tuple[tuple[Any, ...], CodeSource]:
+    """Return the levels that occur, and their codes."""
+    assert values.levels is not None
+    seen = np.unique(values.data)  # -1, the code of missing, comes first
+    labels = tuple("missing" if code < 0 else plain(values.levels[code]) for code in seen)
+    return labels, _LevelCodes(seen, values.data)
+
+
+@dataclass(frozen=True, eq=False)
+class _NumberCodes:
+    lookup: Lookup
+    data: Array
+
+    def codes(self, rows: slice, out: Array) -> None:
+        self.lookup.find(self.data[rows], out)
+
+
+@dataclass(frozen=True, eq=False)
+class _LevelCodes:
+    seen: Array
+    data: Array
+
+    def codes(self, rows: slice, out: Array) -> None:
+        out[:] = np.searchsorted(self.seen, self.data[rows])
+
+
+def secret_pairs_of(
+    argument: Any, secrets: Sequence[Secret], n_adversaries: int = 1, *, alone: bool = False
+) -> dict[Name, list[Pair]]:
+    """Return the protected pairs of each sensitive column, in the order (s_i, s_j).
+
+    Parameters
+    ----------
+    argument : "all", list of pairs or {column: list of pairs}
+    secrets : sequence of Secret
+    n_adversaries : int, default=1
+        How many priors each pair is protected against.
+    alone : bool, default=False
+        Whether the loss of each pair is computed on its own, which takes longer.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the argument has another form, names a column or value that is not there, or pairs are
+        too many.
+    """
+    _check_number(argument, secrets, n_adversaries, alone)
+    pairs = _pairs_of(argument, secrets)
+    against = f", against each of {n_adversaries} priors," if n_adversaries > 1 else ""
+    n_pairs = n_adversaries * sum(map(len, pairs.values()))
+    check_pairs(
+        n_pairs,
+        f"the pairs of {listed(list(pairs))}{against}",
+        "list fewer in secret_pairs",
+        alone=alone,
+    )
+    return pairs
+
+
+def _pairs_of(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[Pair]]:
+    if isinstance(argument, str):
+        if argument != "all":
+            raise ValueError(
+                'secret_pairs must be "all", a list of pairs or a mapping of columns to lists of '
+                f"pairs, got {argument!r}."
+            )
+        return {secret.name: _all_pairs(secret) for secret in secrets}
+    if isinstance(argument, Mapping):
+        return _mapped_pairs(argument, secrets)
+    if len(secrets) > 1:
+        raise ValueError(
+            "secret_pairs must be a mapping {column: list of pairs} when several columns are "
+            f"sensitive ({listed([secret.name for secret in secrets])}), got a list."
+        )
+    return {secrets[0].name: _checked_pairs(argument, secrets[0])}
+
+
+def _check_number(
+    argument: Any, secrets: Sequence[Secret], n_adversaries: int, alone: bool
+) -> None:
+    """Refuse more pairs of all values than there is room for, before one is made."""
+    listed_too = argument if isinstance(argument, Mapping) else {}
+    sizes = {each.name: len(each.labels) for each in secrets if each.name not in listed_too}
+    numbers = {name: size * (size - 1) // 2 for name, size in sizes.items()}
+    if not numbers or not isinstance(argument, str | Mapping):
+        return
+    most = max(numbers, key=numbers.__getitem__)
+    against = f" against each of {n_adversaries} priors" if n_adversaries > 1 else ""
+    others = " and the other sensitive columns" if len(numbers) > 1 else ""
+    check_pairs(
+        sum(numbers.values()) * n_adversaries,
+        f"the {sizes[most]:,} values of column {most!r}{others}{against}",
+        "group its values (bins, regions), or list the pairs to protect in secret_pairs",
+        alone=alone,
+    )
+
+
+def _all_pairs(secret: Secret) -> list[Pair]:
+    labels = secret.labels
+    return [(a, b) for i, a in enumerate(labels) for b in labels[i + 1 :]]
+
+
+def _mapped_pairs(argument: Mapping[Any, Any], secrets: Sequence[Secret]) -> dict[Name, list[Pair]]:
+    names = [secret.name for secret in secrets]
+    strange = [name for name in argument if name not in names]
+    if strange:
+        raise ValueError(
+            f"secret_pairs names column {strange[0]!r}, which is not sensitive"
+            f"{meant(strange[0], names)}; the sensitive columns are {listed(names)}."
+        )
+    return {
+        secret.name: _checked_pairs(argument[secret.name], secret)
+        if secret.name in argument
+        else _all_pairs(secret)
+        for secret in secrets
+    }
+
+
+def _checked_pairs(pairs: Any, secret: Secret) -> list[Pair]:
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise TypeError(f"secret_pairs must be a list of pairs (s_i, s_j), got {pairs!r}.")
+    checked = []
+    for pair in pairs:
+        listed_pair = isinstance(pair, Sequence | np.ndarray) and not isinstance(pair, str)
+        if not listed_pair or len(pair) != 2:
+            raise ValueError(f"secret_pairs must hold pairs (s_i, s_j), got {pair!r}.")
+        i, j = (secret.find(label) for label in pair)
+        if i == j:
+            raise ValueError(f"secret_pairs holds {pair!r}, the same value twice; drop that pair.")
+        checked.append((secret.labels[i], secret.labels[j]))
+    if not checked:
+        raise ValueError(
+            f'secret_pairs is empty for column {secret.name!r}; name a pair, or pass "all".'
+        )
+    return checked
