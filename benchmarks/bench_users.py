@@ -16,9 +16,8 @@ import numpy as np
 from _measure import alone
 
 from sklearn_puffer import PufferfishSum
-from sklearn_puffer._sums import sum_scale
 from sklearn_puffer.priors import Discrete
-from sklearn_puffer.users import User, user_pairs
+from sklearn_puffer.users import User, sum_scale, user_pairs
 
 N_VALUES = 100
 SECRETS = ("distribution", "distribution-absence")

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from _shared import save
 
-from sklearn_puffer._descent import gaussian_shifts, iteration_loss, joint_shifts
+from sklearn_puffer.iteration import gaussian_shifts, iteration_loss, joint_shifts
 from sklearn_puffer.noise import Gaussian
 
 ALPHA = 2.0  # with noise and moves of size 1, as in the paper: a move a costs a^2

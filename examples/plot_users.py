@@ -24,14 +24,21 @@ from scipy.optimize import brentq
 
 from sklearn_puffer import PufferfishSum
 from sklearn_puffer._strategies import monotone, w_infinity
-from sklearn_puffer._sums import SumLosses, conditions, lemma_2_psi, sum_scale, worst_case_scale
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.datasets import removed_classes, replaced_classes
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.users import User, user_pairs
+from sklearn_puffer.users import (
+    SumLosses,
+    User,
+    conditions,
+    lemma_2_psi,
+    sum_scale,
+    user_pairs,
+    worst_case_scale,
+)
 
 BUDGETS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 

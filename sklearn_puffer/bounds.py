@@ -79,6 +79,7 @@ def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.priors import Discrete
     >>> pair = PriorPair(Discrete([0, 3], [0.5, 0.5]), Discrete([0, 1], [1, 0]))
@@ -115,11 +116,12 @@ def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     -----
     *Formal guarantees.* Holds for every coupling and noise (000, Eq. 4; 001, Prop. 1; 004,
     Thm 3.3). In one column the monotone coupling makes it the loss of a shift by W_inf. For rows
-    the best of `_strategies.transport.couplings` counts, pair by pair. With delta and alpha both, no event is
+    the best of `couplings` counts, pair by pair. With delta and alpha both, no event is
     left out.
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.priors import Discrete
     >>> pair = PriorPair(Discrete([0, 3], [0.5, 0.5]), Discrete([0, 1], [0.5, 0.5]))
@@ -155,11 +157,12 @@ class Relaxed:
     *Formal guarantees.* Either side alone bounds the loss in both directions: forwards by
     e^(|y-x'|/theta - |y-x|/theta) <= e^(d/theta), backwards by E[e^-Z] >= 1 / E[e^Z]. That holds
     for every coupling; in one column it is the monotone one, and for rows, with d/theta =
-    sum |x_k - x'_k| / theta_k, the best of `_strategies.transport.couplings` counts, pair by pair. Never above
+    sum |x_k - x'_k| / theta_k, the best of `couplings` counts, pair by pair. Never above
     `wasserstein`. It is a bound for pure epsilon and Laplace noise, and `Impossible` elsewhere.
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.priors import Discrete
     >>> pair = PriorPair(Discrete([0, 3], [0.5, 0.5]), Discrete([0, 1], [0.5, 0.5]))
@@ -221,8 +224,8 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     and what is left is a mean over moves of at most z. Under Renyi both laws are conditioned on
     the event that the move is kept, which one coupling gives the same probability on both sides:
     what is left are two mixtures with the same weights, so no term in log 1/(1 - delta) is due.
-    d is `_strategies.transport.ground_cost`, and delta_epsilon(z) the largest loss among the moves kept; for
-    rows the best of `_strategies.transport.couplings` counts. Probabilities are exact. For Laplace noise the
+    d is `ground_cost`, and delta_epsilon(z) the largest loss among the moves kept; for
+    rows the best of `couplings` counts. Probabilities are exact. For Laplace noise the
     scale is at most the (1 - delta)-quantile of d over epsilon.
 
     References
@@ -232,6 +235,7 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.priors import Discrete
     >>> pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1, 9], [0.5, 0.49, 0.01]))
@@ -279,7 +283,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     -----
     *Formal guarantees.* Hockey-stick divergences and e^((alpha - 1) D) are convex in the pair of
     laws, so the average over any coupling is a bound. In one column it is taken over the monotone
-    coupling; for rows the best of `_strategies.transport.couplings`, that of `wasserstein` among them, counts
+    coupling; for rows the best of `couplings`, that of `wasserstein` among them, counts
     pair by pair. Never above `wasserstein`.
 
     References
@@ -340,6 +344,7 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     A second component that lies 10 further off with one chance in ten counts for a tenth of that:
     the true loss is ten times the bound.
 
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> from sklearn_puffer.accounting import privacy_loss
     >>> from sklearn_puffer.noise import Laplace
     >>> near, far = (GaussianMixture([0.9, 0.1], [0.0, m], [1.0, 1.0]) for m in (20.0, 30.0))
@@ -383,6 +388,7 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.priors import Discrete
     >>> pair = PriorPair(Discrete([[0, 0]], [1]), Discrete([[1, 2]], [1]))

@@ -73,6 +73,7 @@ class Calibration:
     --------
     Which of three secrets asks for the noise:
 
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> laws = [Discrete([0, 1], [p, 1.0 - p]) for p in (0.5, 0.4, 0.1)]
     >>> pairs = [(laws[0], laws[1]), (laws[0], laws[2]), (laws[1], laws[2])]
     >>> found = calibrate(pairs, Pufferfish(epsilon=0.5))
@@ -170,6 +171,7 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> from sklearn_puffer.noise import Laplace
     >>> pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]))
     >>> exact([pair], Laplace(), Pufferfish(1.0)).losses(0.0).round(6).tolist()
@@ -300,6 +302,7 @@ def calibrate(
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> pair = (Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]))
     >>> calibrate([pair], Pufferfish(epsilon=0.5)).scale < calibrate(
     ...     [pair], Pufferfish(epsilon=0.5), strategy="relaxed").scale
@@ -368,6 +371,7 @@ def smallest_factor(
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> from sklearn_puffer.noise import Laplace
     >>> pair = PriorPair(Discrete([0, 3], [0.5, 0.5]), Discrete([0, 1], [0.5, 0.5]))
     >>> bound = wasserstein([pair], Laplace(), Pufferfish(1.0))

@@ -3,8 +3,8 @@ r"""Secrets that move the released value by a known distance.
 Where the laws under two secrets are coupled so that values never lie further apart than W_inf, no
 noise loses more than by a shift of that length (004, Thm 3.3). Section 6 of 004 bounds W_inf for
 three kinds of data; each is a function here that returns a `Shift`, which calibrates any noise.
-Corollary 1(b) of 003 is a fourth; the rest of that corollary is in `_sums.gaussian_sums`, whose names can
-be had from here too.
+Corollary 1(b) of 003 is a fourth; the rest of that corollary, sums of Gaussian users, can be had
+from here too.
 """
 
 # Rounding. Distances are exact fractions rounded up, but for `langevin`, which says what it adds.

@@ -12,11 +12,10 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammaincinv, ndtri
-from sklearn import mixture
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_puffer._base import (
@@ -28,6 +27,9 @@ from sklearn_puffer._base import (
     real_numbers,
 )
 from sklearn_puffer.priors import GaussianMixture
+
+if TYPE_CHECKING:
+    from sklearn.mixture import GaussianMixture as EMFit
 
 __all__ = ["GaussianFit", "MixtureFit", "bootstrap"]
 
@@ -316,9 +318,11 @@ class MixtureFit:
 
     def _model(
         self, rows: FloatArray, size: int, secret: Any, start: GaussianMixture | None
-    ) -> mixture.GaussianMixture:
+    ) -> EMFit:
+        from sklearn.mixture import GaussianMixture as EMFit  # heavy, and few fit mixtures
+
         tied = self.covariance == "common"
-        model = mixture.GaussianMixture(
+        model = EMFit(
             size,
             covariance_type="tied" if tied else "full",
             tol=self.tol,
@@ -347,7 +351,7 @@ class MixtureFit:
             )
         return model
 
-    def _bic(self, model: mixture.GaussianMixture, rows: FloatArray, sample: _Sample) -> float:
+    def _bic(self, model: EMFit, rows: FloatArray, sample: _Sample) -> float:
         """Return -2 log likelihood + (number of parameters) log n, of all n rows."""
         k, d = model.means_.shape
         matrices = 1 if self.covariance == "common" else k

@@ -1,13 +1,23 @@
-"""?"""
+"""Users who each report a random value, and the noise that hides them in a sum (paper 001)."""
 
 from sklearn_puffer._sums import (
-    SECRETS,
+    SumLosses,
     User,
     UserPair,
-    check_users,
-    common_step,
-    step_of,
+    conditions,
+    lemma_2_psi,
+    sum_scale,
     user_pairs,
+    worst_case_scale,
 )
 
-__all__ = ["SECRETS", "User", "UserPair", "check_users", "common_step", "step_of", "user_pairs"]
+__all__ = [
+    "SumLosses",
+    "User",
+    "UserPair",
+    "conditions",
+    "lemma_2_psi",
+    "sum_scale",
+    "user_pairs",
+    "worst_case_scale",
+]

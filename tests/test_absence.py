@@ -14,8 +14,9 @@ import pytest
 from test_queries_gaussian import gaussian, laws_of, log_density, points_of
 
 from sklearn_puffer import PufferfishSum
+from sklearn_puffer._sums import SECRETS
 from sklearn_puffer.priors import Discrete
-from sklearn_puffer.users import SECRETS, User
+from sklearn_puffer.users import User
 
 CROWD = [
     User(Discrete([-4, -3, 5], [0.938, 0.001, 0.061]), count=5, presence=0.5),

@@ -14,7 +14,6 @@ import pytest
 from scipy.special import ndtri
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._descent import contraction
 from sklearn_puffer._sets import SetLosses, error_share, set_around_counts
 from sklearn_puffer._strategies import monotone, w_infinity
 from sklearn_puffer.accounting import privacy_loss
@@ -28,6 +27,7 @@ from sklearn_puffer.datasets import (
     table1_priors,
     table4_contingencies,
 )
+from sklearn_puffer.iteration import contraction
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair

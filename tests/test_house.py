@@ -1,137 +1,44 @@
-"""The layering of the house, read from the imports of every module of the package."""
+"""The house, read from the imports of every module: who may know whom."""
 
 import ast
+import functools
+import graphlib
+import importlib
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 import sklearn_puffer
-from sklearn_puffer import noise
+from sklearn_puffer import noise, notions
 
 PACKAGE = Path(sklearn_puffer.__file__).parent
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
-RANKS = {
-    "_base.notion": 0.15,
-    "_base.rounding": 0.1,
-    "_base.types": 0,
-    "_progress": 0,
-    "_validation": 0,
-    "_version": 0,
-    "_arrays": 0.2,
-    "_digest": 0.5,
-    "_iterations.moves": 0.5,
-    "_page": 0.5,
-    "_search": 0.5,
-    "_shifts": 0.5,
-    "_certified": 0.7,
-    "_losses.convolution": 1,
-    "_releases.ledger_file": 1,
-    "_sets.laminar": 1,
-    "frame": 1,
-    "noise": 1,
-    "priors": 1,
-    "_drawing.entropy": 0.6,
-    "_drawing.grid": 0.6,
-    "_drawing.sampler": 0.7,
-    "_drawing.laplace_sampler": 0.8,
-    "_drawing.shapes": 0.8,
-    "_drawing.table_sampler": 0.9,
-    "_fitting.binning": 1,
-    "_fitting.faults": 0.5,
-    "_fitting.lookup": 1,
-    "_fitting.unseen": 1.5,
-    "_fitting.columns": 2,
-    "_losses.laws": 2,
-    "_strategies.component_plans": 2,
-    "fits": 2,
-    "notions": 1,
-    "sampling": 2,
-    "_strategies.bottleneck_flow": 1.9,
-    "transport": 2,
-    "users": 2,
-    "spending": 2.05,
-    "_releases.ledger_state": 2.1,
-    "_sets.simultaneous_sets": 2.1,
-    "_survival": 1.5,
-    "certificate": 2.1,
-    "_iterations.descent_certificate": 2.15,
-    "ledger": 2.15,
-    "_losses.divergences": 2.2,
-    "_strategies.bound_types": 2.2,
-    "_losses.line": 2.3,
-    "_losses.mixture_parts": 2.3,
-    "_losses.heavy_profiles": 2.35,
-    "_losses.cauchy_mixtures": 2.4,
-    "_losses.quadrature": 2.4,
-    "_fitting.counting": 2.5,
-    "_iterations.iteration_losses": 2.5,
-    "_losses.discrete_laws": 2.5,
-    "_losses.gaussian_rows": 2.5,
-    "_losses.laplace_line": 2.5,
-    "_losses.mixture_laws": 2.5,
-    "_strategies.plan_bounds": 2.6,
-    "_strategies.relaxed_bounds": 2.6,
-    "_strategies.shift_means": 2.8,
-    "_sets.envelopes": 2.9,
-    "_strategies.mixture_bounds": 2.9,
-    "_sums.limits": 2.9,
-    "_sums.others": 2.9,
-    "_sums.log_ratios": 2.92,
-    "_losses.boxes": 2.95,
-    "_losses.lumps": 2.95,
-    "composition": 2.95,
-    "_losses.pair_losses": 2.97,
-    "_fitting.release": 3,
-    "_fitting.selection": 3,
-    "_fitting.utility": 3.1,
-    "_fitting.sentences": 3,
-    "_sets.worst_case": 3,
-    "_strategies.ways_out": 3,
-    "accounting": 3,
-    "bounds": 3,
-    "iteration": 3,
-    "_sums.reports": 3.1,
-    "_fitting.learning": 4,
-    "_releases.repeats": 4,
-    "calibration": 4,
-    "_sums.losses": 4.01,
-    "sums": 4.05,
-    "user_conditions": 4.1,
-    "gaussian_sums": 4.2,
-    "_fitting.problems": 4.25,
-    "_fitting.drawing": 4.27,
-    "_fitting.refusing": 4.27,
-    "_fitting.planning": 4.3,
-    "closed_forms": 4.3,
-    "_fitting.weighting": 4.4,
-    "_fitting.wide": 4.4,
-    "_sums.user_losses": 4.4,
-    "sgd_certificate": 4.4,
-    "_sums.gaussian_queries": 4.45,
-    "_fitting.settings": 4.5,
-    "_iterations.descent": 4.5,
-    "_iterations.descent_arguments": 4.5,
-    "_fitting.other_priors": 4.55,
-    "_fitting.over_set": 4.55,
-    "_sums.sum_plans": 4.55,
-    "_fitting.learnt": 4.58,
-    "_fitting.fitting": 4.6,
-    "_iterations.noisy_descent": 4.6,
-    "_sums.sum_certificate": 4.6,
-    "noiser": 5,
-    "queries": 5,
-    "sgd": 5,
-    "datasets": 6,
-    "__init__": 7,
-}
-TOP = 6  # from here up a module is a client of the package, and may hold tables of its own
+# A rank, and what lies there: a folder, or public modules that may know each other. An import goes
+# to a lower rank, or stays in its line.
+HOUSE = (
+    (0, {"_base"}),
+    (1, {"_tables"}),
+    (1, {"priors", "fits", "notions"}),
+    (2, {"noise", "_noise"}),
+    (3, {"_losses"}),
+    (3, {"_strategies"}),
+    (3, {"_sets"}),
+    (4, {"accounting", "bounds", "calibration"}),
+    (5, {"_releases"}),
+    (6, {"_noiser"}),
+    (6, {"_sums"}),
+    (6, {"_descent"}),
+    (7, {"users", "iteration", "closed_forms", "datasets"}),
+    (8, {"__init__"}),
+)
+LINE_OF = {unit: line for line, (_, units) in enumerate(HOUSE) for unit in units}
 
 IMPORT_NAMES = {"scikit-learn": "sklearn"}
+FRAMES = ["narwhals", "polars", "pyarrow", "pandas"]
 RANDOM_SOURCES = {"random", "secrets", "ssl", "numpy.random", "os.urandom", "uuid"}
 RANDOM_SOURCES |= {"sklearn.utils.check_random_state", "scipy.stats"}
 
@@ -143,9 +50,8 @@ class Import(NamedTuple):
     for_types: bool
 
 
-def imports_of(source):
-    """Return every import in ``source``, at any depth, and each attribute reached through one."""
-    tree = ast.parse(source)
+def imports_of(tree):
+    """Return every import in a tree, at any depth, and each attribute reached through one."""
     typed = {id(node) for block in ast.walk(tree) if _is_type_block(block) for node in _body(block)}
     found, names = set(), {}
     for node in ast.walk(tree):
@@ -184,96 +90,199 @@ def _dotted(node, names):
     return None
 
 
-def unit_of(path):
-    """Return the unit of the house that a file belongs to: a module, or all of `datasets`."""
+class Module(NamedTuple):
+    """One file of the package."""
+
+    name: str  # dotted, below the package: "_losses.line"; the face of a folder is "_losses"
+    unit: str  # the folder or public module it belongs to
+    tree: ast.Module
+    imports: frozenset[Import]
+
+    @property
+    def inner(self):
+        """Return the dotted paths below the package that are imported."""
+        inside = "sklearn_puffer."
+        return {i.path.removeprefix(inside) for i in self.imports if i.path.startswith(inside)}
+
+
+def _module(path):
     parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return ".".join(parts) if parts[0].startswith("_") else parts[0]
+    name = ".".join(parts if len(parts) == 1 or parts[-1] != "__init__" else parts[:-1])
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return Module(name, parts[0], tree, frozenset(imports_of(tree)))
 
 
-# a private subpackage is a folder and no more: nothing stands in its __init__.py
-FOLDERS = sorted(PACKAGE.glob("_*/__init__.py"))
-FILES = {
-    str(path.relative_to(PACKAGE)): path
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if path not in FOLDERS
+MODULES = {module.name: module for module in map(_module, sorted(PACKAGE.rglob("*.py")))}
+FACES = {
+    name for name, module in MODULES.items() if name == module.unit and (PACKAGE / name).is_dir()
 }
 
 
-@pytest.fixture(params=list(FILES))
-def module(request):
-    """Yield the unit of a file of the package, and the imports in that file."""
-    path = FILES[request.param]
-    return unit_of(path), imports_of(path.read_text(encoding="utf-8"))
+def _unit(path):
+    head = path.split(".")[0]
+    return head if head in LINE_OF else "__init__"
 
 
 def _starts_with(path, prefixes):
     return any(path == prefix or path.startswith(f"{prefix}.") for prefix in prefixes)
 
 
+def _outside(units, wanted):
+    """Return which modules outside of ``units`` import something that starts with ``wanted``."""
+    return {
+        (module.name, found.path)
+        for module in MODULES.values()
+        for found in module.imports
+        if module.unit not in units and _starts_with(found.path, wanted)
+    }
+
+
 def test_every_module_has_a_rank_and_every_rank_a_module():
-    assert {unit_of(path) for path in FILES.values()} == set(RANKS)
+    assert {module.unit for module in MODULES.values()} == set(LINE_OF)
 
 
-@pytest.mark.parametrize("path", FOLDERS, ids=lambda path: path.parent.name)
-def test_a_private_folder_holds_nothing_but_modules(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert ast.get_docstring(tree) is not None
-    assert len(tree.body) == 1
+def test_an_import_goes_to_a_lower_rank_or_stays_in_its_line():
+    def allowed(unit, other):
+        return LINE_OF[unit] == LINE_OF[other] or HOUSE[LINE_OF[other]][0] < HOUSE[LINE_OF[unit]][0]
+
+    up = {
+        (module.name, path)
+        for module in MODULES.values()
+        for path in module.inner
+        if not allowed(module.unit, _unit(path))
+    }
+    assert up == set()
 
 
-def test_a_module_imports_only_modules_of_a_lower_rank(module):
-    unit, imports = module
-    inner = [found.path for found in imports if _starts_with(found.path, ["sklearn_puffer"])]
-    used = {_unit_behind(path) for path in inner} - {unit}
-    assert {other for other in used if RANKS[other] >= RANKS[unit]} == set()
+def _siblings(module):
+    """Return the modules of the same line that a module imports."""
+    paths = {path for path in module.inner if LINE_OF[_unit(path)] == LINE_OF[module.unit]}
+    known = {path if path in MODULES else path.rpartition(".")[0] for path in paths}
+    return (known & set(MODULES)) - {module.name}
 
 
-def _unit_behind(path):
-    parts = path.split(".")[1:]
-    known = (".".join(parts[:length]) for length in (2, 1))
-    return next((unit for unit in known if unit in RANKS), "__init__")
+def test_the_modules_of_a_line_form_no_circle():
+    order = graphlib.TopologicalSorter(
+        {name: _siblings(module) for name, module in MODULES.items()}
+    )
+    order.prepare()  # raises CycleError, which names the circle
 
 
-def test_modules_import_each_other_by_absolute_names(module):
-    _, imports = module
-    assert [found.path for found in imports if found.path.startswith(".")] == []
+def test_a_folder_is_entered_by_its_face():
+    past_the_face = {
+        (module.name, path)
+        for module in MODULES.values()
+        for path in module.inner
+        if _unit(path) in FACES and _unit(path) != module.unit and path.count(".") > 1
+        if ".".join(path.split(".")[:2]) in MODULES
+    }
+    assert past_the_face == set()
+
+
+def test_modules_import_each_other_by_absolute_names():
+    relative = {i.path for m in MODULES.values() for i in m.imports if i.path.startswith(".")}
+    assert relative == set()
+
+
+def test_a_face_holds_nothing_but_names_that_others_use():
+    for name in FACES - {"datasets"}:
+        tree = MODULES[name].tree
+        body = tree.body[1:]  # after the docstring
+        assert ast.get_docstring(tree)
+        assert all(isinstance(node, ast.ImportFrom | ast.Assign) for node in body), name
+
+
+def test_public_modules_say_what_is_public():
+    public = [name for name in LINE_OF if not name.startswith("_")]
+    for name in public:
+        module = importlib.import_module(f"sklearn_puffer.{name}")
+        assert sorted(module.__all__) == sorted(set(module.__all__)), name
+        assert all(hasattr(module, each) for each in module.__all__), name
 
 
 def _units_behind(unit):
     """Return every unit that ``unit`` imports, and those that they import, and so on."""
     behind, left = set(), [unit]
     while left:
-        path = PACKAGE.joinpath(*left.pop().split(".")).with_suffix(".py")
-        inner = [found.path for found in imports_of(path.read_text(encoding="utf-8"))]
-        used = {_unit_behind(path) for path in inner if _starts_with(path, ["sklearn_puffer"])}
-        left += used - behind - {"__init__"}
-        behind |= used - {"__init__"}
+        current = left.pop()
+        used = {
+            _unit(path)
+            for module in MODULES.values()
+            if module.unit == current
+            for path in module.inner
+        }
+        left += used - behind
+        behind |= used
     return behind
 
 
 def test_the_checker_shares_no_code_with_what_it_checks():
-    strategies = {"transport", "bounds", "calibration"}
-    strategies |= {unit for unit in RANKS if unit.startswith("_strategies.")}
     behind = _units_behind("accounting")
-    assert "_losses.line" in behind
-    assert behind & strategies == set()
+    assert "_losses" in behind
+    assert behind & {"_strategies", "bounds", "calibration"} == set()
 
 
-def test_dataframe_libraries_are_known_to_frame_alone(module):
-    unit, imports = module
-    if unit == "frame":
-        return
-    libraries = ["narwhals", "polars", "pyarrow"] + ["pandas"] * (RANKS[unit] < TOP)
-    at_run_time = {found.path for found in imports if not found.for_types}
-    assert [path for path in at_run_time if _starts_with(path, libraries)] == []
+def test_dataframe_libraries_are_known_to_the_tables_alone():
+    at_run_time = {
+        (module.name, found.path)
+        for module in MODULES.values()
+        for found in module.imports
+        if not found.for_types and _starts_with(found.path, FRAMES)
+        if module.unit not in {"_tables", "datasets"}
+    }
+    assert at_run_time == set()
 
 
-_TO_GO = {"_releases/averages.py", "_releases/repeats.py"}
+def test_random_bits_come_from_the_noise_alone():
+    assert _outside({"_noise"}, RANDOM_SOURCES) == set()
 
 
-def _families():
-    classes = [each for each in vars(noise).values() if isinstance(each, type)]
-    return {each.__name__ for each in classes if issubclass(each, noise.ProductNoise)}
+def test_only_the_public_interface_of_a_library_is_used():
+    private = {
+        (module.name, found.path)
+        for module in MODULES.values()
+        for found in module.imports
+        if not _starts_with(found.path, ["sklearn_puffer"]) and re.search(r"\._[a-z]", found.path)
+    }
+    assert private == set()
+
+
+def _project():
+    return tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+
+
+def test_run_time_imports_are_declared_dependencies():
+    names = {re.match(r"[\w-]+", each).group() for each in _project()["dependencies"]}
+    known = {IMPORT_NAMES.get(name, name) for name in names} | {"sklearn_puffer", "__future__"}
+    used = {
+        found.path.split(".")[0]
+        for module in MODULES.values()
+        for found in module.imports
+        if not found.for_types
+    }
+    assert used - known - sys.stdlib_module_names == set()
+
+
+def test_dependencies_state_a_minimum_version():
+    project = _project()
+    assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
+    assert set(project["optional-dependencies"]) == {"test", "bench", "plot"}
+
+
+@functools.cache
+def _loaded(statement):
+    """Return the modules that a fresh process holds after ``statement``."""
+    code = f"import sys; {statement}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return frozenset(run.stdout.split())
+
+
+def test_the_import_brings_little_beyond_scikit_learn_and_pandas():
+    before = _loaded("import sklearn.base, sklearn, pandas")
+    extra = _loaded("import sklearn_puffer") - before
+    heavy = ["scipy.signal", "scipy.stats", "sklearn.mixture", "sklearn.linear_model"]
+    heavy += ["sklearn_puffer._sums", "sklearn_puffer._descent", "matplotlib"]
+    assert [name for name in heavy if name in extra] == []
 
 
 def _asked_by_type(tree):
@@ -294,13 +303,21 @@ def _calls_a_name(node):
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
 
 
-def test_nothing_outside_a_noise_family_asks_which_one_it_is():
+def _classes_of(module):
+    """Return the names of the classes that a module of the package defines."""
+    classes = {each for each in vars(module).values() if isinstance(each, type)}
+    return {each.__name__ for each in classes if each.__module__ == module.__name__}
+
+
+def test_nothing_outside_them_asks_which_noise_or_notion_it_has_in_hand():
     asked = {
-        path: _families() & set(_asked_by_type(ast.parse(file.read_text(encoding="utf-8"))))
-        for path, file in FILES.items()
-        if path != "noise.py" and path not in _TO_GO
+        (module.name, name)
+        for part in (noise, notions)
+        for module in MODULES.values()
+        for name in _classes_of(part) & set(_asked_by_type(module.tree))
+        if module.unit != part.__name__.rpartition(".")[2]
     }
-    assert {path: names for path, names in asked.items() if names} == {}
+    assert asked == set()
 
 
 def test_the_reader_of_types_sees_every_way_to_ask_for_one():
@@ -308,38 +325,6 @@ def test_the_reader_of_types_sees_every_way_to_ask_for_one():
     match = "match x:\n    case G(): pass"
     asked = set(_asked_by_type(ast.parse(f"{ways}\n{match}")))
     assert set("ABCDEFG") <= asked
-
-
-def test_random_bits_come_from_sampling_alone(module):
-    unit, imports = module
-    if unit == "sampling":
-        return
-    assert [found for found in imports if _starts_with(found.path, RANDOM_SOURCES)] == []
-
-
-def test_only_the_public_interface_of_a_library_is_used(module):
-    _, imports = module
-    foreign = [found.path for found in imports if not _starts_with(found.path, ["sklearn_puffer"])]
-    private = [path for path in foreign if re.search(r"\._[a-z]", path)]
-    assert private == []
-
-
-def test_run_time_imports_are_declared_dependencies(module):
-    unit, imports = module
-    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
-    declared = [*project["dependencies"]]
-    if RANKS[unit] == TOP:
-        declared += project["optional-dependencies"]["plot"]
-    names = {re.match(r"[\w-]+", requirement).group() for requirement in declared}
-    known = {IMPORT_NAMES.get(name, name) for name in names} | {"sklearn_puffer", "__future__"}
-    used = {found.path.split(".")[0] for found in imports if not found.for_types}
-    assert used - known - sys.stdlib_module_names == set()
-
-
-def test_dependencies_state_a_minimum_version():
-    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
-    assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
-    assert set(project["optional-dependencies"]) == {"test", "bench", "plot"}
 
 
 def test_the_reader_of_imports_sees_every_kind_of_import():
@@ -353,7 +338,7 @@ def late():
     from . import transport
     return np.random.default_rng(), scipy.stats.laplace
 """
-    assert imports_of(source) == {
+    assert imports_of(ast.parse(source)) == {
         Import("numpy", False),
         Import("scipy.stats", False),
         Import("sklearn_puffer.bounds.Relaxed", False),

@@ -156,5 +156,5 @@ def test_a_wheel_built_beside_a_stale_build_folder_holds_nothing_of_it(tmp_path)
     subprocess.run(build, cwd=copy, check=True, capture_output=True)
     [wheel] = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert "sklearn_puffer/noiser.py" in names
+    assert "sklearn_puffer/accounting.py" in names
     assert not [name for name in names if "long_gone" in name]

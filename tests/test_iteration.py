@@ -11,23 +11,21 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
-from sklearn_puffer._descent import (
+from sklearn_puffer._descent import moves as joint_moves
+from sklearn_puffer.iteration import (
     batch_shifts,
     contraction,
     gaussian_shifts,
+    group_privacy_loss,
     iteration_loss,
     joint_shifts,
     optimal_shifts,
-    smallest_sigma,
-    worst_shifts,
-)
-from sklearn_puffer._descent import moves as joint_moves
-from sklearn_puffer.iteration import (
-    group_privacy_loss,
     record_losses,
     shuffled_loss,
+    smallest_sigma,
     uncorrelated_loss,
     worst_record,
+    worst_shifts,
 )
 from sklearn_puffer.noise import Gaussian, GeneralizedCauchy
 

@@ -69,7 +69,7 @@ def test_joint_counts_agree_with_a_crosstab():
 @pytest.mark.parametrize("limit", [1, 1 << 22], ids=["sorted", "dense"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_both_ways_of_counting_agree_with_a_group_by(limit, weighted, monkeypatch):
-    monkeypatch.setattr("sklearn_puffer._fitting.counting.MOST_DENSE_CELLS", limit)
+    monkeypatch.setattr("sklearn_puffer._tables.counting.MOST_DENSE_CELLS", limit)
     rng = np.random.default_rng(1)
     n = 50_000
     codes = [rng.integers(0, size, n) for size in (3, 2, 5, 4)]

@@ -871,7 +871,7 @@ def processes():
     if not hasattr(signal, "SIGKILL"):
         pytest.skip("this system kills no processes by signals")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sklearn_puffer.ledger", "pytest"])  # what children need
+    context.set_forkserver_preload(["sklearn_puffer", "pytest"])  # what children need
     return context
 
 

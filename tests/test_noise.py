@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
+from sklearn_puffer._noise import QUADRATURE_MARGIN
 from sklearn_puffer.noise import (
     FAMILIES,
-    QUADRATURE_MARGIN,
     ROUNDING,
     Cauchy,
     Gaussian,

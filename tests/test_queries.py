@@ -27,10 +27,10 @@ from sklearn.utils import get_tags
 from sklearn_puffer import Ledger, OverspentError, PufferfishSum, UncertifiedError
 from sklearn_puffer._noise import sampler_loss, sampling
 from sklearn_puffer._releases import LedgerError
-from sklearn_puffer._sums import PrivateAnswer, SumSettings, make_sum_plan, system_of
+from sklearn_puffer._sums import SECRETS, PrivateAnswer, SumSettings, make_sum_plan, system_of
 from sklearn_puffer._sums.sum_certificate import _rule
 from sklearn_puffer.priors import Discrete, GaussianMixture
-from sklearn_puffer.users import SECRETS, User
+from sklearn_puffer.users import User
 
 VALUES = [1, 2, 3, 4, 5]
 # 001, Tables 2 and 3

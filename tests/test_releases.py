@@ -364,7 +364,7 @@ def test_the_loss_over_the_set_includes_the_error_of_every_draw():
 def test_a_second_release_under_cauchy_noise_is_refused_before_any_work(
     noise, options, monkeypatch
 ):
-    monkeypatch.setattr("sklearn_puffer._fitting.fitting.learn_column", None)
+    monkeypatch.setattr("sklearn_puffer._noiser.fit_table.learn_column", None)
     noiser = PufferfishNoiser(sensitive="s", releases=2, noise=noise, **options)
     with pytest.raises(
         ValueError,

@@ -27,14 +27,17 @@ from sklearn_puffer._descent import (
     Iteration,
     Logistic,
     Squares,
-    batch_shifts,
-    iteration_loss,
     random_order,
     scale_rows,
-    worst_shifts,
 )
 from sklearn_puffer._noise import seeded_entropy
-from sklearn_puffer.iteration import record_losses, shuffled_loss
+from sklearn_puffer.iteration import (
+    batch_shifts,
+    iteration_loss,
+    record_losses,
+    shuffled_loss,
+    worst_shifts,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:random_state=.* is for tests only:UserWarning"),

@@ -10,20 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sklearn_puffer._sums import (
-    Lattice,
-    Others,
-    SumLosses,
-    convolved,
-    least_loss,
-    row_of,
-    sum_scale,
-    worst_case_scale,
-)
+from sklearn_puffer._sums import SECRETS, Lattice, Others, convolved, least_loss, row_of
 from sklearn_puffer._sums import losses as sum_losses
 from sklearn_puffer._sums import sum_scales as sums
 from sklearn_puffer.priors import Discrete, GaussianMixture
-from sklearn_puffer.users import SECRETS, User, UserPair, user_pairs
+from sklearn_puffer.users import SumLosses, User, UserPair, sum_scale, user_pairs, worst_case_scale
 
 UNIT = 2.0**-53
 BUDGETS = np.arange(1, 11) / 10

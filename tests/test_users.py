@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sklearn_puffer._sums import SECRETS, common_step, step_of
 from sklearn_puffer.priors import Discrete, GaussianMixture
-from sklearn_puffer.users import SECRETS, User, common_step, step_of, user_pairs
+from sklearn_puffer.users import User, user_pairs
 
 COIN = Discrete([0, 1], [0.75, 0.25])
 OTHER = Discrete([0, 1], [0.5, 0.5])

@@ -1,4 +1,4 @@
-"""What every other folder stands on: checks of arguments, arrays, the safe search, rounding outwards."""
+"""What all other folders stand on: checks of arguments, arrays, the safe search, rounding."""
 
 from sklearn_puffer._base import arguments, progress
 from sklearn_puffer._base.arguments import (
@@ -47,6 +47,13 @@ from sklearn_puffer._base.types import Array, BoolArray, FloatArray, IntArray, I
 from sklearn_puffer._base.version import __version__, utc_now
 
 __all__ = [
+    "LARGEST",
+    "LARGEST_INTEGER",
+    "LN2",
+    "MOST_PAIRS",
+    "SMALLEST",
+    "ULP",
+    "UNIT",
     "Array",
     "BoolArray",
     "Divergence",
@@ -54,18 +61,11 @@ __all__ = [
     "HockeyStick",
     "IntArray",
     "Integers",
-    "LARGEST",
-    "LARGEST_INTEGER",
-    "LN2",
-    "MOST_PAIRS",
     "Notion",
     "Page",
     "PowerMean",
-    "SMALLEST",
     "Section",
     "Supremum",
-    "ULP",
-    "UNIT",
     "__version__",
     "arguments",
     "as_array",

@@ -48,7 +48,7 @@ def rounded_down(exact: Fraction) -> float:
     >>> rounded_down(Fraction(1, 2)), rounded_down(Fraction(2, 3)) <= Fraction(2, 3)
     (0.5, True)
     """
-    return -rounded_up(-exact)
+    return -rounded_up(-exact) + 0.0  # no negative zero
 
 
 def log_sum(logs: FloatArray, axis: int = -1) -> FloatArray:

@@ -20,17 +20,17 @@ from sklearn_puffer._losses.pair_losses import (
 )
 
 __all__ = [
+    "MAX_CELLS",
+    "ROUGHLY",
     "DiscreteBoxes",
     "DiscreteLine",
     "DiscretePair",
     "GaussianRows",
     "Grid",
     "LawPair",
-    "MAX_CELLS",
     "MixtureLine",
     "PairLoss",
     "Panels",
-    "ROUGHLY",
     "Wide",
     "box_panels",
     "boxes_computable",

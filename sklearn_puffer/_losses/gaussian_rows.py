@@ -79,6 +79,7 @@ def rows_computable(
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> from sklearn_puffer.noise import Laplace
     >>> p = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
     >>> rows_computable(p, p, Laplace(1.0), Pufferfish(1.0))
@@ -122,6 +123,7 @@ def row_interval(
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> from sklearn_puffer.noise import Laplace
     >>> p = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
     >>> q = GaussianMixture([1.0], [[1.0, 2.0]], [np.eye(2)])

@@ -35,7 +35,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.signal import lfilter
 
 from sklearn_puffer._base import ULP, Divergence, FloatArray, log_sum
 from sklearn_puffer._losses.divergences import Panels, divergence_interval, interval_of
@@ -82,6 +81,7 @@ def compose(groups: Sequence[Panels], notion: Notion) -> tuple[float, float]:
     --------
     Two fair answers, each true with probability 3/4: both are true with probability 9/16.
 
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> p, q = np.array([0.75, 0.25]), np.array([0.25, 0.75])
     >>> answer = Panels(p, p, q, q, np.log(p / q), np.log(p / q))
     >>> low, high = compose([answer, answer], Pufferfish(1.5, delta=0.1))
@@ -316,7 +316,7 @@ def _excess(left: FloatArray, right: FloatArray, start: int, step: float, epsilo
     place = int(_floor(np.array(epsilon), step)) + 1  # of the first loss above epsilon
     drop = -np.expm1(-step)
     tails = np.append(np.cumsum(right[::-1])[::-1], 0.0)
-    inner = lfilter([drop], [1.0, drop - 1.0], tails[:0:-1])[::-1]
+    inner = _filtered([drop], [1.0, drop - 1.0], tails[:0:-1])[::-1]
     above = -np.expm1(min(epsilon - place * step, 0.0))
     sticks = np.append(above * tails[:-1] + (1.0 - above) * inner, 0.0)
     needed = place - start - np.arange(left.size)
@@ -368,9 +368,15 @@ def _scored(panels: Panels, first: int, last: int, step: float) -> tuple[FloatAr
     return p, q
 
 
+def _filtered(b: Sequence[float], a: Sequence[float], x: FloatArray) -> FloatArray:
+    from scipy.signal import lfilter  # heavy, and few need it
+
+    return np.asarray(lfilter(b, a, x))
+
+
 def _beyond(left: FloatArray, right: FloatArray, at: int, step: float) -> float:
     """Return the sum over places from ``at`` on, less by e^-step for each place further."""
-    tails = np.append(lfilter([1.0], [1.0, -np.exp(-step)], right[::-1])[::-1], 0.0)
+    tails = np.append(_filtered([1.0], [1.0, -np.exp(-step)], right[::-1])[::-1], 0.0)
     needed = at - np.arange(left.size)
     decay = np.exp(np.minimum(needed, 0) * step)
     return float((left * decay * tails[np.clip(needed, 0, right.size)]).sum())

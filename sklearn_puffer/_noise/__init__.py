@@ -1,4 +1,4 @@
-"""How noise is drawn: shifts in units of the scale, samplers on a grid, and the source of their bits."""
+"""How noise is drawn: shifts in units of the scale, samplers on a grid, and their bits."""
 
 from sklearn_puffer._noise import laplace_sampler, sampling, table_sampler
 from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy
@@ -47,18 +47,18 @@ from sklearn_puffer._noise.table_sampler import TableSampler
 
 __all__ = [
     "BATCH",
-    "Bell",
-    "CheckedEntropy",
-    "Entropy",
     "FINEST",
     "GRID_BITS",
-    "Grid",
-    "HeavyPower",
-    "LaplaceSampler",
     "MAX_STEPS",
     "QUADRATURE_MARGIN",
     "RELATIVE_ERROR",
     "SPARE",
+    "Bell",
+    "CheckedEntropy",
+    "Entropy",
+    "Grid",
+    "HeavyPower",
+    "LaplaceSampler",
     "Sampler",
     "Shape",
     "TableSampler",

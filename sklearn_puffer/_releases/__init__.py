@@ -1,4 +1,4 @@
-"""What is promised of a release: its certificate, how releases add up, and the ledger that counts them."""
+"""What is promised: the certificate, how releases add up, and the ledger that counts them."""
 
 from sklearn_puffer._releases import ledger_file, sentences
 from sklearn_puffer._releases.certificate import (
@@ -36,6 +36,8 @@ from sklearn_puffer._releases.repeats import (
 from sklearn_puffer._releases.survival import ColumnUtility, UtilityWarning, utility_frame
 
 __all__ = [
+    "MOST_RELEASES",
+    "SCHEMA",
     "Awaited",
     "Certificate",
     "CertifiedEstimator",
@@ -44,13 +46,11 @@ __all__ = [
     "Entry",
     "Ledger",
     "LedgerError",
-    "MOST_RELEASES",
     "OverspentError",
     "PairLoss",
     "Precisions",
     "Refused",
     "Rule",
-    "SCHEMA",
     "SetLoss",
     "Source",
     "UncertifiedError",

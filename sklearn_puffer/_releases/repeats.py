@@ -17,30 +17,27 @@ grid: a rounding of the continuous releases of the rounded value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, check_count, quoted
 from sklearn_puffer._releases.composition import Axis, Precisions, Refused, Rule, scale_for_releases
-from sklearn_puffer.noise import Gaussian, Laplace, Noise
+from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 
 MOST_RELEASES = 10**9
 """Largest number of releases that can be planned: the sampler's error is paid for each."""
 
-#: The power of the scale in what adds up over releases.
-POWERS: dict[type, int] = {Laplace: 1, Gaussian: 2}
-
 
 def adds_up(noise: Noise) -> bool:
     """Return whether it is known how releases of the same rows under the noise add up.
 
-    >>> from sklearn_puffer.noise import Cauchy
+    >>> from sklearn_puffer.noise import Cauchy, Laplace
     >>> adds_up(Laplace()), adds_up(Cauchy())
     (True, False)
     """
-    return type(noise) in POWERS
+    return noise.precision_power is not None
 
 
 def check_releases(releases: Any) -> int:
@@ -71,6 +68,7 @@ def drawn_scales(noise: Noise, scales: FloatArray, releases: int) -> FloatArray:
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Gaussian, Laplace
     >>> drawn_scales(Laplace(), np.array([2.0]), 3).tolist()
     [6.0]
     >>> drawn_scales(Gaussian(), np.array([1.0]), 4).tolist()
@@ -78,7 +76,7 @@ def drawn_scales(noise: Noise, scales: FloatArray, releases: int) -> FloatArray:
     """
     if releases == 1:
         return scales
-    power = POWERS[type(noise)]
+    power = cast(int, noise.precision_power)
     return np.array([scale_for_releases(scale, releases, power) for scale in scales.tolist()])
 
 
@@ -91,13 +89,14 @@ def factor_below(noise: Noise, notion: Notion, releases: int) -> float:
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.notions import RenyiPufferfish
     >>> round(factor_below(Laplace(), RenyiPufferfish(1.0, alpha=2.0), releases=3), 9)
     3.0
     """
     if releases == 1:
         return 1.0
-    same = type(noise) is Gaussian or notion.is_pure
+    same = noise.precision_power == 2 or notion.is_pure
     return (1.0 if same else releases) * (1.0 + 2.0**-50)
 
 
@@ -122,13 +121,14 @@ def composition_rule(noise: Noise, scales: Mapping[Axis, float], draws: int) -> 
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Gaussian
     >>> composition_rule(Gaussian(), {"age": 2.0}, draws=9).left({"age": {4.0: 1}})
     {'age': 0.1875}
     """
     if not any(scales.values()):
         return Precisions.of_scales(1, scales)
-    if adds_up(noise):
-        return Precisions.of_scales(POWERS[type(noise)], scales, draws)
+    if noise.precision_power is not None:
+        return Precisions.of_scales(noise.precision_power, scales, draws)
     return Refused(
         f"How releases of the same rows under {type(noise).__name__} noise add up is not known: "
         "each column may be released once; fit with noise='laplace' for more.",

@@ -2,7 +2,6 @@
 
 from sklearn_puffer._sums import losses, sum_scales
 from sklearn_puffer._sums.answers import SumSettings, make_sum_plan
-from sklearn_puffer._sums.conditions import conditions, lemma_2_psi
 from sklearn_puffer._sums.estimator import PrivateAnswer, PufferfishSum
 from sklearn_puffer._sums.gaussian_queries import exact_sum
 from sklearn_puffer._sums.gaussian_sums import (
@@ -15,6 +14,7 @@ from sklearn_puffer._sums.gaussian_sums import (
 from sklearn_puffer._sums.limits import least_loss
 from sklearn_puffer._sums.losses import SumLosses
 from sklearn_puffer._sums.others import Lattice, Others, convolved, row_of
+from sklearn_puffer._sums.published_conditions import conditions, lemma_2_psi
 from sklearn_puffer._sums.sum_scales import sum_scale, worst_case_scale
 from sklearn_puffer._sums.user_losses import system_of
 from sklearn_puffer._sums.users import (
@@ -28,13 +28,13 @@ from sklearn_puffer._sums.users import (
 )
 
 __all__ = [
+    "SECRETS",
     "GaussianUsers",
     "Lattice",
     "NormalApproximation",
     "Others",
     "PrivateAnswer",
     "PufferfishSum",
-    "SECRETS",
     "SumLosses",
     "SumSettings",
     "User",

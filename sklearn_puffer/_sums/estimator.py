@@ -104,7 +104,7 @@ class PufferfishSum(CertifiedEstimator):
         "exact" is the smallest scale for the given users; "worst_case" is the smallest one whatever
         the other users do, recommended where users may know each other's reports; "published" is
         the smallest of the published conditions that apply, and a name such as "theorem_3_eq13"
-        is one of them (see `_sums.conditions`; "corollary_1a" of Gaussian users needs a delta).
+        is one of them; "corollary_1a", of Gaussian users, needs a delta.
     value : str or int, default=None
         For tables: the numeric column that is summed; an int is a position, a str a name.
     by : str, int or list of these, default=None

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import BoolArray, FloatArray, IntArray, as_array, check_pairs, floats
-from sklearn_puffer._sums.conditions import conditions
 from sklearn_puffer._sums.limits import least_loss
 from sklearn_puffer._sums.losses import MAX_STEPS, SumLosses, reach_of
+from sklearn_puffer._sums.published_conditions import conditions
 from sklearn_puffer._sums.reports import Reporters, in_steps, is_all, is_always_there
 from sklearn_puffer._sums.sum_scales import sum_scale, worst_case_scale
 from sklearn_puffer._sums.users import User, UserPair, step_of, user_pairs

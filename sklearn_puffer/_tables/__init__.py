@@ -1,4 +1,4 @@
-"""Tables as they arrive and leave: the only folder that knows DataFrames; columns, codes and counts."""
+"""Tables as they arrive and leave, as columns, codes and counts: no other knows DataFrames."""
 
 from sklearn_puffer._tables.binning import quantile_bins, standard_deviation
 from sklearn_puffer._tables.columns import (
