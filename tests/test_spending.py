@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -275,6 +276,7 @@ def test_scales_at_the_ends_of_the_floats_are_counted_exactly(theta):
         assert rule.allows({"x": {theta: 1}})
         assert not rule.allows({"x": {theta: 1, 1.7e308: 1}})
         assert rule_from_dict(rule.to_dict()) == rule
+        assert 0.0 <= rule.left({})["x"] <= sys.float_info.max
 
 
 def test_no_axis_is_drawn_more_often_than_its_draws():

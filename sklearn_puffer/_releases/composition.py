@@ -38,6 +38,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
+from operator import add
 from typing import Any
 
 from sklearn_puffer._base import (
@@ -285,11 +287,9 @@ class Precisions(Rule):
 
     def cost(self, axis: Axis, scales: Mapping[float, int]) -> Fraction:
         """Return the sum of the precisions."""
-        total = Fraction(0)
-        for scale, count in scales.items():
-            size, unit = plain(scale).as_integer_ratio()
-            total += Fraction(int(count) * unit**self.power, size**self.power)
-        return total
+        ratios = [(plain(s).as_integer_ratio(), int(count)) for s, count in scales.items()]
+        terms = [Fraction(n * unit**self.power, size**self.power) for (size, unit), n in ratios]
+        return reduce(add, terms) if terms else Fraction(0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain values for JSON; an infinite budget is "infinity"."""
