@@ -52,7 +52,11 @@ MAX_STEPS = 2**23
 _QUOTIENT_ERROR = 4.0 * UNIT
 _STEEPEST = 1e9  # step/theta beyond which only the worst case over the other users is given
 _HARDLY_ANY = 1e-3
-_FEW, _MANY = 4000, 2**17  # steps that the sum of those others may have who are counted on
+FEW, SEVERAL, MANY = 4000, 2**15, 2**17
+"""Steps that the sum of those others may have who are counted on: the more, the closer, but slower.
+
+What is computed for few or several of them serves many pairs."""
+
 _MAX_SUMS = 64  # sums that are held: each is a few arrays as long as the sum
 
 
@@ -131,20 +135,19 @@ class SumLosses:
             lower[k], upper[k] = ends[0][0], ends[1][0]
         return lower, upper
 
-    def upper(self, k: int, theta: float, *, few: bool = False) -> float:
+    def upper(self, k: int, theta: float, steps: int = MANY) -> float:
         """Return the upper end of pair ``k``, the larger of both directions.
 
-        With ``few`` only some of the other users are looked at, which is quick where they are many.
-        The others never increase a loss, so that is an upper end too. A ``theta`` of 0 is no noise,
-        of which few tell all that is looked at.
+        Others are counted on while their sum has at most so many steps. They never increase a loss,
+        so that is an upper end anyway. A ``theta`` of 0 is no noise: then few of them are.
         """
         if theta == 0.0:
             return self._without_noise(k)
-        return float(self._upper(k, theta, self.worst_of(k, theta), few=few).max())
+        return float(self._upper(k, theta, self.worst_of(k, theta), steps).max())
 
     def counts_all(self, k: int) -> bool:
         """Return whether the ends of pair ``k`` count on all of the other users."""
-        return not np.isnan(self._shifts[k]) or self._counts_all(k, _MANY)
+        return not np.isnan(self._shifts[k]) or self._counts_all(k, MANY)
 
     def worst_of(self, k: int, theta: float) -> FloatArray:
         """Return the upper ends of the worst case of pair ``k``, both directions."""
@@ -161,7 +164,7 @@ class SumLosses:
         if not np.isnan(self._shifts[k]):
             return inf if self._shifts[k] else 0.0
         worst: FloatArray = self._table(k).without_noise()[0]
-        others = self._others(k, _FEW)
+        others = self._others(k, FEW)
         if others.missed(inf) > 0.0 or not np.isfinite(others.units):
             return float(worst.max())
         laws = self._laws(k)
@@ -170,20 +173,20 @@ class SumLosses:
         further = margin(losses, worst, others.units, 0.0, laws.n_atoms + 5.0)
         return float(np.minimum(losses + further, worst).max())
 
-    def _upper(self, k: int, theta: float, worst: FloatArray, *, few: bool = False) -> FloatArray:
-        """Return the smallest of the upper ends: of the worst case, with few others, with many."""
+    def _upper(self, k: int, theta: float, worst: FloatArray, steps: int = MANY) -> FloatArray:
+        """Return the smallest of the upper ends: of the worst case, with few others, with more."""
         if not np.isnan(self._shifts[k]) or not worst.any():
             return worst
-        ends: FloatArray = np.minimum(self._ends(k, theta, worst, 1.0, _FEW), worst)
-        if few or self._counts_all(k, _FEW):
+        ends: FloatArray = np.minimum(self._ends(k, theta, worst, 1.0, FEW), worst)
+        if steps == FEW or self._counts_all(k, FEW):
             return ends
-        return np.minimum(self._ends(k, theta, worst, 1.0, _MANY), ends)
+        return np.minimum(self._ends(k, theta, worst, 1.0, steps), ends)
 
     def _lower(self, k: int, theta: float, worst: FloatArray) -> FloatArray:
         least = least_loss(self._pairs[k], theta)
-        if not self._counts_all(k, _MANY):
+        if not self._counts_all(k, MANY):
             return least
-        return np.maximum(least, self._ends(k, theta, worst, -1.0, _MANY))
+        return np.maximum(least, self._ends(k, theta, worst, -1.0, MANY))
 
     def _ends(self, k: int, theta: float, worst: FloatArray, side: float, steps: int) -> FloatArray:
         """Return the upper (side 1) or lower (side -1) ends of pair ``k``."""
@@ -246,13 +249,16 @@ class SumLosses:
     def _counted(self, k: int, steps: int) -> IntArray:
         """Return how many of each law are counted on: all but the user of pair ``k``, or fewer.
 
-        The same ones for all pairs whose user is not among them.
+        Where there are many they are one of two groups, so that few sums serve all pairs.
         """
-        counts, own = self._classes[1], self._own(k)
-        kept = _short(self._spans, counts, steps)
-        if kept[own] < counts[own]:
-            return kept
-        return _short(self._spans, self._less(k), steps)
+        counts, own, less = self._classes[1], self._own(k), self._less(k)
+        first = _short(self._spans, counts, steps)
+        if first[own] < counts[own]:
+            return first
+        second = _short(self._spans, counts - first, steps)
+        if 2.0 * (self._spans @ second) >= min(float(self._spans @ less), steps):
+            return second
+        return _short(self._spans, less, steps)
 
     def _less(self, k: int) -> IntArray:
         """Return how many users of each law there are without that of pair ``k``."""

@@ -6,13 +6,22 @@ The exact loss itself, and the mathematics behind it, is that of `SumLosses`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 
 import numpy as np
 
-from sklearn_puffer._base import LARGEST, IntArray, check_positive, smallest_within
+from sklearn_puffer._base import LARGEST, check_positive, smallest_within
 from sklearn_puffer._sums.limits import FAR, least_loss
-from sklearn_puffer._sums.losses import MAX_STEPS, SumLosses, alone_without_noise, reach_of
+from sklearn_puffer._sums.losses import (
+    FEW,
+    MANY,
+    MAX_STEPS,
+    SEVERAL,
+    SumLosses,
+    alone_without_noise,
+    reach_of,
+)
 from sklearn_puffer._sums.users import User, UserPair
 from sklearn_puffer.calibration import Calibration
 
@@ -51,7 +60,7 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
 
     Users whose loss alone is within epsilon at the scale found so far are not looked at: other
     users never increase a loss. Of the others one evaluation each decides whether the scale grows,
-    with a few of the other users first.
+    with a few of the other users first, then with several, then with all of them.
 
     Raises
     ------
@@ -73,21 +82,40 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     >>> round(found.scale, 6)
     0.484624
     """
-    found = _Scale(SumLosses(users, pairs), list(pairs), check_positive(epsilon, "epsilon"))
-    found.start()
-    for k in found.still_open().tolist():
-        found.visit(k)
+    budget = check_positive(epsilon, "epsilon")
+    losses, members = SumLosses(users, pairs), list(pairs)
+    roughly = _Scale(losses, members, budget, [FEW])
+    roughly.visit_all()
+    found = _Scale(losses, members, budget, [FEW, SEVERAL, MANY], roughly)
+    found.visit_all()
     return found.calibration()
 
 
 class _Scale:
-    """The largest scale that any pair visited so far needs."""
+    """The largest scale that any pair visited so far needs, counting on so many of the others."""
 
-    def __init__(self, losses: SumLosses, pairs: list[UserPair], budget: float) -> None:
+    def __init__(
+        self,
+        losses: SumLosses,
+        pairs: list[UserPair],
+        budget: float,
+        steps: list[int],
+        roughly: _Scale | None = None,
+    ) -> None:
         self._losses, self._pairs, self._budget = losses, pairs, budget
+        self._steps, self._roughly = steps, roughly
         self._scale, self._pair, self._bound = 0.0, 0, 0.0
 
-    def start(self) -> None:
+    def visit_all(self) -> None:
+        """Visit every pair whose worst case is beyond the budget, the likeliest to decide first."""
+        self._start()
+        worst = np.array([self._worst(k, self._scale) for k in range(len(self._pairs))])
+        if self._roughly is not None:
+            worst[self._roughly._pair] *= 2.0
+        for k in np.argsort(-worst, kind="stable").tolist():
+            self._visit(k)
+
+    def _start(self) -> None:
         """Begin a hair below the scale that is needed far out: no exact scale is smaller."""
 
         def far(scale: float) -> list[float]:
@@ -99,16 +127,7 @@ class _Scale:
             self._scale = found * (1.0 - 4.0 * _TOLERANCE)
             self._pair = int(np.argmax(far(self._scale)))
 
-    def still_open(self) -> IntArray:
-        """Return the pairs whose worst case is beyond the budget, the worst first."""
-        if self._scale == 0.0:
-            return np.arange(len(self._pairs))
-        losses = self._losses.worst_case(self._scale)[1].max(axis=1)
-        order: IntArray = np.argsort(-losses, kind="stable")
-        beyond: IntArray = order[losses[order] > self._budget]
-        return beyond
-
-    def visit(self, k: int) -> None:
+    def _visit(self, k: int) -> None:
         """Raise the scale to what pair ``k`` needs, if that is more; look no closer than needed."""
         for loss in self._ways(k):
             value = loss(self._scale)
@@ -117,9 +136,7 @@ class _Scale:
                 return
             if self._scale and loss(self._scale * _HAIR) <= self._budget:
                 break
-        start = self._scale
-        for nearer in self._ways(k) if start == 0.0 else []:
-            start = self._enough(nearer, k, start or self._alone(k))[0]
+        start = self._scale or (self._roughly or self)._scale or self._alone(k)
         self._scale, self._bound = self._enough(loss, k, start)
         self._pair = k
 
@@ -129,12 +146,13 @@ class _Scale:
 
     def _ways(self, k: int) -> list[Loss]:
         """Return upper bounds of a pair's loss, the quickest first, the exact one last."""
-        losses = self._losses
-        ways: list[Loss] = [lambda scale: float(losses.worst_of(k, scale).max())]
+        ways: list[Loss] = [partial(self._worst, k)]
         if self._pairs[k].shift is None:
-            ways.append(lambda scale: losses.upper(k, scale, few=True))
-            ways.append(lambda scale: losses.upper(k, scale))
+            ways += [partial(self._losses.upper, k, steps=steps) for steps in self._steps]
         return ways
+
+    def _worst(self, k: int, scale: float) -> float:
+        return float(self._losses.worst_of(k, scale).max())
 
     def calibration(self) -> Calibration:
         """Return what was found."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from sklearn_puffer._base import BoolArray, FloatArray, IntArray, as_array, check_pairs, floats
 from sklearn_puffer._sums.limits import least_loss
-from sklearn_puffer._sums.losses import MAX_STEPS, SumLosses, reach_of
+from sklearn_puffer._sums.losses import FEW, MAX_STEPS, SumLosses, reach_of
 from sklearn_puffer._sums.published_conditions import conditions
 from sklearn_puffer._sums.reports import Reporters, in_steps, is_all, is_always_there
 from sklearn_puffer._sums.sum_scales import sum_scale, worst_case_scale
@@ -173,7 +173,7 @@ class System:
     def _with_few(self, chosen: IntArray, theta: float) -> FloatArray:
         """Return upper ends that count on some of the other users only."""
         losses = SumLosses(self.counted_on, [self.pairs[k] for k in chosen.tolist()])
-        return np.array([losses.upper(k, theta, few=True) for k in range(len(chosen))])
+        return np.array([losses.upper(k, theta, FEW) for k in range(len(chosen))])
 
     def _given(self, chosen: IntArray, theta: float) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return both ends of the losses of some pairs, and whether all users are counted on."""
