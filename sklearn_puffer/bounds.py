@@ -130,7 +130,7 @@ def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     """
     if _are_mixtures(pairs):
         return mixture_bounds.wasserstein(pairs, noise, notion)
-    moves = [moves_that_may_matter(plans, noise) for plans in couplings(pairs, noise)]
+    moves = [moves_that_may_matter(coupled, noise) for coupled in couplings(pairs, noise)]
     return _of_moves("wasserstein", moves, noise, notion, largest)
 
 
@@ -188,11 +188,11 @@ class Relaxed:
             return mixture_bounds.relaxed(pairs, noise, notion)
         sides = {"eq11": [True], "eq12": [False], "either": [True, False]}[self.condition]
         conditions = []
-        for plans in couplings(pairs, noise):
-            costs = noise.max_divergence(plans.shifts)
+        for coupled in couplings(pairs, noise):
+            costs = noise.max_divergence(coupled.shifts)
             for by_target in sides:
-                atoms = plans.targets if by_target else plans.sources
-                conditions.append(Groups.of(plans, costs, atoms))
+                atoms = coupled.targets if by_target else coupled.sources
+                conditions.append(Groups.of(coupled, costs, atoms))
         return ConditionalMeans.within(conditions, notion.budget)
 
 
@@ -250,7 +250,7 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
         )
     if _are_mixtures(pairs):
         return mixture_bounds.approximate(pairs, noise, notion)
-    moves = [Moves.of(plans, noise) for plans in couplings(pairs, noise)]
+    moves = [Moves.of(coupled, noise) for coupled in couplings(pairs, noise)]
     if notion.is_chance:
         return _of_moves("approximate", moves, noise, notion, without_far_moves)
     near = [each.without(notion.delta) for each in moves]
@@ -309,7 +309,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
         )
     if _are_mixtures(pairs):
         return mixture_bounds.distribution_aware(pairs, noise, notion)
-    moves = [Moves.of(plans, noise) for plans in couplings(pairs, noise)]
+    moves = [Moves.of(coupled, noise) for coupled in couplings(pairs, noise)]
     return _of_moves("distribution_aware", moves, noise, notion, average)
 
 
@@ -403,11 +403,11 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
 
 
 def _of_moves(
-    strategy: str, plans: Sequence[Moves], noise: Noise, notion: Notion, summary: Summary
+    strategy: str, tried: Sequence[Moves], noise: Noise, notion: Notion, summary: Summary
 ) -> Bound:
-    """Return the smallest bound over the plans, or say that no shift has a finite loss."""
-    first = plans[0]
-    moved = any(bool(moves.shifts.any()) for moves in plans)
+    """Return the smallest bound over the tried, or say that no shift has a finite loss."""
+    first = tried[0]
+    moved = any(bool(moves.shifts.any()) for moves in tried)
     if moved and notion.is_pure and not has_pure_loss(noise, first.shifts.shape[1]):
         return Impossible(
             f"strategy={strategy!r} has no pure epsilon with {_name(noise)} noise, under which "
@@ -415,7 +415,7 @@ def _of_moves(
             "exists in one column for two priors that share their smallest and largest atom.",
             len(first.starts),
         )
-    bounds = [MoveBound(moves, noise, notion, summary) for moves in plans]
+    bounds = [MoveBound(moves, noise, notion, summary) for moves in tried]
     return bounds[0] if len(bounds) == 1 else Tightest(bounds)
 
 

@@ -47,7 +47,7 @@ def no_work(monkeypatch):
     def work(*args, **kwargs):
         raise AssertionError("work was done before the input was refused")
 
-    monkeypatch.setattr(fitting, "make_plan", work)
+    monkeypatch.setattr(fitting, "find_scales", work)
     monkeypatch.setattr(fitting, "empirical_adversary", work)
 
 

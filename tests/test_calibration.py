@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer import calibration
-from sklearn_puffer._noiser import Part, Problem, SecretPair, make_plan
+from sklearn_puffer._noiser import Part, Problem, SecretPair, find_scales
 from sklearn_puffer._strategies import refusal, ways_out
 from sklearn_puffer.bounds import Relaxed, tightest, wasserstein
 from sklearn_puffer.calibration import STRATEGIES, calibrate, smallest_factor
@@ -269,7 +269,7 @@ def test_a_plan_that_does_not_exist_names_the_secrets_and_the_columns():
     )
     message = r"as those of secrets 'a' and 7 of 'race' in column\(s\) 'age' do, \(0, 3\) and"
     with pytest.raises(ValueError, match=message):
-        make_plan(problem)
+        find_scales(problem)
 
 
 def test_the_fewest_changes_that_work_are_offered_and_none_that_does_not():

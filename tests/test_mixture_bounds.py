@@ -16,9 +16,9 @@ from scipy.special import log_ndtr
 from sklearn_puffer import bounds
 from sklearn_puffer._strategies import (
     GaussianShift,
-    bottleneck_plan,
+    bottleneck_coupling,
     log_exponential_means,
-    shortest_plan,
+    shortest_coupling,
     squared_distances,
     stretches,
     tails,
@@ -106,7 +106,7 @@ def test_the_shortest_plan_of_equal_weights_is_the_best_assignment(size, seed):
         for _ in range(2)
     )
     costs = squared_distances(p, q)
-    plan = shortest_plan(p, q)
+    plan = shortest_coupling(p, q)
     best = costs[linear_sum_assignment(costs)].mean()
     assert float(plan.weights @ costs[plan.sources, plan.targets]) == pytest.approx(best, abs=1e-9)
 
@@ -116,7 +116,7 @@ def test_the_bottleneck_plan_has_the_smallest_maximum(size, seed):
     random = np.random.default_rng(seed)
     p, q = (GaussianMixture(np.full(size, 1 / size), np.zeros(size), np.ones(size)) for _ in "pq")
     costs = random.integers(0, 9, size=(size, size)).astype(float)
-    plan = bottleneck_plan(p, q, costs)
+    plan = bottleneck_coupling(p, q, costs)
     worst = [max(costs[i, j] for i, j in enumerate(order)) for order in permutations(range(size))]
     assert costs[plan.sources, plan.targets].max() == min(worst)
 
@@ -124,7 +124,7 @@ def test_the_bottleneck_plan_has_the_smallest_maximum(size, seed):
 @given(mixtures(5), mixtures(5))
 @settings(max_examples=40)
 def test_the_shortest_plan_has_the_marginals_of_the_mixtures(p, q):
-    plan = shortest_plan(p, q)
+    plan = shortest_coupling(p, q)
     dense = np.zeros((p.n_components, q.n_components))
     dense[plan.sources, plan.targets] = plan.weights
     np.testing.assert_allclose(dense.sum(axis=1), p.weights, rtol=1e-14)
@@ -133,7 +133,7 @@ def test_the_shortest_plan_has_the_marginals_of_the_mixtures(p, q):
 
 def test_masses_far_below_rounding_are_moved_as_well():
     p = GaussianMixture([1.0 - 1e-12, 1e-12 * (1 - 1e-8), 1e-20], [0.0, 1.0, 50.0], [1.0, 1.0, 1.0])
-    plan = shortest_plan(p, gaussian(0.0, 1.0))
+    plan = shortest_coupling(p, gaussian(0.0, 1.0))
     assert set(plan.shifts.ravel()) == {0.0, 1.0, 50.0}
     assert plan.weights.min() == pytest.approx(1e-20, rel=1e-6)
 
@@ -141,10 +141,10 @@ def test_masses_far_below_rounding_are_moved_as_well():
 def test_weights_that_differ_in_their_last_digit_do_not_fake_a_far_move():
     third = [0.1 + 0.2, 0.7]  # 0.30000000000000004
     p, q = (GaussianMixture(w, [0.0, 100.0], [1.0, 1.0]) for w in (third, [0.3, 0.7]))
-    plan = shortest_plan(p, q)
+    plan = shortest_coupling(p, q)
     far = plan.weights[np.abs(plan.shifts[:, 0]) > 0.0]
     assert far.sum() < 1e-15  # what the weights differ by, and no more
-    same = shortest_plan(p, p)
+    same = shortest_coupling(p, p)
     assert not same.shifts.any()
 
 
@@ -401,7 +401,7 @@ def test_translations_lose_the_largest_shift_under_every_notion():
 def test_the_largest_move_is_taken_over_translations_even_where_a_shorter_plan_stretches():
     p = GaussianMixture([0.5, 0.5], [0.0, 10.0], [1.0, 1.1])
     q = GaussianMixture([0.5, 0.5], [0.0, 10.0], [1.1, 1.0])
-    assert shortest_plan(p, q).stretches.max() > 0.0
+    assert shortest_coupling(p, q).stretches.max() > 0.0
     pair = PriorPair(p, q)
     assert bounds.wasserstein([pair], Laplace(1.0), PURE).losses(10.0)[0] == pytest.approx(1.0)
     close = bounds.distribution_aware([pair], Laplace(1.0), CHANCE).losses(1.0)
@@ -557,4 +557,4 @@ def test_the_masses_of_a_plan_are_fractions_of_the_weights():
     p = GaussianMixture([0.3, 0.7], [0.0, 9.0], [1.0, 1.0])
     q = GaussianMixture([0.5, 0.5], [0.0, 9.0], [1.0, 1.0])
     exact = {Fraction(3, 10), Fraction(1, 5), Fraction(1, 2)}
-    assert set(shortest_plan(p, q).weights) == {float(part) for part in exact}
+    assert set(shortest_coupling(p, q).weights) == {float(part) for part in exact}

@@ -15,7 +15,7 @@ import pytest
 from scipy.special import lambertw, log_ndtr, ndtri
 
 from sklearn_puffer import bounds
-from sklearn_puffer._strategies import shortest_plan
+from sklearn_puffer._strategies import shortest_coupling
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair
@@ -79,7 +79,7 @@ def test_theorem_1_and_its_tail_form_on_the_tables(table, delta):
 @pytest.mark.parametrize(("table", "floor"), MIXTURES)
 def test_the_plan_between_components_is_the_published_one(table, floor):
     entry = REAL[table]["gmm"][floor]
-    plan = shortest_plan(*mixtures(entry))
+    plan = shortest_coupling(*mixtures(entry))
     np.testing.assert_allclose(plan.matrix(), entry["w"], rtol=0.0, atol=2e-12)
 
 
@@ -99,7 +99,7 @@ def test_theorem_2_and_its_sound_forms_on_the_tables(table, floor, delta):
 @pytest.mark.parametrize("delta", ["0.5", "0.01"])
 def test_the_soft_form_of_equation_31_has_the_published_scale(table, floor, delta):
     entry = REAL[table]["gmm"][floor]
-    plan = shortest_plan(*mixtures(entry))
+    plan = shortest_coupling(*mixtures(entry))
     z = np.linspace(-10.0, 10.0, 200_001)
     density = np.exp(-z * z / 2.0) / np.sqrt(2.0 * np.pi) * (z[1] - z[0])
 
@@ -118,7 +118,7 @@ def test_the_soft_form_of_equation_31_has_the_published_scale(table, floor, delt
 @pytest.mark.parametrize("delta", DELTAS)
 def test_the_worst_coupled_pair_of_components_has_the_published_scale(table, floor, delta):
     entry = REAL[table]["gmm"][floor]
-    plan = shortest_plan(*mixtures(entry))
+    plan = shortest_coupling(*mixtures(entry))
     worst = max(
         scale(
             bounds.monge,

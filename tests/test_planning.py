@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sklearn_puffer import PufferfishNoiser, accounting
 from sklearn_puffer._noise import sampler_loss
-from sklearn_puffer._noiser import Part, Problem, make_plan, problems, wide
+from sklearn_puffer._noiser import Part, Problem, find_scales, problems, wide
 from sklearn_puffer._noiser import fit_table as fitting
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Laplace
@@ -25,7 +25,7 @@ from sklearn_puffer.priors import Discrete, PriorPair
 def plan_of(*pairs, epsilon=1.0, whole=False, weights=None):
     """Return the plan of one-column pairs."""
     part = Part((0,), [PriorPair(p, q) for p, q in pairs], np.arange(len(pairs)))
-    return make_plan(
+    return find_scales(
         Problem(
             groups=[[part]],
             n_pairs=len(pairs),

@@ -130,10 +130,10 @@ def _hockey_stick(groups: Sequence[Panels], stick: HockeyStick) -> tuple[float, 
     epsilon = stick.epsilon
     if sum(_largest_loss(panels) for panels in groups) <= epsilon * (1.0 - 1e-12):
         return 0.0, 0.0
-    plan = _plan(groups, epsilon)
-    upper = _upper(groups, epsilon, plan)
+    cut = _cut(groups, epsilon)
+    upper = _upper(groups, epsilon, cut)
     lower = max(
-        _lower(groups, epsilon, plan),
+        _lower(groups, epsilon, cut),
         *(interval_of(panels, stick)[0] for panels in groups),  # data processing
     )
     return min(lower, upper), upper
@@ -147,10 +147,10 @@ def _largest_loss(panels: Panels) -> float:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Cut:
     """A grid of losses: its step, and the first and last place in use for each group.
 
-    Any plan is sound; a good one makes the interval narrow.
+    Any cut is sound; a good one makes the interval narrow.
     """
 
     step: float
@@ -158,7 +158,7 @@ class _Plan:
     last: list[int]
 
 
-def _plan(groups: Sequence[Panels], epsilon: float) -> _Plan:
+def _cut(groups: Sequence[Panels], epsilon: float) -> _Cut:
     """Resolve the losses that matter: by Chernoff's bound, at its best exponent."""
     sketches = [_sketch(panels, epsilon) for panels in groups]
     tilt, log_delta = _chernoff(sketches, epsilon)
@@ -166,7 +166,7 @@ def _plan(groups: Sequence[Panels], epsilon: float) -> _Plan:
     spread = sum(high - low for low, high in windows)
     largest = max(abs(end) for window in windows for end in window)
     step = _few_bits(max(spread / GRID, 2.0**-30 * max(largest, epsilon), 1e-290))
-    return _Plan(
+    return _Cut(
         step,
         [int(np.floor(low / step)) for low, _ in windows],
         [int(np.ceil(high / step)) for _, high in windows],
@@ -236,15 +236,15 @@ def _few_bits(step: float) -> float:
 # ---------------------------------------------------------------------------------------- above
 
 
-def _upper(groups: Sequence[Panels], epsilon: float, plan: _Plan) -> float:
-    windows = zip(groups, plan.first, plan.last, strict=True)
-    parts = [_dominating(panels, first, last, plan.step) for panels, first, last in windows]
+def _upper(groups: Sequence[Panels], epsilon: float, cut: _Cut) -> float:
+    windows = zip(groups, cut.first, cut.last, strict=True)
+    parts = [_dominating(panels, first, last, cut.step) for panels, first, last in windows]
     finite, infinite = [part for part, _ in parts], np.array([rest for _, rest in parts])
     resolved = np.array([part.sum() for part in finite])
     totals = resolved + infinite
     size = sum(part.size for part in finite)
     left, right = _halves(finite)
-    stick = _excess(left, right, sum(plan.first), plan.step, epsilon)
+    stick = _excess(left, right, sum(cut.first), cut.step, epsilon)
     beyond = _first_of(infinite, resolved, totals)
     lost = _lost(finite) + _lost([np.array([total]) for total in totals])
     return min((stick + beyond) * (1.0 + 8.0 * ULP * _terms(groups, size)) + lost, 1.0)
@@ -336,20 +336,20 @@ def _first_of(event: FloatArray, otherwise: FloatArray, totals: FloatArray) -> f
 # ---------------------------------------------------------------------------------------- below
 
 
-def _lower(groups: Sequence[Panels], epsilon: float, plan: _Plan) -> float:
-    windows = zip(groups, plan.first, plan.last, strict=True)
-    parts = [_scored(panels, first, last, plan.step) for panels, first, last in windows]
-    start, size = sum(plan.first), sum(p.size for p, _ in parts)
+def _lower(groups: Sequence[Panels], epsilon: float, cut: _Cut) -> float:
+    windows = zip(groups, cut.first, cut.last, strict=True)
+    parts = [_scored(panels, first, last, cut.step) for panels, first, last in windows]
+    start, size = sum(cut.first), sum(p.size for p, _ in parts)
     p_halves, q_halves = _halves([p for p, _ in parts]), _halves([q for _, q in parts])
     # beside the sums: exponents of up to 1500
     margin = 8.0 * ULP * (_terms(groups, size) + 3000.0)
     lost = _lost([p + q for p, q in parts])
-    place = int(_floor(np.array(epsilon), plan.step))
+    place = int(_floor(np.array(epsilon), cut.step))
     best = 0.0
     for at in range(place - 1, place + 3):
         p = _beyond(*p_halves, at - start, 0.0)
-        q = _beyond(*q_halves, at - start, plan.step)
-        weight = float(np.exp(epsilon - at * plan.step))
+        q = _beyond(*q_halves, at - start, cut.step)
+        weight = float(np.exp(epsilon - at * cut.step))
         best = max(best, p * (1.0 - margin) - lost - weight * (q * (1.0 + margin) + lost))
     return (best + _infinite(groups)) * (1.0 - margin)
 

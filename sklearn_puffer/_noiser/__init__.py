@@ -6,7 +6,7 @@ from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint
-from sklearn_puffer._noiser.scales import make_plan
+from sklearn_puffer._noiser.scales import find_scales
 from sklearn_puffer._noiser.utility import RawLaw, utilities
 
 __all__ = [
@@ -17,9 +17,9 @@ __all__ = [
     "PufferfishNoiser",
     "RawLaw",
     "SecretPair",
+    "find_scales",
     "fingerprint",
     "fit_table",
-    "make_plan",
     "over_set",
     "problems",
     "scales",

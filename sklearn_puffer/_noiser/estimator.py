@@ -469,7 +469,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self._releases = learnt.releases()
         self._missing = learnt.settings.missing
         self._patterns = learnt.patterns()
-        self.theta_ = series(dict(zip(public, learnt.plan.theta.tolist(), strict=True)), "theta")
+        self.theta_ = series(
+            dict(zip(public, learnt.calibrated.theta.tolist(), strict=True)), "theta"
+        )
         self.secret_pairs_ = learnt.pairs
         self.priors_ = learnt.named_priors()
         self._least = [(scale_of(release), release.grid) for release in self._releases]

@@ -23,7 +23,7 @@ from sklearn_puffer._noiser.conditional_priors import (
 from sklearn_puffer._noiser.over_set import priors_around
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.result import Learnt
-from sklearn_puffer._noiser.scales import Plan, make_plan
+from sklearn_puffer._noiser.scales import Calibrated, find_scales
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.utility import RawLaw
 from sklearn_puffer._noiser.weights import weighted
@@ -110,7 +110,7 @@ def learn(
     around = priors_around(settings, counted, pairs, columns, groups)
     problem = _problem(settings, columns, spreads, parts, asked)
     problem = weighted(around.within(problem), settings.weights, spreads)
-    plan = make_plan(problem)
+    calibrated = find_scales(problem)
     used = {*sensitive, *public}
     return Learnt(
         settings=settings,
@@ -126,16 +126,16 @@ def learn(
         pairs=pairs,
         adversaries=adversaries,
         asked=asked,
-        plan=plan,
+        calibrated=calibrated,
         spreads=spreads,
         raw=raw,
         propagated=public if settings.missing == "propagate" else [],
         n_rows=rows.total,
         n_columns=len({*table.names, *(given_secrets or ())}),
         fewest_rows=min(int(rows.tally(secret.coded).min()) for secret in secrets),
-        around=around.loss(problem, plan),
-        rule=_rule(problem, plan),
-        remedy=_remedy(problem, plan),
+        around=around.loss(problem, calibrated),
+        rule=_rule(problem, calibrated),
+        remedy=_remedy(problem, calibrated),
         remarks=[*_remarks(settings, columns, secrets, rows), *around.remarks],
     )
 
@@ -353,20 +353,20 @@ def _problem(
     )
 
 
-def _rule(problem: Problem, plan: Plan) -> Rule:
-    """Return how releases of the same rows add up under the plan."""
-    scales = dict(zip(problem.names, plan.together.tolist(), strict=True))
-    if plan.upper.max() > problem.notion.budget:
+def _rule(problem: Problem, calibrated: Calibrated) -> Rule:
+    """Return how releases of the same rows add up at the scales."""
+    scales = dict(zip(problem.names, calibrated.together.tolist(), strict=True))
+    if calibrated.upper.max() > problem.notion.budget:
         return Refused("The certificate does not hold, so that nothing may be released.")
     return composition_rule(problem.noise, scales, problem.draws)
 
 
-def _remedy(problem: Problem, plan: Plan) -> str | None:
-    """Return which sound strategy would do, and its scales, where the plan breaks its promise."""
-    if plan.upper.max() <= problem.notion.budget:
+def _remedy(problem: Problem, calibrated: Calibrated) -> str | None:
+    """Return which sound strategy would do, and its scales, where the promise is broken."""
+    if calibrated.upper.max() <= problem.notion.budget:
         return None
     try:
-        sound = make_plan(replace(problem, strategy=exact))
+        sound = find_scales(replace(problem, strategy=exact))
     except ValueError as error:
         return f'strategy="exact" does not help here: {error}'
     if sound.upper.max() > problem.notion.budget:

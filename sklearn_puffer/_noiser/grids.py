@@ -24,7 +24,7 @@ _STEEP_SCALES = 64.0
 
 
 @dataclass(frozen=True, eq=False)
-class Drawing:
+class Grids:
     """How values and noise meet on the grid of each column."""
 
     problem: Problem

@@ -25,7 +25,7 @@ from sklearn_puffer._noiser.conditional_priors import (
     given_adversary,
     make_groups,
 )
-from sklearn_puffer._noiser.grids import Drawing, on_steps
+from sklearn_puffer._noiser.grids import Grids, on_steps
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.scales import losses_at
 from sklearn_puffer._releases import factor_below, jsonable, plain_record, short_number
@@ -280,8 +280,8 @@ class FittedNoise:
         some = GaussianMixture([1.0], [0.0], [1.0])
         free = [k for k, column in enumerate(self.columns) if column.free]
         parts = [Part((k,), [PriorPair(some, some)], np.zeros(1, dtype=int)) for k in free]
-        drawing = Drawing(self._problem([], 0, self.notion))
-        return drawing.loss([[part] for part in parts], 1.0, self.grids)
+        steps = Grids(self._problem([], 0, self.notion))
+        return steps.loss([[part] for part in parts], 1.0, self.grids)
 
     def _problem(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Problem:
         """Return the problem whose noise is that of the release at factor 1.

@@ -15,7 +15,7 @@ from sklearn_puffer._base import FloatArray, Integers
 from sklearn_puffer._noiser.conditional_priors import Adversary, Group, Members, make_groups
 from sklearn_puffer._noiser.grids import on_steps
 from sklearn_puffer._noiser.problems import Problem, WorstPart
-from sklearn_puffer._noiser.scales import Plan
+from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import SetLoss
 from sklearn_puffer._releases import sentences as say
@@ -57,8 +57,8 @@ class Around(Protocol):
     def within(self, problem: Problem) -> Problem:
         """Return the problem with these priors among its adversaries, where that was asked for."""
 
-    def loss(self, problem: Problem, plan: Plan) -> SetLoss | Later | None:
-        """Return the loss over these priors at the scales of the plan, where it is computable.
+    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | Later | None:
+        """Return the loss over these priors at the scales, where it is computable.
 
         At once where it was asked for or is cheap, and otherwise as something to be asked.
         """
@@ -85,7 +85,7 @@ class Unknown:
         """Return the problem under `sensitivity`, which serves every prior, if a set was asked."""
         return problem if self.reason is None else replace(problem, strategy=sensitivity)
 
-    def loss(self, problem: Problem, plan: Plan) -> SetLoss | None:
+    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | None:
         """Return None."""
         return None
 
@@ -235,15 +235,15 @@ class CountedSets:
             for group in self.groups
         ]
 
-    def loss(self, problem: Problem, plan: Plan) -> SetLoss | Later:
+    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | Later:
         """Return the loss over the sets, or who computes it when asked."""
         about = self.columns, problem.noise, problem.notion
         n_numbers = _numbers(self.counted, self.n_pairs, *about)
         if self.asked or n_numbers <= CHEAP:
-            return self.loss_at(problem, plan.factor, plan.grids, plan.share)
+            return self.loss_at(problem, calibrated.factor, calibrated.grids, calibrated.share)
         # neither the priors nor what was made of them: only what is asked about
         asked = replace(problem, groups=(), asked=(), strategy=sensitivity, sets=None)
-        return Later(self, asked, plan.factor, plan.grids, plan.share)
+        return Later(self, asked, calibrated.factor, calibrated.grids, calibrated.share)
 
     def loss_at(self, problem: Problem, factor: float, grids: FloatArray, share: float) -> SetLoss:
         """Return the loss over the sets at some scales, sampler included."""
@@ -339,11 +339,11 @@ class Draws:
             factor = max(smallest_factor(alone, budget, tolerance=close), factor * (1.0 + close))
         return factor
 
-    def loss(self, problem: Problem, plan: Plan) -> SetLoss:
-        """Return the loss that the share of the draws does not exceed at the plan's scales."""
+    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss:
+        """Return the loss that the share of the draws does not exceed at these scales."""
         inner = problem.notion.for_law(problem.drawing_loss)
-        found = self._quantile(self.losses(problem, inner, plan.factor))
-        return SetLoss(self.level, found, False, True, plan.share, ())
+        found = self._quantile(self.losses(problem, inner, calibrated.factor))
+        return SetLoss(self.level, found, False, True, calibrated.share, ())
 
     def losses(
         self, problem: Problem, notion: Notion, factor: float, draw: int | None = None

@@ -13,7 +13,7 @@ from sklearn_puffer._base import FloatArray, __version__, utc_now
 from sklearn_puffer._noiser.conditional_priors import Adversary, SecretPair
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.release import ColumnRelease, Patterns, scale_of
-from sklearn_puffer._noiser.scales import Plan
+from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.utility import RawLaw, utilities
 from sklearn_puffer._noiser.wide import cells_of, rows_have_exact_loss, too_wide, ways_to_exact
@@ -55,7 +55,7 @@ class Learnt:
     pairs: dict[Name, list[Pair]]
     adversaries: list[Adversary]
     asked: list[SecretPair]
-    plan: Plan
+    calibrated: Calibrated
     spreads: FloatArray
     raw: list[RawLaw]
     propagated: list[Name]
@@ -105,7 +105,7 @@ class Learnt:
                 self.settings.output,
             )
             for column, theta, grid in zip(
-                self.columns, self.plan.theta, self.plan.grids, strict=True
+                self.columns, self.calibrated.theta, self.calibrated.grids, strict=True
             )
         ]
 
@@ -114,7 +114,7 @@ class Learnt:
         dependence, notion = self.settings.dependence, self.settings.notion
         return Certificate(
             **notion.to_dict(),
-            loss=float(self.plan.upper.max()),
+            loss=float(self.calibrated.upper.max()),
             pairs=self._both_ways(),
             columns=self._column_noise(),
             assumptions=say.assumptions_of(self._facts()),
@@ -136,11 +136,11 @@ class Learnt:
             date=utc_now(),
             utility=self.utility,
             around=self.around,
-            least=self.plan.least,
+            least=self.calibrated.least,
         )
 
     def _fitted_noise(self) -> FittedNoise:
-        settings, plan = self.settings, self.plan
+        settings, calibrated = self.settings, self.calibrated
         native = settings.output == "native"
         laws = [of for of_secret in self.adversaries[0].values() for of in of_secret.values()]
         return FittedNoise(
@@ -149,8 +149,8 @@ class Learnt:
             self.pairs,
             self.groups,
             self.columns,
-            plan.together,
-            plan.grids,
+            calibrated.together,
+            calibrated.grids,
             np.array([column.whole and native for column in self.columns]),
             settings.noise,
             settings.notion,
@@ -183,11 +183,11 @@ class Learnt:
 
     def _both_ways(self) -> tuple[PairLoss, ...]:
         """Return two rows a pair, forward and backward."""
-        plan = self.plan
+        calibrated = self.calibrated
         # whole arrays at once: single numbers out of them take longer than all the rest
-        ends = np.stack([plan.bound, plan.lower, plan.upper], axis=2).tolist()
+        ends = np.stack([calibrated.bound, calibrated.lower, calibrated.upper], axis=2).tolist()
         found: list[PairLoss] = []
-        for pair, ways, known in zip(self.asked, ends, plan.recomputed.tolist(), strict=True):
+        for pair, ways, known in zip(self.asked, ends, calibrated.recomputed.tolist(), strict=True):
             adversary, sensitive, secret, against = pair
             source: Source = "recomputed" if known else "theorem"
             for (a, b), (bound, low, high) in zip(
@@ -206,7 +206,7 @@ class Learnt:
                 release.grid,
             )
             for release, theta, spread in zip(
-                self.releases(), self.plan.theta, self.spreads, strict=True
+                self.releases(), self.calibrated.theta, self.spreads, strict=True
             )
         )
 
@@ -229,8 +229,8 @@ class Learnt:
             given_prior=self.settings.prior is not None,
             model=_MODELS.get(type(self.settings.fit)),
             n_adversaries=len(self.adversaries),
-            theorem=not self.plan.recomputed.all(),
-            least=self.plan.least,
+            theorem=not self.calibrated.recomputed.all(),
+            least=self.calibrated.least,
             noise=self.settings.noise_name,
             notion=self.settings.notion,
             seed=self.settings.seed,
@@ -238,11 +238,11 @@ class Learnt:
 
     def _wide_remarks(self) -> list[str]:
         """Return a warning for each group too wide for the exact loss that was asked for."""
-        if self.settings.strategy is not exact or self.plan.recomputed.all():
+        if self.settings.strategy is not exact or self.calibrated.recomputed.all():
             return []
         noise = self._column_noise()
         remarks = []
-        if self.plan.least is not None and not any(map(too_wide, self._grouped())):
+        if self.calibrated.least is not None and not any(map(too_wide, self._grouped())):
             remarks.append(say.theorem_sentence(self._facts()))
         for group in self.groups:
             columns = [self.columns[k] for k in group]

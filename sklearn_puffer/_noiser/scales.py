@@ -15,7 +15,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, smallest_within
 from sklearn_puffer._losses import lumped_lower
 from sklearn_puffer._noiser.conditional_priors import Group, Part
-from sklearn_puffer._noiser.grids import Drawing, moving_columns, on_grid, rounded_part
+from sklearn_puffer._noiser.grids import Grids, moving_columns, on_grid, rounded_part
 from sklearn_puffer._noiser.problems import (
     Bounds,
     Composed,
@@ -55,7 +55,7 @@ _NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)  # what a factor grows by where its pr
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Calibrated:
     """The scales of all columns and the losses they leave.
 
     Attributes
@@ -93,7 +93,7 @@ class Plan:
     least: float | None = None
 
 
-def make_plan(problem: Problem) -> Plan:
+def find_scales(problem: Problem) -> Calibrated:
     """Calibrate the common factor of all scales, put the atoms on the grid, and prove the result.
 
     Notes
@@ -101,56 +101,60 @@ def make_plan(problem: Problem) -> Plan:
     *Formal guarantees.* ``upper`` bounds the loss of all releases together, as they are drawn, the
     error of the sampler's atoms and the rounding of values to the grid included.
     """
-    drawing = Drawing(problem)
-    ratio = drawing.finest()
+    steps = Grids(problem)
+    ratio = steps.finest()
     solution = _solve(problem, ratio)
     factor = max(solution.factor, _solve_sets(problem, ratio))
     if factor == 0.0:
         return _prove(problem, solution, 0.0, np.zeros_like(problem.weights))
-    plan = _drawn(problem, drawing, solution, factor)
+    calibrated = _drawn(problem, steps, solution, factor)
     for more in _NUDGES:
         # computed losses fall with the factor up to the width of their intervals only
-        if not 0.0 < plan.upper.max() / problem.notion.budget - 1.0 < _NUDGES[-1]:
+        if not 0.0 < calibrated.upper.max() / problem.notion.budget - 1.0 < _NUDGES[-1]:
             break
-        plan = _drawn(problem, drawing, solution, plan.factor * (1.0 + more))
-    return _with_least(problem, solution, plan)
+        calibrated = _drawn(problem, steps, solution, calibrated.factor * (1.0 + more))
+    return _with_least(problem, solution, calibrated)
 
 
-def _with_least(problem: Problem, solution: _Solution, plan: Plan) -> Plan:
+def _with_least(problem: Problem, solution: _Solution, calibrated: Calibrated) -> Calibrated:
     """Say how much of the noise is surely needed, where the exact loss was asked for in vain.
 
     *Formal guarantees.* At ``least`` times theta some lower end is above the budget, and so is the
     loss at every smaller scale.
     """
-    if problem.strategy is not exact or plan.recomputed.all():
-        return plan
+    if problem.strategy is not exact or calibrated.recomputed.all():
+        return calibrated
     certifier = _Certifier(problem, solution)
     below = factor_below(problem.noise, solution.inner, problem.releases)
 
     def lower(factor: float) -> float:
         return float(certifier.lower(below * factor).max())
 
-    enough = smallest_within(lower, problem.notion.budget, 0.7 * plan.factor, _LEAST_TOLERANCE)
-    return replace(plan, least=min(enough * (1.0 - _LEAST_TOLERANCE) / plan.factor, 1.0))
+    enough = smallest_within(
+        lower, problem.notion.budget, 0.7 * calibrated.factor, _LEAST_TOLERANCE
+    )
+    return replace(
+        calibrated, least=min(enough * (1.0 - _LEAST_TOLERANCE) / calibrated.factor, 1.0)
+    )
 
 
-def _drawn(problem: Problem, drawing: Drawing, solution: _Solution, factor: float) -> Plan:
+def _drawn(problem: Problem, steps: Grids, solution: _Solution, factor: float) -> Calibrated:
     """Put the atoms on the grid of the noise, at no smaller a factor, and prove the result."""
-    groups, grids, ratio = problem.groups, drawing.grids(factor), solution.ratio
-    while not (on_grid(groups, grids) and drawing.loss(groups, factor, grids) <= ratio):
+    groups, grids, ratio = problem.groups, steps.grids(factor), solution.ratio
+    while not (on_grid(groups, grids) and steps.loss(groups, factor, grids) <= ratio):
         groups = [[rounded_part(part, grids) for part in group] for group in problem.groups]
-        ratio = max(ratio, drawing.loss(groups, factor, grids))
+        ratio = max(ratio, steps.loss(groups, factor, grids))
         # more noise is never less private, so the larger of the two factors serves the rounded rows
         solution = _solve(replace(problem, groups=groups), ratio)
         factor = max(factor, solution.factor, _solve_sets(problem, ratio, grids))
         # which may ask for a coarser grid, and the rows for yet another rounding
-        grids = drawing.grids(factor)
+        grids = steps.grids(factor)
     return _prove(replace(problem, groups=groups), solution, factor, grids)
 
 
 def needed_factor(problem: Problem, tolerance: float, start: float | None = None) -> float:
     """Return the factor a problem asks for before anything is put on a grid, for comparisons."""
-    ratio = Drawing(problem).finest()
+    ratio = Grids(problem).finest()
     own = _solve(problem, ratio, tolerance, start).factor
     return max(own, _solve_sets(problem, ratio, tolerance=tolerance))
 
@@ -209,7 +213,7 @@ def _solve_sets(
     return problem.sets(problem, inner, grids, _within(inner), tolerance)
 
 
-def _prove(problem: Problem, solution: _Solution, factor: float, grids: FloatArray) -> Plan:
+def _prove(problem: Problem, solution: _Solution, factor: float, grids: FloatArray) -> Calibrated:
     bound = np.sum([b.losses(factor) for b in solution.bounds], axis=0)
     certifier = _Certifier(problem, solution)
     lower, upper, recomputed = certifier.interval(factor)
@@ -220,8 +224,8 @@ def _prove(problem: Problem, solution: _Solution, factor: float, grids: FloatArr
         upper = np.nextafter(problem.notion.of_samples(upper, solution.ratio), np.inf)
     # a column of one value is released as it is; its factor changes no loss
     moving = moving_columns(problem.groups, len(problem.weights))
-    return Plan(
-        theta=np.where(moving, Drawing(problem).scales(factor), 0.0),
+    return Calibrated(
+        theta=np.where(moving, Grids(problem).scales(factor), 0.0),
         grids=np.where(moving, grids, 0.0),
         together=np.where(moving, factor * problem.weights, 0.0),
         bound=bound,

@@ -9,8 +9,8 @@ from sklearn_puffer._strategies.bound_types import (
     checked_bound,
 )
 from sklearn_puffer._strategies.component_couplings import (
-    bottleneck_plan,
-    shortest_plan,
+    bottleneck_coupling,
+    shortest_coupling,
     squared_distances,
     stretches,
 )
@@ -51,7 +51,7 @@ __all__ = [
     "Summary",
     "Tightest",
     "average",
-    "bottleneck_plan",
+    "bottleneck_coupling",
     "checked_bound",
     "couplings",
     "factor_of_shift",
@@ -66,7 +66,7 @@ __all__ = [
     "notion_changes",
     "reason_of",
     "refusal",
-    "shortest_plan",
+    "shortest_coupling",
     "single_moves",
     "squared_distances",
     "stretches",

@@ -105,7 +105,7 @@ class Tightest:
 
     Examples
     --------
-    A mean over a plan given where mass comes from, or given where it goes to: which of them is
+    A mean over a coupling given where mass comes from, or given where it goes to: which of them is
     smaller differs from pair to pair.
 
     >>> from sklearn_puffer.bounds import Relaxed

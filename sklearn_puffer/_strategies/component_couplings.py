@@ -1,10 +1,10 @@
-"""Plans between the components of two Gaussian mixtures: which one moves onto which, and how much.
+"""Couplings between the components of two Gaussian mixtures: which moves onto which, and how much.
 
-A plan w couples the components; within a coupled pair the monotone map moves one Gaussian onto the
-other, so that in one column X - X' = dmu + dsd Z with Z standard normal. Any w with the right
-marginals gives a coupling of the mixtures, and so a valid bound on the privacy loss: a better plan
-buys less noise and never costs privacy. What no plan may do is miss a marginal, so masses here are
-integers over a common total, exactly; weights are read as in `priors.rational_counts`.
+A coupling w couples the components; within a coupled pair the monotone map moves one Gaussian onto
+the other, so that in one column X - X' = dmu + dsd Z with Z standard normal. Any w with the right
+marginals gives a coupling of the mixtures, and so a valid bound on the privacy loss: a better
+one buys less noise and never costs privacy. What no coupling may do is miss a marginal, so masses
+here are integers over a common total, exactly; weights are read as in `priors.rational_counts`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Cell = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class ComponentPlan:
+class ComponentCoupling:
     """A coupling of the components of p and q, as its entries of positive mass.
 
     Attributes
@@ -93,8 +93,8 @@ def stretches(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
     return np.array([[0.0 if np.array_equal(a, b) else np.inf for b in q.scales] for a in p.scales])
 
 
-def shortest_plan(p: GaussianMixture, q: GaussianMixture) -> ComponentPlan:
-    """Return the plan of the smallest mean squared W_2 distance (003, Eq. 12).
+def shortest_coupling(p: GaussianMixture, q: GaussianMixture) -> ComponentCoupling:
+    """Return the coupling of the smallest mean squared W_2 distance (003, Eq. 12).
 
     Its marginals are exact. It is optimal up to the tolerance of the solver, of which nothing
     depends but the noise.
@@ -102,25 +102,25 @@ def shortest_plan(p: GaussianMixture, q: GaussianMixture) -> ComponentPlan:
     Examples
     --------
     >>> p = GaussianMixture([0.25, 0.75], [0.0, 5.0], [1.0, 1.0])
-    >>> shortest_plan(p, GaussianMixture([0.5, 0.5], [0.0, 5.0], [1.0, 1.0])).matrix().tolist()
+    >>> shortest_coupling(p, GaussianMixture([0.5, 0.5], [0.0, 5.0], [1.0, 1.0])).matrix().tolist()
     [[0.25, 0.0], [0.25, 0.5]]
     """
     costs = squared_distances(p, q)
     supplies, demands = _supplies_and_demands(p, q)
-    return _plan(p, q, _filled(supplies, demands, _filling_order(_solved(p, q, costs), costs)))
+    return _coupling(p, q, _filled(supplies, demands, _filling_order(_solved(p, q, costs), costs)))
 
 
-def bottleneck_plan(
+def bottleneck_coupling(
     p: GaussianMixture, q: GaussianMixture, costs: FloatArray
-) -> ComponentPlan | None:
-    """Return a plan of the smallest maximum of ``costs`` (k, l), or None if that is infinite.
+) -> ComponentCoupling | None:
+    """Return a coupling of the smallest maximum of ``costs`` (k, l), or None if that is infinite.
 
     Examples
     --------
     >>> p = GaussianMixture([0.5, 0.5], [0.0, 1.0], [1.0, 2.0])
     >>> q = GaussianMixture([0.5, 0.5], [1.0, 0.0], [2.0, 1.0])
     >>> apart = np.where(stretches(p, q) > 0.0, np.inf, 1.0)
-    >>> bottleneck_plan(p, q, apart).shifts.ravel().tolist()
+    >>> bottleneck_coupling(p, q, apart).shifts.ravel().tolist()
     [0.0, 0.0]
     """
     supplies, demands = _supplies_and_demands(p, q)
@@ -135,14 +135,14 @@ def bottleneck_plan(
             low = middle + 1
         else:
             best, high = flow, middle - 1
-    return None if best is None else _plan(p, q, best)
+    return None if best is None else _coupling(p, q, best)
 
 
-def _plan(p: GaussianMixture, q: GaussianMixture, masses: dict[Cell, int]) -> ComponentPlan:
+def _coupling(p: GaussianMixture, q: GaussianMixture, masses: dict[Cell, int]) -> ComponentCoupling:
     cells = sorted(cell for cell, mass in masses.items() if mass > 0)
     total = sum(masses.values())
     sources, targets = np.array(cells, dtype=np.intp).T
-    return ComponentPlan(
+    return ComponentCoupling(
         sources,
         targets,
         np.array([masses[cell] / total for cell in cells]),
@@ -218,7 +218,7 @@ def _filled(supplies: list[int], demands: list[int], order: list[Cell]) -> dict[
 def _flow(
     supplies: list[int], demands: list[int], allowed: NDArray[np.bool_]
 ) -> dict[Cell, int] | None:
-    """Return a plan over the allowed cells, or None if there is none (Edmonds and Karp)."""
+    """Return a coupling over the allowed cells, or None if there is none (Edmonds and Karp)."""
     rows, columns = list(supplies), list(demands)
     masses: dict[Cell, int] = {(int(i), int(j)): 0 for i, j in np.argwhere(allowed)}
     by_row: list[list[int]] = [[] for _ in rows]

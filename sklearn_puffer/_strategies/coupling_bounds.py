@@ -26,7 +26,7 @@ import numpy as np
 
 from sklearn_puffer._base import ULP, Array, FloatArray, quotient_rounded_up, smallest_within
 from sklearn_puffer._strategies.bound_types import both_ways
-from sklearn_puffer._strategies.transport import Plans, ground_cost
+from sklearn_puffer._strategies.transport import Couplings, ground_cost
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import HockeyStick, Notion
 
@@ -59,19 +59,19 @@ class Moves:
     starts: Array
 
     @classmethod
-    def of(cls, plans: Plans, noise: Noise) -> Moves:
+    def of(cls, coupled: Couplings, noise: Noise) -> Moves:
         """Return the distinct moves of a coupling, up to signs."""
-        shifts = np.abs(plans.shifts)
+        shifts = np.abs(coupled.shifts)
         # in one column the distance itself orders moves, without ties from rounding
         costs = shifts[:, 0] if shifts.shape[1] == 1 else ground_cost(noise, shifts)
-        owners = plans.owners
+        owners = coupled.owners
         order = np.lexsort((*shifts.T[::-1], costs, owners))
         shifts, owners = shifts[order], owners[order]
         new = np.ones(len(order), dtype=bool)
         new[1:] = (owners[1:] != owners[:-1]) | (shifts[1:] != shifts[:-1]).any(axis=1)
         first = np.flatnonzero(new)
-        starts = np.searchsorted(owners[first], np.arange(len(plans.starts)))
-        masses = np.add.reduceat(plans.masses[order], first)
+        starts = np.searchsorted(owners[first], np.arange(len(coupled.starts)))
+        masses = np.add.reduceat(coupled.masses[order], first)
         return cls(shifts[first], costs[order][first], masses, starts)
 
     @cached_property
@@ -265,11 +265,11 @@ def factor_of_shift(shift: FloatArray, noise: Noise, notion: Notion) -> float:
     return found if np.isfinite(found) else 1.0
 
 
-def moves_that_may_matter(plans: Plans, noise: Noise) -> Moves:
+def moves_that_may_matter(coupled: Couplings, noise: Noise) -> Moves:
     """Return moves that hold the largest one of each pair: in one column that alone."""
-    if plans.shifts.shape[1] > 1:
-        return Moves.of(plans, noise)
-    shifts = np.maximum.reduceat(np.abs(plans.shifts), plans.starts, axis=0)
+    if coupled.shifts.shape[1] > 1:
+        return Moves.of(coupled, noise)
+    shifts = np.maximum.reduceat(np.abs(coupled.shifts), coupled.starts, axis=0)
     return single_moves(shifts, noise)
 
 

@@ -1,4 +1,4 @@
-r"""Strategies on Gaussian mixtures: bounds read off a plan between their components.
+r"""Strategies on Gaussian mixtures: bounds read off a coupling between their components.
 
 Let w couple the components (`_strategies.component_plans`). Within a coupled pair X - X' = m + s Z
 with Z standard normal, m the difference of the means and s that of the standard deviations, so all
@@ -26,9 +26,9 @@ from scipy.special import ndtri_exp
 from sklearn_puffer._base import ULP, FloatArray
 from sklearn_puffer._strategies.bound_types import Bound, Impossible, Tightest, both_ways
 from sklearn_puffer._strategies.component_couplings import (
-    ComponentPlan,
-    bottleneck_plan,
-    shortest_plan,
+    ComponentCoupling,
+    bottleneck_coupling,
+    shortest_coupling,
     stretches,
 )
 from sklearn_puffer._strategies.coupling_bounds import has_pure_loss, move_losses
@@ -65,13 +65,13 @@ def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
 
 
 def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
-    """Bound each loss by that of the largest translation that a plan of translations needs.
+    """Bound each loss by that of the largest translation that a coupling of translations needs.
 
     Notes
     -----
     *Formal guarantees.* A component that is moved without being stretched moves by m for certain,
-    so the plan has moves of finitely many sizes, of which the largest counts (003, Remark 1; 004,
-    Prop. F.1). Among such plans the one with the smallest maximum is taken.
+    so the coupling has moves of finitely many sizes, of which the largest counts (003, Remark 1;
+    004, Prop. F.1). Among such couplings the one with the smallest maximum is taken.
     """
     return _of_translations("wasserstein", pairs, noise, notion)
 
@@ -86,18 +86,18 @@ def relaxed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     *Formal guarantees.* Say sigma_i >= sigma_j. Then X_i has the law of X_j + G with G independent
     of X_j, a coupling under which |X_i - X_j| = |G| given any value of X_j: the mean of
     `bounds.Relaxed`, which bounds the loss in both directions. The odds of two mixtures with the
-    same weights are at most the largest odds of their components, so of a plan between components
-    the largest mean counts. Two plans are tried: the shortest one, and the one with the smallest
-    maximum of |m| plus the deviation of G.
+    same weights are at most the largest odds of their components, so of a coupling between
+    components the largest mean counts. Two couplings are tried: the shortest one, and the one with
+    the smallest maximum of |m| plus the deviation of G.
     """
     if pairs[0].p.n_axes > 1:
         return _of_translations("relaxed", pairs, noise, notion)
     theta = float(noise.axis_scales(1)[0])
-    plans: list[list[ComponentPlan]] = [[shortest_plan(p, q) for p, q in pairs]]
+    couplings: list[list[ComponentCoupling]] = [[shortest_coupling(p, q) for p, q in pairs]]
     costs = [np.abs(p.means[:, None] - q.means) + _deviations(p, q) for p, q in pairs]
-    others = [bottleneck_plan(p, q, cost) for (p, q), cost in zip(pairs, costs, strict=True)]
-    plans.append([plan for plan in others if plan is not None])
-    return Tightest([_Relaxed.of(each, pairs, theta, notion.budget) for each in plans])
+    others = [bottleneck_coupling(p, q, cost) for (p, q), cost in zip(pairs, costs, strict=True)]
+    couplings.append([coupling for coupling in others if coupling is not None])
+    return Tightest([_Relaxed.of(each, pairs, theta, notion.budget) for each in couplings])
 
 
 def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -113,14 +113,14 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     z = epsilon theta, the tail form of 003, Thm 1 and 2. Noise without a max-divergence instead
     takes the smallest of :math:`\Pr(d > z) + \Pr(d \le z) \delta_\varepsilon(z)` over some z.
     """
-    families = _plans(pairs, noise)
+    families = _couplings(pairs, noise)
     if pairs[0].p.n_axes > 1 and not families:
         return _stretched("approximate", pairs)
-    return _tightest([_approximate(plans, noise, notion) for plans in families])
+    return _tightest([_approximate(couplings, noise, notion) for couplings in families])
 
 
 def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
-    r"""Bound each loss by the average over the plan of what its moves lose.
+    r"""Bound each loss by the average over the coupling of what its moves lose.
 
     .. math::
         \sum w E[\delta_\varepsilon(m + s Z)], \qquad
@@ -135,10 +135,10 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     """
     if notion.is_pure:
         return _of_translations("distribution_aware", pairs, noise, notion)
-    families = _plans(pairs, noise)
+    families = _couplings(pairs, noise)
     if pairs[0].p.n_axes > 1 and not families:
         return _stretched("distribution_aware", pairs)
-    return _tightest([_Average(plans, noise, notion) for plans in families])
+    return _tightest([_Average(couplings, noise, notion) for couplings in families])
 
 
 def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -160,55 +160,58 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     return _Claim(scales / theta, notion.budget)
 
 
-# ------------------------------------------------------------------------------------------- plans
+# --------------------------------------------------------------------------------------- couplings
 
 
-def _translations(pair: PriorPair, noise: Noise) -> ComponentPlan | None:
-    """Return the plan of the smallest largest move among those that stretch nothing, or None."""
+def _translations(pair: PriorPair, noise: Noise) -> ComponentCoupling | None:
+    """Return the coupling of smallest largest move among those that stretch nothing, or None."""
     p, q = pair
     moves = np.abs(p.rows[:, None] - q.rows[None])
     sizes = moves[..., 0] if p.n_axes == 1 else ground_cost(noise, moves)
-    return bottleneck_plan(p, q, np.where(stretches(p, q) > 0.0, np.inf, sizes))
+    return bottleneck_coupling(p, q, np.where(stretches(p, q) > 0.0, np.inf, sizes))
 
 
 def _of_translations(
     strategy: str, pairs: Sequence[PriorPair], noise: Noise, notion: Notion
 ) -> Bound:
-    plans = [plan for pair in pairs if (plan := _translations(pair, noise)) is not None]
-    if len(plans) < len(pairs):
+    couplings = [coupling for pair in pairs if (coupling := _translations(pair, noise)) is not None]
+    if len(couplings) < len(pairs):
         return _stretched(strategy, pairs)
-    moved = any(plan.shifts.any() for plan in plans)
+    moved = any(coupling.shifts.any() for coupling in couplings)
     if moved and notion.is_pure and not has_pure_loss(noise, pairs[0].p.n_axes):
         return Impossible(
             f"strategy={strategy!r} has no pure epsilon with {type(noise).__name__} noise, under "
             "which every shift loses all; use delta=, alpha=, or noise='laplace'.",
             len(pairs),
         )
-    return _Largest(plans, noise, notion)
+    return _Largest(couplings, noise, notion)
 
 
-def _plans(pairs: Sequence[PriorPair], noise: Noise) -> list[list[ComponentPlan]]:
-    """Return the plans that are tried, each kind for all pairs: the shortest, and translations.
+def _couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[list[ComponentCoupling]]:
+    """Return the couplings that are tried, each kind for all pairs: the shortest, and translations.
 
-    For rows only plans of translations count, as the law of other moves has no closed form.
+    For rows only couplings of translations count, as the law of other moves has no closed form.
     """
-    shortest = [shortest_plan(p, q) for p, q in pairs]
+    shortest = [shortest_coupling(p, q) for p, q in pairs]
     still = [_translations(pair, noise) for pair in pairs]
     if pairs[0].p.n_axes > 1:
-        if any(plan is None for plan in still):
+        if any(coupling is None for coupling in still):
             return []
         shortest = [
-            plan if other is None or not plan.stretches.any() else other
-            for plan, other in zip(shortest, still, strict=True)
+            coupling if other is None or not coupling.stretches.any() else other
+            for coupling, other in zip(shortest, still, strict=True)
         ]
-    others = [plan if other is None else other for plan, other in zip(shortest, still, strict=True)]
-    same = all(_same(plan, other) for plan, other in zip(shortest, others, strict=True))
+    others = [
+        coupling if other is None else other
+        for coupling, other in zip(shortest, still, strict=True)
+    ]
+    same = all(_same(coupling, other) for coupling, other in zip(shortest, others, strict=True))
     return [shortest] if same else [shortest, others]
 
 
-def _same(plan: ComponentPlan, other: ComponentPlan) -> bool:
+def _same(coupling: ComponentCoupling, other: ComponentCoupling) -> bool:
     names = "sources", "targets", "weights"
-    return all(np.array_equal(getattr(plan, name), getattr(other, name)) for name in names)
+    return all(np.array_equal(getattr(coupling, name), getattr(other, name)) for name in names)
 
 
 def _tightest(bounds: Sequence[Bound]) -> Bound:
@@ -226,7 +229,7 @@ def _stretched(strategy: str, pairs: Sequence[PriorPair]) -> Impossible:
     rows = pairs[0].p.n_axes > 1
     widths = "covariances" if rows else "scales"
     return Impossible(
-        f"strategy={strategy!r} needs moves of bounded size, and no plan couples components of "
+        f"strategy={strategy!r} needs moves of bounded size, and no coupling couples components of "
         f"equal {widths} only, so that the tails of two Gaussians are ever further apart; "
         f"{_WAYS_OUT_OF_ROWS if rows else _WAYS_OUT}.",
         len(pairs),
@@ -236,30 +239,30 @@ def _stretched(strategy: str, pairs: Sequence[PriorPair]) -> Impossible:
 # ------------------------------------------------------------------------------------------ bounds
 
 
-def _starts(plans: Sequence[ComponentPlan]) -> NDArray[np.intp]:
-    return np.cumsum([0, *(len(plan.weights) for plan in plans[:-1])])
+def _starts(couplings: Sequence[ComponentCoupling]) -> NDArray[np.intp]:
+    return np.cumsum([0, *(len(coupling.weights) for coupling in couplings[:-1])])
 
 
-def _joined(plans: Sequence[ComponentPlan], name: str) -> FloatArray:
-    return np.concatenate([getattr(plan, name) for plan in plans])
+def _joined(couplings: Sequence[ComponentCoupling], name: str) -> FloatArray:
+    return np.concatenate([getattr(coupling, name) for coupling in couplings])
 
 
 @dataclass(frozen=True, eq=False)
 class _Largest:
     """The loss of the largest of some translations."""
 
-    plans: Sequence[ComponentPlan]
+    couplings: Sequence[ComponentCoupling]
     noise: Noise
     notion: Notion
 
     @cached_property
     def guess(self) -> float:
-        return _usual_factor(self.plans, self.noise, self.notion)
+        return _usual_factor(self.couplings, self.noise, self.notion)
 
     def losses(self, factor: float) -> FloatArray:
-        shifts = _joined(self.plans, "shifts") * (1.0 + 2.0 * ULP)
+        shifts = _joined(self.couplings, "shifts") * (1.0 + 2.0 * ULP)
         losses = move_losses(shifts, self.noise, factor, self.notion)
-        return both_ways(np.maximum.reduceat(losses, _starts(self.plans)))
+        return both_ways(np.maximum.reduceat(losses, _starts(self.couplings)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,16 +277,20 @@ class _Relaxed:
 
     @classmethod
     def of(
-        cls, plans: Sequence[ComponentPlan], pairs: Sequence[PriorPair], theta: float, budget: float
+        cls,
+        couplings: Sequence[ComponentCoupling],
+        pairs: Sequence[PriorPair],
+        theta: float,
+        budget: float,
     ) -> _Relaxed:
-        shifts = np.abs(_joined(plans, "shifts")[:, 0]) * (1.0 + 2.0 * ULP)
+        shifts = np.abs(_joined(couplings, "shifts")[:, 0]) * (1.0 + 2.0 * ULP)
         spreads = [
-            _deviations(pair.p, pair.q)[plan.sources, plan.targets]
-            for pair, plan in zip(pairs, plans, strict=True)
+            _deviations(pair.p, pair.q)[coupling.sources, coupling.targets]
+            for pair, coupling in zip(pairs, couplings, strict=True)
         ]
         deviations = np.concatenate(spreads) * (1.0 + 8.0 * ULP)
         reach = float((shifts + deviations).max()) / theta / budget
-        return cls(shifts, deviations, _starts(plans), theta, reach if reach > 0.0 else 1.0)
+        return cls(shifts, deviations, _starts(couplings), theta, reach if reach > 0.0 else 1.0)
 
     def losses(self, factor: float) -> FloatArray:
         level = min(factor * self.theta, 1e300)
@@ -301,22 +308,22 @@ class _Relaxed:
 
 @dataclass(frozen=True, eq=False)
 class _Average:
-    """The mean loss of the moves of each plan."""
+    """The mean loss of the moves of each coupling."""
 
-    plans: Sequence[ComponentPlan]
+    couplings: Sequence[ComponentCoupling]
     noise: Noise
     notion: Notion
 
     @cached_property
     def guess(self) -> float:
-        return _usual_factor(self.plans, self.noise, self.notion)
+        return _usual_factor(self.couplings, self.noise, self.notion)
 
     @cached_property
     def _shift(self) -> GaussianShift:
         return GaussianShift(self.noise, self.notion)
 
     def losses(self, factor: float) -> FloatArray:
-        shifts = _joined(self.plans, "shifts")
+        shifts = _joined(self.couplings, "shifts")
         if shifts.shape[1] > 1:
             means = move_losses(shifts * (1.0 + 2.0 * ULP), self.noise, factor, self.notion)
             divergence = self.notion.divergence
@@ -324,13 +331,13 @@ class _Average:
                 with np.errstate(over="ignore"):  # infinity is an upper bound
                     means = divergence.order * means * (1.0 + 4.0 * ULP)
         else:
-            widths = _joined(self.plans, "stretches") * (1.0 + 2.0 * ULP)
+            widths = _joined(self.couplings, "stretches") * (1.0 + 2.0 * ULP)
             means = self._shift.means(factor, shifts[:, 0] * (1.0 + 2.0 * ULP), widths)
-        weights = np.maximum(_joined(self.plans, "weights"), _TINY)
-        stops = np.append(_starts(self.plans)[1:], len(weights))
+        weights = np.maximum(_joined(self.couplings, "weights"), _TINY)
+        stops = np.append(_starts(self.couplings)[1:], len(weights))
         averages = [
             self._averaged(means[a:b], weights[a:b])
-            for a, b in zip(_starts(self.plans), stops, strict=True)
+            for a, b in zip(_starts(self.couplings), stops, strict=True)
         ]
         return both_ways(np.array(averages))
 
@@ -356,20 +363,20 @@ def log_average(logs: FloatArray, weights: FloatArray) -> float:
     return (top + below) * (1.0 + 16.0 * ULP) + _SLACK + 16.0 * ULP * top
 
 
-def _approximate(plans: Sequence[ComponentPlan], noise: Noise, notion: Notion) -> Bound:
+def _approximate(couplings: Sequence[ComponentCoupling], noise: Noise, notion: Notion) -> Bound:
     divergence = notion.divergence
     if not isinstance(divergence, HockeyStick):
-        return _Kept([_Moves(plan, noise, notion) for plan in plans], noise, notion)
-    if divergence.epsilon == 0.0 or plans[0].shifts.shape[1] > 1 or not has_pure_loss(noise, 1):
-        return _Shared([_Moves(plan, noise, notion) for plan in plans], noise, notion)
-    return _Tail(plans, noise, notion, divergence.epsilon)
+        return _Kept([_Moves(coupling, noise, notion) for coupling in couplings], noise, notion)
+    if divergence.epsilon == 0.0 or couplings[0].shifts.shape[1] > 1 or not has_pure_loss(noise, 1):
+        return _Shared([_Moves(coupling, noise, notion) for coupling in couplings], noise, notion)
+    return _Tail(couplings, noise, notion, divergence.epsilon)
 
 
 @dataclass(frozen=True, eq=False)
 class _Tail:
     """The probability of a move whose shift has a max-divergence above epsilon."""
 
-    plans: Sequence[ComponentPlan]
+    couplings: Sequence[ComponentCoupling]
     noise: Noise
     notion: Notion
     epsilon: float
@@ -395,24 +402,24 @@ class _Tail:
     @cached_property
     def guess(self) -> float:
         allowed = np.array([self.notion.delta])
-        needed = max(float(_quantiles(plan, allowed)[0]) for plan in self.plans)
+        needed = max(float(_quantiles(coupling, allowed)[0]) for coupling in self.couplings)
         return max(needed / self.reach, _TINY) if 0.0 < needed < np.inf else 1.0
 
     def losses(self, factor: float) -> FloatArray:
         # a max-divergence is that of the shift in units of the scale
         beyond = np.array([min(self.reach * factor, 1e300) * (1.0 - 4.0 * ULP)])
-        return both_ways(np.array([_tail(plan, beyond)[0] for plan in self.plans]))
+        return both_ways(np.array([_tail(coupling, beyond)[0] for coupling in self.couplings]))
 
 
 @dataclass(frozen=True, eq=False)
 class _Moves:
-    """Sets of moves of one plan that are kept, and the probability of the others.
+    """Sets of moves of one coupling that are kept, and the probability of the others.
 
     In one column those of at most some size z, for rows those of at most some ground cost. The
     first set leaves out as much as delta allows.
     """
 
-    plan: ComponentPlan
+    coupling: ComponentCoupling
     noise: Noise
     notion: Notion
 
@@ -428,18 +435,20 @@ class _Moves:
 
     @cached_property
     def _sets(self) -> tuple[FloatArray, list[FloatArray]]:
-        if self.plan.shifts.shape[1] > 1:
+        if self.coupling.shifts.shape[1] > 1:
             return self._of_rows()
         shares = 1.0 / (1.0 + np.exp(np.linspace(-14.0, 14.0, _SHARES)))
-        sizes = _quantiles(self.plan, np.concatenate([[1.0], shares, [0.0]]) * self.notion.delta)
-        return _tail(self.plan, sizes), [np.array([[size]]) for size in sizes]
+        sizes = _quantiles(
+            self.coupling, np.concatenate([[1.0], shares, [0.0]]) * self.notion.delta
+        )
+        return _tail(self.coupling, sizes), [np.array([[size]]) for size in sizes]
 
     def _of_rows(self) -> tuple[FloatArray, list[FloatArray]]:
-        order = np.argsort(-ground_cost(self.noise, self.plan.shifts), kind="stable")
-        weights = np.maximum(self.plan.weights[order], _TINY)
+        order = np.argsort(-ground_cost(self.noise, self.coupling.shifts), kind="stable")
+        weights = np.maximum(self.coupling.weights[order], _TINY)
         gone = np.append(0.0, np.cumsum(weights[:-1]) * (1.0 + _SLACK))
         counts = np.flatnonzero(gone <= self.notion.delta)[::-1]
-        return gone[counts], [self.plan.shifts[order[k:]] for k in counts]
+        return gone[counts], [self.coupling.shifts[order[k:]] for k in counts]
 
     def largest(self, factor: float, places: Sequence[int]) -> FloatArray:
         """Return the largest loss that remains, for some of the sets."""
@@ -462,7 +471,7 @@ class _OfMoves:
 
     @cached_property
     def guess(self) -> float:
-        return _usual_factor([each.plan for each in self.moves], self.noise, self.notion)
+        return _usual_factor([each.coupling for each in self.moves], self.noise, self.notion)
 
 
 class _Kept(_OfMoves):
@@ -504,36 +513,38 @@ class _Claim:
             return both_ways(self.budget * (self.factors / factor))
 
 
-def _tail(plan: ComponentPlan, beyond: FloatArray) -> FloatArray:
+def _tail(coupling: ComponentCoupling, beyond: FloatArray) -> FloatArray:
     """Return the probability that a move of one column exceeds each of some sizes, rounded up."""
-    weights = np.maximum(plan.weights, _TINY)[:, None]
-    chances = weights * tails(beyond[None], plan.shifts, plan.stretches[:, None])
+    weights = np.maximum(coupling.weights, _TINY)[:, None]
+    chances = weights * tails(beyond[None], coupling.shifts, coupling.stretches[:, None])
     above: FloatArray = np.minimum(chances.sum(axis=0) * (1.0 + _SLACK), 1.0)
     return above
 
 
-def _quantiles(plan: ComponentPlan, chances: FloatArray) -> FloatArray:
+def _quantiles(coupling: ComponentCoupling, chances: FloatArray) -> FloatArray:
     """Return sizes that moves of one column exceed with at most each chance, and hardly more.
 
     Infinite where there is none.
     """
-    largest = float(np.abs(plan.shifts).max()) * (1.0 + 16.0 * ULP)
-    high = np.full(chances.shape, largest + 40.0 * float(plan.stretches.max()))
+    largest = float(np.abs(coupling.shifts).max()) * (1.0 + 16.0 * ULP)
+    high = np.full(chances.shape, largest + 40.0 * float(coupling.stretches.max()))
     low = np.zeros_like(high)
-    high = np.where(_tail(plan, low) <= chances, 0.0, high)
+    high = np.where(_tail(coupling, low) <= chances, 0.0, high)
     while np.any(high - low > 1e-13 * high):
         middle = 0.5 * (low + high)
-        holds = _tail(plan, middle) <= chances
+        holds = _tail(coupling, middle) <= chances
         low, high = np.where(holds, low, middle), np.where(holds, middle, high)
-    return np.where(_tail(plan, high) <= chances, high, np.inf)
+    return np.where(_tail(coupling, high) <= chances, high, np.inf)
 
 
-def _usual_factor(plans: Sequence[ComponentPlan], noise: Noise, notion: Notion) -> float:
+def _usual_factor(couplings: Sequence[ComponentCoupling], noise: Noise, notion: Notion) -> float:
     """Return the factor at which the largest usual move has as many scales as the budget nats."""
-    scales = noise.axis_scales(plans[0].shifts.shape[1])
+    scales = noise.axis_scales(couplings[0].shifts.shape[1])
     sizes = [
-        float(((np.abs(plan.shifts) + np.nan_to_num(plan.stretches)[:, None]) / scales).max())
-        for plan in plans
+        float(
+            ((np.abs(coupling.shifts) + np.nan_to_num(coupling.stretches)[:, None]) / scales).max()
+        )
+        for coupling in couplings
     ]
     return max(max(sizes), _TINY) / min(notion.epsilon or 1.0, 1.0) if max(sizes) > 0.0 else 1.0
 
@@ -572,6 +583,6 @@ def _printed_scale(pair: PriorPair, notion: Notion) -> float:
     if notion.is_pure:  # Remark 1, Corollary 2: component by component
         return float((p.weights * np.abs(p.means - q.means)).sum()) / notion.epsilon
     tau = -float(ndtri_exp(np.log(notion.delta / 2.0)))
-    plan = shortest_plan(p, q)
-    moves = np.abs(plan.shifts[:, 0]) + tau * plan.stretches
-    return float((plan.weights * moves).sum()) / notion.epsilon
+    coupling = shortest_coupling(p, q)
+    moves = np.abs(coupling.shifts[:, 0]) + tau * coupling.stretches
+    return float((coupling.weights * moves).sum()) / notion.epsilon

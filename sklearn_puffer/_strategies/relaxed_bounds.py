@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_puffer._base import ULP, Array, FloatArray
 from sklearn_puffer._strategies.bound_types import both_ways
-from sklearn_puffer._strategies.transport import Plans, is_sorted
+from sklearn_puffer._strategies.transport import Couplings, is_sorted
 
 _LARGEST_EXPONENT = 500.0  # e^500 times any count still is a float
 _MARGIN = 1e-6  # room for the search beyond either end of its window
@@ -52,18 +52,18 @@ class Groups:
         return np.add.reduceat(self.weights * self.costs, self.starts)
 
     @classmethod
-    def of(cls, plans: Plans, costs: FloatArray, atoms: Array) -> Groups:
+    def of(cls, coupled: Couplings, costs: FloatArray, atoms: Array) -> Groups:
         """Group the entries by ``atoms``, without groups that never are a pair's worst.
 
         Those are the groups whose largest cost does not exceed the smallest of another group.
         """
-        masses, in_line = plans.masses, plans.in_line
+        masses, in_line = coupled.masses, coupled.in_line
         if not is_sorted(atoms):
             order = np.argsort(atoms, kind="stable")
             costs, masses, atoms = costs[order], masses[order], atoms[order]
         starts = _first_of_each(atoms)
-        groups = cls(costs, masses, starts, _owners(plans, starts))
-        tops, least = groups.range_in_line(plans.shifts[:, 0]) if in_line else groups.range()
+        groups = cls(costs, masses, starts, _owners(coupled, starts))
+        tops, least = groups.range_in_line(coupled.shifts[:, 0]) if in_line else groups.range()
         nearest = groups.leaders(least)
         kept = tops > groups.per_group(least[nearest])
         kept[nearest] = True
@@ -192,10 +192,10 @@ def _smallest(of_conditions: Sequence[FloatArray]) -> FloatArray:
     return smallest
 
 
-def _owners(plans: Plans, starts: Array) -> Array:
-    if len(plans.starts) == 1:
+def _owners(coupled: Couplings, starts: Array) -> Array:
+    if len(coupled.starts) == 1:
         return np.zeros(len(starts), dtype=int)
-    return np.searchsorted(plans.starts, starts, side="right") - 1
+    return np.searchsorted(coupled.starts, starts, side="right") - 1
 
 
 def _first_of_each(owners: Array) -> Array:

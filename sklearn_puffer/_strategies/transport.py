@@ -32,7 +32,7 @@ _OVERHEAD = 2**14  # cells that take as long as the fixed part of a pair's searc
 
 
 @dataclass(frozen=True, eq=False)
-class Plans:
+class Couplings:
     """One coupling for each pair of priors, as flat arrays of entries sorted by pair.
 
     Attributes
@@ -81,7 +81,7 @@ class Plans:
         return np.cumsum(p_sizes) - p_sizes, np.cumsum(q_sizes) - q_sizes
 
 
-def monotone(pairs: Sequence[PriorPair]) -> Plans:
+def monotone(pairs: Sequence[PriorPair]) -> Couplings:
     r"""Couple the quantiles of p and q: the north-west corner rule along the sorted atoms.
 
     .. math:: \pi = \operatorname{law}(F^{-1}(U), G^{-1}(U)), \quad U \text{ uniform}
@@ -93,7 +93,7 @@ def monotone(pairs: Sequence[PriorPair]) -> Plans:
 
     Returns
     -------
-    Plans
+    Couplings
         At most m + n - 1 entries for a pair with m and n atoms.
 
     Notes
@@ -104,11 +104,12 @@ def monotone(pairs: Sequence[PriorPair]) -> Plans:
 
     Examples
     --------
-    >>> plans = monotone([PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]))])
-    >>> [column.tolist() for column in plans.of_pair(0)]
+    >>> p, q = Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75])
+    >>> coupled = monotone([PriorPair(p, q)])
+    >>> [column.tolist() for column in coupled.of_pair(0)]
     [[0, 0, 1], [0, 1, 1], [1, 1, 2]]
     """
-    return _plans(pairs, _north_west)
+    return _coupled(pairs, _north_west)
 
 
 def w_infinity(p: Discrete, q: Discrete) -> float:
@@ -176,7 +177,7 @@ def ground_cost(noise: Noise, shifts: FloatArray) -> FloatArray:
         return noise.renyi_divergence(shifts, 2.0)
 
 
-def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Plans]:
+def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Couplings]:
     """Return couplings of all pairs that are worth trying, the best for the largest shift first.
 
     Parameters
@@ -187,7 +188,7 @@ def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Plans]:
 
     Returns
     -------
-    list of Plans
+    list of Couplings
         One column, or a single atom on one side of every pair: the monotone coupling, which is the
         best and in the second case the only one. Several columns: a bottleneck coupling, then
         north-west couplings along several orders, and along each a coupling that first leaves in
@@ -198,7 +199,7 @@ def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Plans]:
     if axes == 1 or all(min(np.count_nonzero(side.counts) for side in pair) == 1 for pair in pairs):
         return [natural]
     found = [
-        natural if rank is None and rule is _north_west else _plans(pairs, rule, rank)
+        natural if rank is None and rule is _north_west else _coupled(pairs, rule, rank)
         for rank in (None, *_sort_keys(pairs, noise))
         for rule in (_north_west, _stay_then_north_west)
     ]
@@ -243,7 +244,7 @@ _Rule = Callable[[_Sides], _Entries]
 _Rank = Callable[[FloatArray], FloatArray]
 
 
-def _plans(pairs: Sequence[PriorPair], rule: _Rule, rank: _Rank | None = None) -> Plans:
+def _coupled(pairs: Sequence[PriorPair], rule: _Rule, rank: _Rank | None = None) -> Couplings:
     """Couple all pairs at once by ``rule``, along the order of the atoms or along ``rank``."""
     runs = [_couple(_sides(pairs[run]), rule, rank) for run in _runs(pairs)]
     if len(runs) == 1:
@@ -260,7 +261,7 @@ def _plans(pairs: Sequence[PriorPair], rule: _Rule, rank: _Rank | None = None) -
     )
 
 
-def _finish(pairs: Sequence[PriorPair], entries: _Entries) -> Plans:
+def _finish(pairs: Sequence[PriorPair], entries: _Entries) -> Couplings:
     rows = [_joined([pair[side].rows for pair in pairs]) for side in (0, 1)]
     # numpy is fastest at taking by its own kind of index
     shifts = rows[0].take(entries.sources.astype(np.intp), axis=0)
@@ -268,7 +269,7 @@ def _finish(pairs: Sequence[PriorPair], entries: _Entries) -> Plans:
     ends = np.cumsum([len(pair.p.atoms) for pair in pairs])
     owners = np.searchsorted(ends, entries.sources, side="right") if len(pairs) > 1 else None
     starts = np.zeros(1, dtype=int) if owners is None else _starts(owners)
-    return Plans(pairs, *entries, shifts=shifts, starts=starts)
+    return Couplings(pairs, *entries, shifts=shifts, starts=starts)
 
 
 def _starts(owners: Array) -> Array:
@@ -412,7 +413,7 @@ def _along(axis: int) -> _Rank:
     return lambda rows: rows[:, axis]
 
 
-def bottleneck(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Plans]) -> Plans:
+def bottleneck(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Couplings]) -> Couplings:
     r"""Couple each pair so that the largest cost of a move is as small as possible.
 
     .. math:: \min_\pi \max_{(x, x') \in \mathrm{supp}\,\pi} \mathrm{cost}(x - x')
@@ -422,7 +423,7 @@ def bottleneck(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Plans])
     pairs : sequence of PriorPair
     noise : Noise
         Its `ground_cost` at the scales given.
-    known : sequence of Plans
+    known : sequence of Couplings
         Other couplings. The first serves pairs above ``BOTTLENECK_CELLS``, and those beyond
         ``BOTTLENECK_WORK`` in the order of their smallest largest cost, costliest first.
 
@@ -442,9 +443,11 @@ def bottleneck(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Plans])
     return _finish(pairs, _Entries(*columns))
 
 
-def _affordable(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Plans]) -> set[int]:
+def _affordable(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Couplings]) -> set[int]:
     """Return the pairs to search: the costliest, for they decide how much noise is needed."""
-    costs = [np.maximum.reduceat(ground_cost(noise, plans.shifts), plans.starts) for plans in known]
+    costs = [
+        np.maximum.reduceat(ground_cost(noise, coupled.shifts), coupled.starts) for coupled in known
+    ]
     cells = np.array([len(pair.p.atoms) * len(pair.q.atoms) for pair in pairs])
     order = np.argsort(-np.min(costs, axis=0), kind="stable")
     order = order[cells[order] <= BOTTLENECK_CELLS]
