@@ -222,6 +222,7 @@ def test_the_checks_pass_that_need_columns_in_order(name):
     check("Conventional", Conventional(sensitive=0, random_state=0, unknown="nearest"))
 
 
+@pytest.mark.slow
 def test_a_continuous_secret_of_150_values_fits():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.random(150), rng.integers(0, 20, (150, 3))])

@@ -8,21 +8,43 @@ import re
 import runpy
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import joblib
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.datasets import load_diabetes
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture
-def run(tmp_path):
-    """Run an example in an empty folder, without a warning of ours, and return what it prints."""
+def run(tmp_path, monkeypatch, capsys):
+    """Run an example in an empty folder, without a warning of ours, and return what it prints.
+
+    It runs in this process, which has imported already what it imports.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES)  # where the examples find what they share
 
     def run_example(name, *arguments):
+        path = str(EXAMPLES / f"{name}.py")
+        monkeypatch.setattr(sys, "argv", [path, *arguments])
+        with warnings.catch_warnings(), sklearn.config_context():
+            warnings.simplefilter("error", UserWarning)
+            runpy.run_path(path, run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_example
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Run an example in a process of its own, and return what it prints."""
+
+    def start_example(name, *arguments):
         command = [
             sys.executable,
             "-W",
@@ -37,17 +59,17 @@ def run(tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    return run_example
+    return start_example
 
 
 def test_every_example_is_run_here():
     here = Path(__file__).read_text(encoding="utf-8")
     names = {path.stem for path in EXAMPLES.glob("[!_]*.py")}
-    assert names == set(re.findall(r'run\("(\w+)"', here))
+    assert names == set(re.findall(r'(?:run|start)\("(\w+)"', here))
 
 
-def test_the_diabetes_release_keeps_the_table_and_costs_64_hundredths(run, tmp_path):
-    printed = run("release_diabetes")
+def test_the_diabetes_release_keeps_the_table_and_costs_64_hundredths(start, tmp_path):
+    printed = start("release_diabetes")
     table = load_diabetes(as_frame=True, scaled=False).data[["age", "bmi", "bp"]]
     released = pd.read_csv(tmp_path / "released.csv")
     assert released.shape == table.shape
@@ -83,6 +105,7 @@ def row(printed, *start):
     return [float(figure) for figure in re.search(rf"^ *{begin} +(.*)$", printed, re.M)[1].split()]
 
 
+@pytest.mark.slow
 def test_figures_1_to_5_of_paper_003_are_printed_and_drawn(run, tmp_path):
     printed = run("plot_gaussian_priors", "--tables", "nowhere")
     assert row(printed, "Laplace(4), variance 32") == [0.2992, 0.2988, 0.2988]
@@ -128,6 +151,7 @@ def test_the_figures_and_tables_of_paper_001_are_printed_and_drawn(run, tmp_path
         assert (tmp_path / f"users_{name}.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_the_examples_and_table_1_of_paper_004_are_printed_and_drawn(run, tmp_path):
     printed = run("plot_renyi", "--budgets", "1")
     assert row(printed, "Cauchy", "2.0", "0.5") == [1.609, 1.099, 1.099, 31.7]
@@ -188,6 +212,7 @@ def test_correlations_between_records_cost_accuracy_and_the_private_fits_are_com
     assert (tmp_path / "sgd.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_every_strategy_is_printed_and_drawn_for_every_noise_and_promise(run, tmp_path):
     printed = run("plot_strategies", "--budgets", "1")
     pure, rest = printed.split("delta = 0.01")
@@ -244,6 +269,6 @@ def test_releases_add_up_until_the_ledger_stops_them_and_it_remembers(run, tmp_p
     assert (tmp_path / "noiser.ledger.json").read_bytes() == spent
 
 
-def test_two_processes_of_production_share_no_noise(run):
-    printed = run("production")
+def test_two_processes_of_production_share_no_noise(start):
+    printed = start("production")
     assert "a second process released the same rows: 0 of 126 values agree" in printed

@@ -213,6 +213,7 @@ def test_every_loss_holds_that_of_fifty_digits(scale, k):
         assert np.all(upper - lower <= 1e-4 * upper + 1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=4)
 @given(st.floats(-14.0, 2.0), st.floats(0.01, 2.0), st.sampled_from([1.5, 2.0, 4.0]))
 def test_no_loss_under_heavy_noise_grows_with_its_scale(exponent, step, k):
@@ -222,7 +223,12 @@ def test_no_loss_under_heavy_noise_grows_with_its_scale(exponent, step, k):
         assert np.all(lower <= upper)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 3.0, 12.0])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "epsilon", [pytest.param(0.5, marks=SLOW), pytest.param(3.0, marks=SLOW), 12.0]
+)
 def test_the_smallest_cauchy_scale_spends_the_whole_budget_however_narrow(epsilon):
     notion = Pufferfish(epsilon)
     scale = calibrate([PAIR], notion, noise="cauchy").scale

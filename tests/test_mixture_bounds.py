@@ -8,6 +8,7 @@ from itertools import permutations, product
 import mpmath as mp
 import numpy as np
 import pytest
+from all_pairs import pairs_first
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
@@ -213,10 +214,12 @@ def kinks(noise, epsilon):
     return [epsilon] if isinstance(noise, Laplace) else [2.0 * float(np.sinh(epsilon / k))]
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
-@pytest.mark.parametrize("epsilon", [0.3, 4.0])
-@pytest.mark.parametrize(("m", "s"), [(2.0, 0.3), (0.5, 4.0), (3.0, 1e-3)])
-def test_the_mean_hockey_stick_is_bounded_closely(noise, epsilon, m, s):
+@pytest.mark.parametrize(
+    ("noise", "epsilon", "move"),
+    pairs_first(product(NOISES, [0.3, 4.0], [(2.0, 0.3), (0.5, 4.0), (3.0, 1e-3)])),
+)
+def test_the_mean_hockey_stick_is_bounded_closely(noise, epsilon, move):
+    m, s = move
     notion = Pufferfish(epsilon, 1e-4)
     exact = float(gaussian_mean(lambda z: stick(noise, z, epsilon), m, s, kinks(noise, epsilon)))
     shift, closeness = GaussianShift(noise, notion), 1e-11 if isinstance(noise, Laplace) else 4e-5
@@ -226,10 +229,12 @@ def test_the_mean_hockey_stick_is_bounded_closely(noise, epsilon, m, s):
         assert got <= exact + closeness * max(exact, notion.delta) + 1e-290
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
-@pytest.mark.parametrize("alpha", [1.125, 2.0, 3.5])
-@pytest.mark.parametrize(("m", "s"), [(1.0, 0.1), (3.0, 1e-3), (1e-3, 1e-4)])
-def test_the_mean_power_is_bounded_closely(noise, alpha, m, s):
+@pytest.mark.parametrize(
+    ("noise", "alpha", "move"),
+    pairs_first(product(NOISES, [1.125, 2.0, 3.5], [(1.0, 0.1), (3.0, 1e-3), (1e-3, 1e-4)])),
+)
+def test_the_mean_power_is_bounded_closely(noise, alpha, move):
+    m, s = move
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)  # no kink, and analytic far around
     powers = [power(noise, m + s * mp.mpf(float(node)), alpha) for node in nodes]
     extra = mp.fsum(float(w) * (p - 1) for w, p in zip(weights, powers, strict=True))
@@ -430,14 +435,15 @@ def test_without_noise_what_moves_is_lost():
     assert np.isinf(bounds.distribution_aware([partly], Laplace(1.0), RENYI).losses(0.0)).all()
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
-@pytest.mark.parametrize("unit", [1e-12, 1e12])
-@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 0.9), (1.0, 1e-300), (800.0, 1e-9)])
-def test_extreme_units_and_budgets_give_sound_numbers_without_warnings(noise, unit, epsilon, delta):
+@pytest.mark.parametrize(
+    ("noise", "unit", "budget"),
+    pairs_first(product(NOISES, [1e-12, 1e12], [(1e-6, 0.9), (1.0, 1e-300), (800.0, 1e-9)])),
+)
+def test_extreme_units_and_budgets_give_sound_numbers_without_warnings(noise, unit, budget):
     p = GaussianMixture([0.5, 0.5], [0.0, unit], [unit, 1e-9 * unit])
     q = GaussianMixture([0.5, 0.5], [0.0, unit], [2.0 * unit, 1e-9 * unit])
     for strategy in (bounds.approximate, bounds.distribution_aware):
-        bound = strategy([PriorPair(p, q)], noise, Pufferfish(epsilon, delta))
+        bound = strategy([PriorPair(p, q)], noise, Pufferfish(*budget))
         assert 0.0 < bound.guess < np.inf
         for factor in (0.0, 1e-300, 1e-12, 1.0, 1e12, 1e300):
             losses = bound.losses(factor)

@@ -205,8 +205,9 @@ def test_the_loss_at_the_calibrated_scale_is_within_the_budget(noise, family, st
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("family", PRIORS)
-def test_exact_calibration_finds_the_smallest_scale_and_never_less(noise, family):
-    for instance in instances(noise, family):
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_exact_calibration_finds_the_smallest_scale_and_never_less(noise, family, every):
+    for instance in instances(noise, family)[::every]:
         epsilon = _budget(instance)
         found = calibrate([instance.pair], Pufferfish(epsilon), noise=instance.template)
         if found.scale == 0.0:

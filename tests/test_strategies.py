@@ -6,6 +6,7 @@ loss, and single moves against 50 digits.
 
 from __future__ import annotations
 
+import itertools
 from functools import cache, partial
 from itertools import pairwise
 
@@ -13,6 +14,7 @@ import loss_oracle_small as oracle
 import mpmath
 import numpy as np
 import pytest
+from all_pairs import pairs_first
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_product import PRIORS
@@ -57,7 +59,10 @@ PAIRS = 2  # of each family
 
 every_noise = pytest.mark.parametrize("noise", NOISES)
 every_notion = pytest.mark.parametrize("notion", NOTIONS)
-every_strategy = pytest.mark.parametrize("strategy", SOUND)
+every_bound = pytest.mark.parametrize(
+    ("noise", "notion", "strategy", "rows"),
+    pairs_first(itertools.product(NOISES, NOTIONS, SOUND, [False, True])),
+)
 
 
 @cache
@@ -174,10 +179,7 @@ def test_the_exact_scale_is_the_smallest(noise, notion):
                 assert found.scale <= scale * (1 + 1e-3)
 
 
-@every_noise
-@every_notion
-@every_strategy
-@pytest.mark.parametrize("rows", [False, True])
+@every_bound
 def test_no_bound_increases_with_the_noise(noise, notion, strategy, rows):
     bound = bound_of(strategy, noise, notion, rows)
     factors = [0.0, 1e-300, 1e-12, *np.geomspace(1e-2, 1e3, 6), 1e12, 1e299]
@@ -187,10 +189,7 @@ def test_no_bound_increases_with_the_noise(noise, notion, strategy, rows):
     assert not any(np.isnan(each).any() for each in losses)
 
 
-@every_noise
-@every_notion
-@every_strategy
-@pytest.mark.parametrize("rows", [False, True])
+@every_bound
 def test_the_bound_at_the_calibrated_scale_is_within_the_budget_and_just_below_it_is_not(
     noise, notion, strategy, rows
 ):

@@ -1,0 +1,49 @@
+"""The few cases that stand for a product, held against the whole of it."""
+
+import itertools
+
+import pytest
+from all_pairs import all_pairs, pairs_first
+
+PRODUCT = list(itertools.product("abcd", range(5), "xyz", [True, False]))
+EXISTING = [case for case in PRODUCT if not ("a" in case and 3 in case)]
+
+
+def pairs_of(cases):
+    """Return every two values that meet, found by position."""
+    return {
+        (i, j, case[i], case[j])
+        for case in cases
+        for i in range(len(case))
+        for j in range(i + 1, len(case))
+    }
+
+
+@pytest.mark.parametrize("cases", [PRODUCT, EXISTING])
+def test_every_pair_of_values_that_can_meet_does(cases):
+    chosen = all_pairs(cases)
+    assert set(chosen) <= set(cases)
+    assert pairs_of(chosen) == pairs_of(cases)
+
+
+def test_the_chosen_are_few_and_each_is_there_once():
+    chosen = all_pairs(PRODUCT)
+    assert 20 <= len(chosen) <= 25  # of 120; 20 pairs of the two longest lists need a case each
+    assert len(set(chosen)) == len(chosen)
+
+
+def test_nothing_of_two_options_is_left_out():
+    pairs = list(itertools.product(range(3), range(4)))
+    assert sorted(all_pairs(pairs)) == pairs
+
+
+def test_all_cases_are_parameters_and_those_not_chosen_are_slow():
+    found = pairs_first(PRODUCT)
+    assert [each.values for each in found] == PRODUCT
+    assert {each.values for each in found if not each.marks} == set(all_pairs(PRODUCT))
+
+
+def test_pairs_are_those_among_the_cases_that_are_asked_for():
+    found = pairs_first(PRODUCT, among=lambda *case: case in EXISTING)
+    assert [each.values for each in found] == PRODUCT
+    assert {each.values for each in found if not each.marks} == set(all_pairs(EXISTING))
