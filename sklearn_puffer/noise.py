@@ -20,7 +20,8 @@ of that of a panel whose ends are off by as much; numbers below 1e-300 are only 
 divergences grow with the shift, the divergence of z (1 + r) times 1 + r is an upper bound. Two
 exceptions, both upwards: a Renyi divergence of a Cauchy kind that is a quadrature comes with
 ``QUADRATURE_MARGIN`` added (a lower bound takes it off again), and shifts of Cauchy kinds beyond
-1e100 scales, or within 1e-100, may count as their max-divergence allows.
+1e100 scales, or within 1e-100, may count as their max-divergence allows. Log densities and scores
+are right to ``LOG_ROUNDING`` times 1 + their size, at an argument a few ulp away.
 
 All this is the rounding of closed forms and of Gauss-Legendre rules on analytic integrands, cut
 into panels where these hardly bend. It is measured, not proven: against 50 digits and against rules
@@ -48,9 +49,9 @@ from sklearn_puffer._noise import (
     Sampler,
     Shape,
     TableSampler,
+    cauchy_hockey_stick,
     cauchy_mass,
     cauchy_renyi,
-    cauchy_rows_hockey_stick,
     density_at_zero,
     gaussian_hockey_stick,
     gaussian_mass,
@@ -58,6 +59,7 @@ from sklearn_puffer._noise import (
     log1p_square,
     norm,
     power,
+    rows_hockey_stick,
     single_scale,
     student_mass,
 )
@@ -65,6 +67,7 @@ from sklearn_puffer._noise import (
 __all__ = ["Cauchy", "Gaussian", "GeneralizedCauchy", "Laplace", "Noise"]
 
 ROUNDING = 1e-12
+LOG_ROUNDING = 2.0**-46
 
 _SEQUENCES = (tuple, list, np.ndarray)
 
@@ -303,6 +306,22 @@ class Noise(Protocol):
     def name(self) -> str:
         """What certificates and records call the family."""
 
+    def drift(self, near: ArrayLike, span: float) -> FloatArray:
+        """Return how far the log ratio of two densities moves beyond a distance, in one column.
+
+        Parameters
+        ----------
+        near : array-like
+            Distances from 0, in the units of the column.
+        span : float
+            How far apart the two densities are at most.
+
+        Returns
+        -------
+        ndarray
+            At least the range of log K(y) - log K(y + x) over y >= near, for each x up to span.
+        """
+
     # What may be known of a family beyond that: special ways to what others have the long way.
 
     @property
@@ -471,6 +490,23 @@ class ProductNoise(ABC):
             bound: FloatArray = self._turn(self._units_of_column(near)) / theta / theta / theta
         return bound
 
+    def drift(self, near: ArrayLike, span: float) -> FloatArray:
+        """Return how far log K(y) - log K(y + x) moves over y >= near, for each x up to span.
+
+        If |score| falls beyond near, the ratio falls from its value there to no less than 0. If it
+        rises, so does the ratio, to no more than span times what |score| rises to.
+        """
+        start = np.asarray(near, dtype=float)
+        here, there = (self.log_density((start + x)[..., None]) for x in (0.0, span))
+        steepest = self.steepest(start, np.full_like(start, inf))
+        falls = steepest <= np.abs(self.score(start))
+        rises = self.curvature(start, np.full_like(start, inf))[1] <= 0.0
+        with np.errstate(invalid="ignore", over="ignore"):
+            most = span * np.where(rises, steepest, inf)
+            off = LOG_ROUNDING * (1.0 + most + np.abs(here) + np.abs(there))
+            rest = np.maximum(most - (here - there), 0.0) + off
+            return np.fmin(np.where(falls, here - there, inf), np.where(most < inf, rest, inf))
+
     def sampler(self, grid: Grid, entropy: Entropy) -> Sampler:
         """Return what draws the noise of one column on a grid."""
         return TableSampler(self._shape(), single_scale(self), grid, entropy)
@@ -492,6 +528,9 @@ class ProductNoise(ABC):
     def power(self) -> float | None:
         """The k for which K is proportional to (1 + (z / scale)^2)^(-k/2), or None."""
         return None
+
+    def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray:
+        return rows_hockey_stick(u, self._max_divergence(u), epsilon, self._delta)
 
     # Where |score| and (log K)'' are largest in u >= 0; both rise up to there and fall beyond.
     _steepest_at = inf
@@ -533,9 +572,9 @@ class ProductNoise(ABC):
     @abstractmethod
     def _renyi(self, u: FloatArray, alpha: float) -> FloatArray: ...
 
-    # ... of rows u (..., d) of absolute shifts, ...
+    # ... of absolute shifts u of one column and an epsilon >= 0 for each, ...
     @abstractmethod
-    def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray: ...
+    def _delta(self, u: FloatArray, epsilon: FloatArray) -> FloatArray: ...
 
     # ... and of panels [a, b] with |a| <= b.
     @abstractmethod
@@ -618,9 +657,12 @@ class Laplace(ProductNoise):
     def _renyi(self, u: FloatArray, alpha: float) -> FloatArray:
         return laplace_renyi(u, alpha)
 
-    def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray:
-        delta: FloatArray = 0.0 - np.expm1(np.minimum(epsilon - u.sum(axis=-1), 0.0) / 2.0)
+    def _delta(self, u: FloatArray, epsilon: FloatArray) -> FloatArray:
+        delta: FloatArray = 0.0 - np.expm1(np.minimum(epsilon - u, 0.0) / 2.0)
         return delta
+
+    def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray:
+        return self._delta(u.sum(axis=-1), np.asarray(epsilon))
 
     def _mass(self, a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
         aside = -0.5 * np.exp(-np.maximum(a, 0.0)) * np.expm1(-width)
@@ -691,8 +733,11 @@ class Gaussian(ProductNoise):
     def _renyi(self, u: FloatArray, alpha: float) -> FloatArray:
         return 0.5 * alpha * np.square(u)
 
+    def _delta(self, u: FloatArray, epsilon: FloatArray) -> FloatArray:
+        return gaussian_hockey_stick(u, epsilon)
+
     def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray:
-        return gaussian_hockey_stick(norm(u), epsilon)
+        return self._delta(norm(u), np.asarray(epsilon))
 
     def _mass(self, a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
         return gaussian_mass(a, b, width)
@@ -748,8 +793,8 @@ class _CauchyKind(ProductNoise):
     def _renyi(self, u: FloatArray, alpha: float) -> FloatArray:
         return cauchy_renyi(u, self.power, alpha)
 
-    def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray:
-        return cauchy_rows_hockey_stick(u, self.power, epsilon)
+    def _delta(self, u: FloatArray, epsilon: FloatArray) -> FloatArray:
+        return cauchy_hockey_stick(u, self.power, epsilon)
 
     def _mass(self, a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
         k = self.power

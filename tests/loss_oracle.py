@@ -22,6 +22,8 @@ def kernel(noise: Any) -> Density:
         return lambda z: mpmath.exp(-abs(z) / s) / (2 * s)
     if name == "Gaussian":
         return lambda z: mpmath.exp(-((z / s) ** 2) / 2) / (s * mpmath.sqrt(2 * mpmath.pi))
+    if name == "Logistic":
+        return lambda z: mpmath.sech(z / (2 * s)) ** 2 / (4 * s)
     k = mpmath.mpf(2 if name == "Cauchy" else noise.k)
     constant = mpmath.gamma(k / 2) / mpmath.gamma((k - 1) / 2) / mpmath.sqrt(mpmath.pi) / s
     return lambda z: constant * (1 + (z / s) ** 2) ** (-k / 2)

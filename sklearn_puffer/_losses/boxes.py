@@ -27,13 +27,13 @@ and the lower bound with p and q exchanged. For Gaussian noise the squares cance
 
 # Outside. Let y lie beyond all atoms of an axis, x0 the nearest of them, and
 # D_x(y) = log K(y - x0) - log K(y - x) >= 0. If the steepness |s| does not grow outwards, D_x falls
-# outwards: log h less log K(y - x0) rises by at most the largest D_x at the edge, and f moves by no
-# more than that. Where all s are one constant f does not move at all. Otherwise (Gaussian noise) f
-# is unbounded there, and a Renyi loss needs a bound on the whole tail: let x0 be the last atom of
-# axis 1, a one such that q(x1 beyond or at a | x2) >= c for every x2, and g_p, g_q the densities of
-# the other column alone. Then h_p <= K1(y1 - x0) g_p and h_q >= c K1(y1 - a) g_q, so the tail's
-# share is at most the integral of K1(y1 - x0)^alpha (c K1(y1 - a))^(1 - alpha) times the whole
-# integral of the other column alone.
+# outwards, and if it does not fall, D_x rises to a limit: either way log h less log K(y - x0) moves
+# by at most what the D_x move (`noise.drift`), and so does f. Where all s are one constant f does
+# not move at all. Where there is no limit (Gaussian noise) f is unbounded, and a Renyi loss needs a
+# bound on the whole tail: let x0 be the last atom of axis 1, a one such that q(x1 beyond or at
+# a | x2) >= c for every x2, and g_p, g_q the densities of the other column alone. Then h_p <=
+# K1(y1 - x0) g_p and h_q >= c K1(y1 - a) g_q, so the tail's share is at most the integral of
+# K1(y1 - x0)^alpha (c K1(y1 - a))^(1 - alpha) times the whole integral of the other column alone.
 #
 # Everywhere h_p / h_q lies between the extremes of p(x) / q(x) over the atoms.
 #
@@ -210,7 +210,7 @@ def _reach(span: float, last: float, noise: Noise, notion: Notion) -> FloatArray
     near = scale * np.concatenate(steps)
     mass = noise.mass(near, np.full_like(near, inf))
     with np.errstate(invalid="ignore", over="ignore"):
-        moved = _moved_beyond(near, span, noise)
+        moved = noise.drift(near, span)
     divergence = notion.divergence
     if isinstance(divergence, PowerMean):
         order = divergence.order
@@ -227,13 +227,6 @@ def _reach(span: float, last: float, noise: Noise, notion: Notion) -> FloatArray
     enough &= near >= 2.0 * scale
     stop = int(np.argmax(enough)) if enough.any() else near.size - 1
     return near[: stop + 1]
-
-
-def _moved_beyond(near: FloatArray, span: float, noise: Noise) -> FloatArray:
-    """Return how far f moves beyond these distances at most; infinite if the score grows there."""
-    falling = noise.steepest(near, np.full_like(near, inf)) <= np.abs(noise.score(near))
-    drop = noise.log_density(near[:, None]) - noise.log_density((near + span)[:, None])
-    return np.where(falling, drop, inf)
 
 
 def _split(edges: list[FloatArray], shares: list[FloatArray]) -> list[FloatArray] | None:
@@ -329,7 +322,7 @@ def _column(atoms: FloatArray, edges: FloatArray, noise: Noise) -> _Column:
         steps, bends = _between_atoms(atoms, low, high, noise)
         spread = np.fmin(spread, steps)
         lip = np.where(spread == 0.0, 0.0, spread * np.where(infinite, inf, half))
-        lip = np.where(infinite, np.fmin(lip, _beyond(atoms, centre, noise, logs)), lip)
+        lip = np.where(infinite, np.fmin(lip, _beyond(atoms, centre, noise)), lip)
         lowest, highest = _bends(atoms, low, high, noise)
         bent = np.fmin(highest - lowest, bends)
         bend = 0.5 * bent * half**2 + lip**2 / 8.0 + 1e-11 * lip
@@ -412,11 +405,10 @@ def _distances(
     return near, np.maximum(np.abs(low - x), np.abs(high - x))
 
 
-def _beyond(atoms: FloatArray, centre: FloatArray, noise: Noise, logs: FloatArray) -> FloatArray:
-    """Return how far f moves beyond an outer edge at most, where steepness falls outwards."""
+def _beyond(atoms: FloatArray, centre: FloatArray, noise: Noise) -> FloatArray:
+    """Return how far f moves beyond an outer edge at most."""
     nearest = np.maximum(np.maximum(atoms[0] - centre, centre - atoms[-1]), 0.0)
-    falling = noise.steepest(nearest, np.full_like(nearest, inf)) <= np.abs(noise.score(nearest))
-    return np.where(falling, logs.max(axis=0) - logs.min(axis=0), inf)
+    return noise.drift(nearest, float(atoms[-1] - atoms[0]))
 
 
 # --------------------------------------------------------------------------------- the plane

@@ -15,6 +15,7 @@ from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
 from sklearn_puffer._losses.laplace_line import LaplacePair
 from sklearn_puffer._losses.line import LawPair, Source, fine_panels, loss_interval
 from sklearn_puffer._losses.mixture_laws import computable, law_of
+from sklearn_puffer._losses.noise_laws import NoiseLaw
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, GaussianMixture
@@ -24,6 +25,7 @@ Ends = tuple[FloatArray, FloatArray]
 # One panel of a mixture costs as much as so many kernel values; with Cauchy noise, times so much.
 _LAW_WEIGHT = 2**8
 _CAUCHY_WEIGHT = 2**4
+_PART_WEIGHT = 2**6  # one with noise of any family, for each of its atoms
 # Scales beyond these are computed with as if they were these; the interval is widened to be valid.
 _SHORTEST = 2.0**-400
 _LONGEST_SCALE = 1e280
@@ -105,8 +107,11 @@ class DiscreteLine:
         return min(max(scale, span * _SHORTEST), _LONGEST_SCALE)
 
     def _source(self, noise: Noise) -> Source:
-        if not noise.is_exponential:
+        if noise.is_normal or noise.power is not None:
             return DiscretePair(self._atoms, self._masses, self._log_masses, noise)
+        if not noise.is_exponential:
+            p, q = (NoiseLaw(self._atoms, logs, noise) for logs in self._log_masses)
+            return LawPair(p, q, _PART_WEIGHT * len(self._atoms))
         theta = np.ones(self._n_axes)
         theta[self._column] = scale = float(noise.axis_scales(1)[0])
         rounding = self._grid.wide_rounding(theta)

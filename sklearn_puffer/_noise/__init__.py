@@ -29,18 +29,19 @@ from sklearn_puffer._noise.sampling import (
     seeded_entropy,
     system_entropy,
 )
-from sklearn_puffer._noise.shapes import Bell, HeavyPower, Shape, power
+from sklearn_puffer._noise.shapes import Bell, HeavyPower, Shape, Steep, power
 from sklearn_puffer._noise.shifts import (
     QUADRATURE_MARGIN,
+    cauchy_hockey_stick,
     cauchy_mass,
     cauchy_renyi,
-    cauchy_rows_hockey_stick,
     density_at_zero,
     gaussian_hockey_stick,
     gaussian_mass,
     laplace_renyi,
     log1p_square,
     norm,
+    rows_hockey_stick,
     student_mass,
 )
 from sklearn_puffer._noise.table_sampler import TableSampler
@@ -61,11 +62,12 @@ __all__ = [
     "LaplaceSampler",
     "Sampler",
     "Shape",
+    "Steep",
     "TableSampler",
     "cauchy",
+    "cauchy_hockey_stick",
     "cauchy_mass",
     "cauchy_renyi",
-    "cauchy_rows_hockey_stick",
     "coarse_enough",
     "density_at_zero",
     "gaussian",
@@ -79,6 +81,7 @@ __all__ = [
     "norm",
     "power",
     "release",
+    "rows_hockey_stick",
     "sampler",
     "sampler_loss",
     "sampling",

@@ -89,7 +89,7 @@ class Shape(ABC):
 # ------------------------------------------------------------------------------------- steep shapes
 
 
-class _Steep(Shape):
+class Steep(Shape):
     r"""A density of which :math:`x^2 p(x)` does not grow beyond the reach."""
 
     @abstractmethod
@@ -123,7 +123,7 @@ class _SteepTail(Tail):
     :math:`2 R_0 > R`.
     """
 
-    shape: _Steep
+    shape: Steep
     start: float
     at_reach: float
     at_second: float
@@ -147,7 +147,7 @@ class _SteepTail(Tail):
 
 
 @dataclass(frozen=True)
-class Bell(_Steep):
+class Bell(Steep):
     r"""The standard normal density, :math:`D(x) = x^2/2`; x^2 p falls from x = sqrt(2) on."""
 
     @property
@@ -170,7 +170,7 @@ class Bell(_Steep):
 
 
 @dataclass(frozen=True)
-class SteepPower(_Steep):
+class SteepPower(Steep):
     r"""The density of :math:`(1 + x^2)^{-k/2}` for k >= 3.
 
     x^2 p falls from :math:`x = \sqrt{2/(k - 2)}` on. The reach lies further out: with 2048 cells

@@ -66,7 +66,7 @@ def _mills(t: FloatArray) -> FloatArray:
     return ratio
 
 
-def gaussian_hockey_stick(u: FloatArray, epsilon: float) -> FloatArray:
+def gaussian_hockey_stick(u: FloatArray, epsilon: FloatArray) -> FloatArray:
     # With x = epsilon/u - u/2, e^epsilon phi(x + u) = phi(x), so delta is Phi(-x) - phi(x) R(x + u)
     # = phi(x) (R(x) - R(x + u)) for Mills' ratio R. R' = t R - 1, integrated for u <= 1.
     z = np.maximum(u, 1e-300)
@@ -237,23 +237,43 @@ def _integral(
     return total
 
 
-def cauchy_rows_hockey_stick(u: FloatArray, k: float, epsilon: float) -> FloatArray:
-    losses = k * np.arcsinh(0.5 * u)
+def rows_hockey_stick(
+    u: FloatArray,
+    losses: FloatArray,
+    epsilon: float,
+    delta_of: Callable[[FloatArray, FloatArray], FloatArray],
+) -> FloatArray:
+    """Return bounds on the deltas of rows of shifts from those of one column; exact in one.
+
+    Parameters
+    ----------
+    u, losses : ndarray of shape (..., d)
+        Shifts and their max-divergences.
+    epsilon : float
+    delta_of : callable
+        Takes shifts of one column, and an epsilon for each.
+
+    Notes
+    -----
+    *Formal guarantees.* The smaller of two bounds. With e0 the total max-divergence, the (e^e0 -
+    e^epsilon)_+ / (1 + e^e0) of a randomised response, which every pair of laws of that
+    max-divergence (both ways) post-processes; and the delta of the largest column at epsilon less
+    the max-divergences e' of the others, as q' >= e^(-e') p' there gives
+    (p p' - e^epsilon q q')_+ <= p' (p - e^(epsilon - e') q)_+.
+    """
     largest = np.argmax(losses, axis=-1)[..., None]
     others = losses.copy()
     np.put_along_axis(others, largest, 0.0, axis=-1)
     rest = others.sum(axis=-1)
     column = np.take_along_axis(u, largest, axis=-1)[..., 0]
-    single = np.where(
-        rest <= epsilon, _cauchy_hockey_stick(column, k, np.maximum(epsilon - rest, 0.0)), 1.0
-    )
+    single = np.where(rest <= epsilon, delta_of(column, np.maximum(epsilon - rest, 0.0)), 1.0)
     total = losses.sum(axis=-1)
     response = (0.0 - np.expm1(np.minimum(epsilon - total, 0.0))) / (1.0 + np.exp(-total))
     delta: FloatArray = np.minimum(single, response)
     return delta
 
 
-def _cauchy_hockey_stick(u: FloatArray, k: float, epsilon: FloatArray) -> FloatArray:
+def cauchy_hockey_stick(u: FloatArray, k: float, epsilon: FloatArray) -> FloatArray:
     """Return delta of shifts, at an epsilon >= 0 each."""
     reveals = (k * np.arcsinh(0.5 * u) > epsilon) & (u <= _FARTHEST)
     pairs, back = np.unique(u[reveals] + 1j * epsilon[reveals], return_inverse=True)

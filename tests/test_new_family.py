@@ -1,0 +1,211 @@
+"""A noise family added by the recipe in CONTRIBUTING alone: all of it works, or refuses by name."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import loss_oracle as oracle
+import mpmath
+import numpy as np
+import pytest
+from logistic import Logistic
+from mpmath import mp, mpf
+from scipy.stats import chi2, logistic
+
+from sklearn_puffer._noise import sampler, seeded_entropy
+from sklearn_puffer.accounting import LossTable, privacy_loss
+from sklearn_puffer.bounds import Impossible
+from sklearn_puffer.calibration import STRATEGIES, calibrate
+from sklearn_puffer.noise import FAMILIES, ROUNDING, Laplace, is_family
+from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
+from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
+
+NOTIONS = [
+    Pufferfish(1.0),
+    Pufferfish(0.3, 1e-5),
+    RenyiPufferfish(1.0, 2.0),
+    RenyiPufferfish(0.5, 8.0),
+]
+PAIRS = {
+    "near": ([0, 1, 3], [5, 3, 2], [0, 1, 4], [2, 2, 6]),
+    "the same values": ([0, 2, 3], [1, 2, 5], [0, 2, 3], [4, 2, 1]),
+    "one value each": ([1], [1], [3], [1]),
+    "far apart": ([0, 1, 40], [1, 8, 1], [0, 2, 41], [3, 3, 3]),
+    "crowded": (np.arange(9) / 50.0, np.arange(1, 10), np.arange(9) / 50.0, np.arange(1, 10)[::-1]),
+}
+notions = pytest.mark.parametrize("notion", NOTIONS, ids=str)
+
+
+def priors(name):
+    first, counts, second, others = PAIRS[name]
+    return Discrete.from_counts(first, counts), Discrete.from_counts(second, others)
+
+
+# --- what the family says of itself ---------------------------------------------------------------
+
+
+def test_it_is_a_family_without_a_name_of_its_own():
+    assert is_family(Logistic())
+    assert Logistic not in FAMILIES.values()
+    assert Logistic(2.0).name == "logistic"
+
+
+@pytest.mark.parametrize("u", [1e-6, 0.1, 1.0, 5.0, 40.0])
+def test_its_divergences_are_those_of_its_density(u):
+    noise = Logistic()
+    for alpha in (1.5, 20.0):
+        found = float(noise.renyi_divergence([u], alpha))
+        assert found == pytest.approx(float(renyi_of_a_shift(mpf(u), mpf(alpha))), rel=1e-11)
+    for epsilon in (0.0, 0.05, 0.9):
+        found = float(noise.hockey_stick([u], epsilon))
+        exact = float(delta_of_a_shift(mpf(u), mpf(epsilon)))
+        assert found == pytest.approx(exact, rel=1e-11, abs=1e-300)
+
+
+def log_ratio(y, u):
+    return 2 * mpmath.log(mpmath.sech(y / 2) / mpmath.sech((y - u) / 2))
+
+
+def renyi_of_a_shift(u, alpha):
+    with mp.workdps(40):
+        cuts = [-400, -100, -20, -5, u / 2, u + 5, u + 20, u + 100, u + 400]
+        terms = mpmath.quad(
+            lambda y: mpmath.exp((alpha - 1) * log_ratio(y, u)) * mpmath.sech(y / 2) ** 2 / 4, cuts
+        )
+        return mpmath.log(terms) / (alpha - 1)
+
+
+def delta_of_a_shift(u, epsilon):
+    if epsilon >= u:
+        return mpf(0)
+    with mp.workdps(60):
+        # log_ratio falls from u to -u
+        low, high = u / 2 - 100, u / 2
+        for _ in range(250):
+            middle = (low + high) / 2
+            low, high = (middle, high) if log_ratio(middle, u) > epsilon else (low, middle)
+        root = low
+        tails = [1 / (1 + mpmath.exp(m - root)) for m in (0, u)]
+        return tails[0] - mpmath.exp(epsilon) * tails[1]
+
+
+def test_its_masses_keep_their_digits_in_the_tails():
+    low = np.array([-3.0, 0.0, 1.0, 30.0, 500.0, -np.inf])
+    high = np.array([2.0, 1e-9, np.inf, 31.0, 501.0, -700.0])
+    with mp.workdps(400):
+        shares = [1 / (1 + mpmath.exp(-mpf(y))) for y in (*high.tolist(), *low.tolist())]
+        exact = [float(b - a) for b, a in zip(shares[:6], shares[6:], strict=True)]
+    assert Logistic().mass(low, high) == pytest.approx(exact, rel=ROUNDING)
+
+
+# --- exact losses ---------------------------------------------------------------------------------
+
+
+def truth(p, q, noise, notion):
+    if isinstance(notion, RenyiPufferfish):
+        return oracle.renyi(p, q, noise, notion.alpha)
+    if notion.delta > 0.0:
+        return oracle.delta(p, q, noise, notion.epsilon)
+    return oracle.supremum(p, q, noise)
+
+
+CASES = [
+    ("near", 0.3),
+    ("near", 2.0),
+    ("one value each", 0.7),
+    ("far apart", 1.0),
+    ("crowded", 1.0),
+]
+
+
+@notions
+@pytest.mark.parametrize(("pair", "scale"), CASES)
+def test_exact_losses_hold_the_truth_closely(pair, notion, scale):
+    p, q = priors(pair)
+    lower, upper = LossTable([PriorPair(p, q)], notion).intervals(Logistic(scale))
+    exact = truth(p, q, Logistic(scale), notion)
+    assert lower[0, 0] - 1e-15 * (1.0 + lower[0, 0]) <= exact <= upper[0, 0] + mpf(10) ** -30
+    assert np.all(upper - lower <= 2e-8 * upper + 1e-9)
+
+
+def test_the_long_way_and_the_special_one_agree():
+    class Plain(Laplace):
+        is_exponential = False
+
+    for pair in PAIRS:
+        for notion in NOTIONS:
+            special, long = (privacy_loss(*priors(pair), n, notion) for n in (Laplace(), Plain()))
+            assert long.lower <= special.upper
+            assert special.lower <= long.upper
+            assert long.upper - long.lower <= 2e-8 * long.upper + 1e-9
+
+
+@notions
+def test_two_columns_lose_at_least_what_each_does_and_at_most_what_shifts_do(notion):
+    p = Discrete([[0, 0], [1, 1]], [0.5, 0.5])
+    q = Discrete([[0, 1], [1, 2]], [0.25, 0.75])
+    noise = Logistic((1.0, 2.0))
+    both = privacy_loss(p, q, noise, notion)
+    assert both.upper - both.lower <= 2e-3 * both.upper
+    assert both.lower <= notion.shift_loss(noise, np.array([[1.0, 2.0]]))
+    columns = zip(p.rows.T, q.rows.T, noise.scale, strict=True)
+    for first, second, scale in columns:
+        pair = Discrete(first, [0.5, 0.5]), Discrete(second, [0.25, 0.75])
+        assert privacy_loss(*pair, Logistic(scale), notion).lower <= both.upper
+
+
+# --- strategies -----------------------------------------------------------------------------------
+
+
+@notions
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_calibrates_it_or_says_why_not(strategy, notion):
+    p, q = priors("the same values")
+    bound = STRATEGIES[strategy]([PriorPair(p, q)], Logistic(), notion)
+    if isinstance(bound, Impossible):
+        with pytest.raises(ValueError, match="strategy='"):
+            calibrate([(p, q)], notion, noise=Logistic(), strategy=strategy)
+        return
+    found = calibrate([(p, q)], notion, noise=Logistic(), strategy=strategy)
+    loss = privacy_loss(p, q, Logistic(found.scale), notion)
+    assert loss.lower <= notion.budget
+    if strategy == "exact":
+        assert loss.upper == pytest.approx(notion.budget, rel=1e-4)
+
+
+def test_the_published_strategies_refuse_it_by_name():
+    p, q = priors("near")
+    with pytest.raises(ValueError, match="strategy='relaxed' is a bound for Laplace noise"):
+        calibrate([(p, q)], NOTIONS[0], noise=Logistic(), strategy="relaxed")
+
+
+@notions
+def test_gaussian_priors_work_or_refuse_by_name(notion):
+    p, q = (GaussianMixture([1.0], [m], [1.0]) for m in (0.0, 1.0))
+    for strategy in STRATEGIES:
+        try:
+            found = calibrate([(p, q)], notion, noise=Logistic(), strategy=strategy)
+        except ValueError as refused:
+            assert strategy in str(refused) or "scale" in str(refused)  # noqa: PT017
+        else:
+            assert 0.0 < found.scale < math.inf
+
+
+# --- the sampler ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("scale", "step"), [(1.0, 2.0**-3), (1.7, 1.0), (40.0, 0.5)])
+def test_it_is_drawn_from_its_law(scale, step):
+    count = 200_000
+    drawn = np.empty(count, dtype=np.int64)
+    sampler(Logistic(scale), step, seeded_entropy(5)).fill(drawn)
+    edges = np.unique(np.floor(logistic.ppf(np.linspace(0.0, 1.0, 60)[1:-1], scale=scale) / step))
+    shares = np.diff(logistic.cdf(edges * step, scale=scale), prepend=0.0, append=1.0)
+    seen = np.bincount(np.searchsorted(edges, drawn, side="right"), minlength=len(shares))
+    statistic = (np.square(seen - count * shares) / (count * shares)).sum()
+    assert statistic < chi2.isf(1e-6, len(shares) - 1)
+
+
+def test_it_is_a_value_that_can_be_pickled():
+    assert pickle.loads(pickle.dumps(Logistic((1.0, 2.0)))) == Logistic((1.0, 2.0))
