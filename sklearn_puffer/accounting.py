@@ -95,6 +95,10 @@ class Loss:
     --------
     A value that is either 0 or 3 loses 3/2 under Laplace noise of scale 2:
 
+    >>> from sklearn_puffer.accounting import privacy_loss
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete
     >>> loss = privacy_loss(
     ...     Discrete([0], [1.0]), Discrete([3], [1.0]), Laplace(2.0), Pufferfish(epsilon=2.0)
     ... )
@@ -152,6 +156,10 @@ def privacy_loss(p: Prior, q: Prior, noise: Noise, notion: Notion) -> Loss:
     --------
     Two priors on two points, one apart; the noise has scale 1/2.
 
+    >>> from sklearn_puffer.accounting import privacy_loss
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete
     >>> loss = privacy_loss(
     ...     Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]),
     ...     Laplace(0.5), Pufferfish(epsilon=1.0),
@@ -210,6 +218,9 @@ def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Noti
     --------
     Three columns under Laplace noise, and under Gaussian noise with a delta:
 
+    >>> from sklearn_puffer.accounting import is_computable
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete
     >>> rows = [Discrete([[0, 0, 0], [1, 5, 2]], [0.5, 0.5]), Discrete([[0, 1, 2]], [1.0])]
     >>> is_computable(rows)
     True
@@ -266,6 +277,9 @@ class LossTable:
 
     Examples
     --------
+    >>> from sklearn_puffer.accounting import LossTable
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
     >>> table = LossTable([PriorPair(Discrete([0], [1.0]), Discrete([3], [1.0]))])
     >>> table.losses(Laplace(2.0)).round(12).tolist()
     [[1.5, 1.5]]

@@ -79,9 +79,10 @@ def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
 
     Examples
     --------
-    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.bounds import sensitivity
     >>> from sklearn_puffer.noise import Laplace
-    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
     >>> pair = PriorPair(Discrete([0, 3], [0.5, 0.5]), Discrete([0, 1], [1, 0]))
     >>> sensitivity([pair], Laplace(), Pufferfish(1.0)).losses(2.0).round(6).tolist()
     [[1.5, 1.5]]
@@ -121,9 +122,10 @@ def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
 
     Examples
     --------
-    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.bounds import wasserstein
     >>> from sklearn_puffer.noise import Laplace
-    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
     >>> pair = PriorPair(Discrete([0, 3], [0.5, 0.5]), Discrete([0, 1], [0.5, 0.5]))
     >>> wasserstein([pair], Laplace(), Pufferfish(1.0)).losses(2.0).round(6).tolist()
     [[1.0, 1.0]]
@@ -162,9 +164,10 @@ class Relaxed:
 
     Examples
     --------
-    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.bounds import Relaxed
     >>> from sklearn_puffer.noise import Laplace
-    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
     >>> pair = PriorPair(Discrete([0, 3], [0.5, 0.5]), Discrete([0, 1], [0.5, 0.5]))
     >>> Relaxed("eq11")([pair], Laplace(), Pufferfish(1.0)).losses(2.0).round(6).tolist()
     [[1.0, 1.0]]
@@ -235,9 +238,10 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
 
     Examples
     --------
-    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.bounds import approximate
     >>> from sklearn_puffer.noise import Laplace
-    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
     >>> pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1, 9], [0.5, 0.49, 0.01]))
     >>> approximate([pair], Laplace(), Pufferfish(1.0, delta=0.01)).losses(0.5).tolist()
     [[0.01, 0.01]]
@@ -292,9 +296,10 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
 
     Examples
     --------
+    >>> from sklearn_puffer.bounds import distribution_aware, wasserstein
     >>> from sklearn_puffer.noise import Gaussian
     >>> from sklearn_puffer.notions import RenyiPufferfish
-    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
     >>> pair = PriorPair(Discrete([0, 3], [0.5, 0.5]), Discrete([0, 3], [0.4, 0.6]))
     >>> bounds = distribution_aware, wasserstein
     >>> notion = RenyiPufferfish(1.0, alpha=2.0)
@@ -344,9 +349,11 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     A second component that lies 10 further off with one chance in ten counts for a tenth of that:
     the true loss is ten times the bound.
 
-    >>> from sklearn_puffer.notions import Pufferfish
     >>> from sklearn_puffer.accounting import privacy_loss
+    >>> from sklearn_puffer.bounds import monge
     >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import GaussianMixture, PriorPair
     >>> near, far = (GaussianMixture([0.9, 0.1], [0.0, m], [1.0, 1.0]) for m in (20.0, 30.0))
     >>> bound = monge([PriorPair(near, far)], Laplace(), Pufferfish(1.0)).losses(1.0).max()
     >>> loss = privacy_loss(near, far, Laplace(1.0), Pufferfish(1.0))
@@ -388,9 +395,10 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
 
     Examples
     --------
-    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.bounds import tightest
     >>> from sklearn_puffer.noise import Laplace
-    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
     >>> pair = PriorPair(Discrete([[0, 0]], [1]), Discrete([[1, 2]], [1]))
     >>> tightest([pair], Laplace(), Pufferfish(1.0)).losses(2.0).round(6).tolist()
     [[1.5, 1.5]]

@@ -73,7 +73,9 @@ class Calibration:
     --------
     Which of three secrets asks for the noise:
 
+    >>> from sklearn_puffer.calibration import calibrate
     >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete
     >>> laws = [Discrete([0, 1], [p, 1.0 - p]) for p in (0.5, 0.4, 0.1)]
     >>> pairs = [(laws[0], laws[1]), (laws[0], laws[2]), (laws[1], laws[2])]
     >>> found = calibrate(pairs, Pufferfish(epsilon=0.5))
@@ -171,8 +173,10 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
 
     Examples
     --------
-    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.calibration import exact
     >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
     >>> pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]))
     >>> exact([pair], Laplace(), Pufferfish(1.0)).losses(0.0).round(6).tolist()
     [[0.693147, 0.405465]]
@@ -302,7 +306,9 @@ def calibrate(
 
     Examples
     --------
-    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.calibration import calibrate
+    >>> from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
+    >>> from sklearn_puffer.priors import Discrete
     >>> pair = (Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]))
     >>> calibrate([pair], Pufferfish(epsilon=0.5)).scale < calibrate(
     ...     [pair], Pufferfish(epsilon=0.5), strategy="relaxed").scale
@@ -371,8 +377,9 @@ def smallest_factor(
 
     Examples
     --------
-    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.bounds import wasserstein
     >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> pair = PriorPair(Discrete([0, 3], [0.5, 0.5]), Discrete([0, 1], [0.5, 0.5]))
     >>> bound = wasserstein([pair], Laplace(), Pufferfish(1.0))
     >>> round(smallest_factor([bound, bound], 1.0), 9)

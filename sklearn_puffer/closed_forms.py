@@ -79,6 +79,7 @@ class Shift:
 
     Examples
     --------
+    >>> from sklearn_puffer.closed_forms import Shift
     >>> from sklearn_puffer.notions import Pufferfish
     >>> round(Shift(3.0, "absolute", "001, Thm 1").calibrate(Pufferfish(0.5)).scale, 9)
     6.0
@@ -124,6 +125,7 @@ class Shift:
 
         Examples
         --------
+        >>> from sklearn_puffer.closed_forms import Shift
         >>> from sklearn_puffer.notions import RenyiPufferfish
         >>> shift = Shift(2.0, "l2", "a translation")
         >>> round(shift.calibrate(RenyiPufferfish(1.0, alpha=2.0), noise="gaussian").scale, 9)
@@ -183,6 +185,7 @@ def weakly_dependent(
 
     Examples
     --------
+    >>> from sklearn_puffer.closed_forms import weakly_dependent
     >>> weakly_dependent(1.0, 0.25).distance, weakly_dependent(10, 0, same_user=False).distance
     (1.5, 20.0)
     """
@@ -256,6 +259,7 @@ def gaussian_attributes(
 
     Examples
     --------
+    >>> from sklearn_puffer.closed_forms import gaussian_attributes
     >>> gaussian_attributes([[1.0, -0.5], [-0.5, 1.0]], released=1, secret=0, distance=2.0).distance
     1.0
     """
@@ -323,6 +327,7 @@ def langevin(
 
     Examples
     --------
+    >>> from sklearn_puffer.closed_forms import langevin
     >>> round(langevin(1.0, [0.5], diameter=1.0).distance, 12)
     0.606530659713
     """
@@ -384,6 +389,7 @@ def corollary_1b(first: float, second: float) -> Shift:
 
     Examples
     --------
+    >>> from sklearn_puffer.closed_forms import corollary_1b
     >>> corollary_1b(3.0, 5.0).distance
     2.0
     """

@@ -110,6 +110,7 @@ class GaussianFit:
 
     Examples
     --------
+    >>> from sklearn_puffer.fits import GaussianFit
     >>> prior = GaussianFit().fit([[1.0], [2.0], [3.0]], [1, 2, 1], [1.0])
     >>> prior.means.tolist(), prior.scales.round(6).tolist()
     ([2.0], [0.707107])
@@ -169,6 +170,7 @@ class GaussianFit:
 
         Examples
         --------
+        >>> from sklearn_puffer.fits import GaussianFit
         >>> groups = {"a": ([[0.0], [2.0]], [1, 1]), "b": ([[5.0], [9.0]], [1, 1])}
         >>> priors = GaussianFit("common").fit_all(groups, [1.0])
         >>> [float(prior.scales[0].round(6)) for prior in priors.values()]
@@ -224,6 +226,7 @@ class MixtureFit:
 
     Examples
     --------
+    >>> from sklearn_puffer.fits import MixtureFit
     >>> rows = [[0.0], [0.1], [0.2], [9.0], [9.1], [9.3]]
     >>> prior = MixtureFit(max_components=2).fit(rows, [20, 40, 20, 20, 40, 20], [4.5])
     >>> prior.n_components, sorted(prior.means.round(3).tolist())
@@ -405,6 +408,7 @@ def bootstrap(
 
     Examples
     --------
+    >>> from sklearn_puffer.fits import GaussianFit, bootstrap
     >>> draws = bootstrap(GaussianFit(), [[0.0], [1.0]], [500, 500], n_draws=200)
     >>> means = [float(draw.means[0]) for draw in draws]
     >>> 0.4 < min(means) < 0.5 < max(means) < 0.6  # each within some 0.5 / sqrt(1000) of 0.5

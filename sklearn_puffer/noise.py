@@ -81,6 +81,7 @@ class Noise(Protocol):
     --------
     Families differ in what a shift loses at most, and on average of order 2:
 
+    >>> from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
     >>> for noise in (Laplace(2.0), Gaussian(2.0), Cauchy(2.0)):
     ...     most, mean = noise.max_divergence([3.0]), noise.renyi_divergence([3.0], alpha=2.0)
     ...     print(type(noise).__name__, round(float(most), 3), round(float(mean), 3))
@@ -619,6 +620,7 @@ class Laplace(ProductNoise):
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Laplace
     >>> float(Laplace(2.0).max_divergence([3.0]))
     1.5
     >>> float(Laplace((1.0, 2.0)).max_divergence([1.0, -4.0]))
@@ -697,6 +699,7 @@ class Gaussian(ProductNoise):
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Gaussian
     >>> float(Gaussian(1.0).renyi_divergence([3.0], alpha=2.0))
     9.0
     >>> round(float(Gaussian(1.0).hockey_stick([1.0], epsilon=1.0)), 6)
@@ -830,6 +833,7 @@ class Cauchy(_CauchyKind):
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import Cauchy
     >>> round(float(Cauchy(1.0).renyi_divergence([1.0], alpha=2.0)), 6)  # log 1.5
     0.405465
     >>> round(float(Cauchy(0.1).max_divergence([1.0])), 6)
@@ -887,6 +891,7 @@ class GeneralizedCauchy(_CauchyKind):
 
     Examples
     --------
+    >>> from sklearn_puffer.noise import GeneralizedCauchy
     >>> round(float(GeneralizedCauchy(1.0, k=4.0).renyi_divergence([1.0], alpha=2.0)), 6)
     1.287854
     >>> round(float(GeneralizedCauchy(1.0, k=3.0).hockey_stick([1.0], epsilon=0.5)), 6)

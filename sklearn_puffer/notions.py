@@ -94,6 +94,7 @@ class Pufferfish(Notion):
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> Pufferfish(epsilon=1).budget, Pufferfish(epsilon=1, delta=1e-5).budget
     (1.0, 1e-05)
     """
@@ -207,6 +208,7 @@ class RenyiPufferfish(Notion):
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import RenyiPufferfish
     >>> RenyiPufferfish(epsilon=1.0, alpha=2.0).to_pufferfish(1e-5)
     Pufferfish(epsilon=12.51292546497023, delta=1e-05)
     """
@@ -262,6 +264,7 @@ class RenyiPufferfish(Notion):
 
         Examples
         --------
+        >>> from sklearn_puffer.notions import RenyiPufferfish
         >>> RenyiPufferfish(epsilon=1.0, alpha=3.0, delta=1e-6).to_pufferfish().delta
         2e-06
         """

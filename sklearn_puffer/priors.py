@@ -63,6 +63,7 @@ class Discrete:
 
     Examples
     --------
+    >>> from sklearn_puffer.priors import Discrete
     >>> prior = Discrete([0, 1], [0.25, 0.75])
     >>> prior.counts.tolist(), prior.total
     ([1, 3], 4)
@@ -97,6 +98,7 @@ class Discrete:
 
         Examples
         --------
+        >>> from sklearn_puffer.priors import Discrete
         >>> Discrete.from_counts([2, 0, 2], [1, 2, 1]).probabilities.tolist()
         [0.5, 0.5]
         """
@@ -130,6 +132,7 @@ class Discrete:
 
         Examples
         --------
+        >>> from sklearn_puffer.priors import Discrete
         >>> both = Discrete([[0, 0], [0, 1], [1, 1]], [0.5, 0.25, 0.25])
         >>> both.marginal([1]).probabilities.tolist()
         [0.5, 0.5]
@@ -206,6 +209,7 @@ class GaussianMixture:
 
     Examples
     --------
+    >>> from sklearn_puffer.priors import GaussianMixture
     >>> GaussianMixture([0.25, 0.75], [0.0, 3.0], [1.0, 0.5]).n_axes
     1
     >>> rows = GaussianMixture([1.0], [[0.0, 1.0]], [[[1.0, 0.5], [0.5, 1.0]]])
@@ -300,6 +304,7 @@ class PriorPair(NamedTuple):
 
     Examples
     --------
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
     >>> pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]))
     >>> pair.q.probabilities.tolist()
     [0.25, 0.75]
@@ -352,6 +357,7 @@ class ConfidenceSet:
 
     Examples
     --------
+    >>> from sklearn_puffer.priors import ConfidenceSet
     >>> ConfidenceSet().level
     0.95
     """

@@ -37,6 +37,7 @@ class Supremum:
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import Supremum
     >>> Supremum().adds_up, Supremum().worst
     (True, inf)
     """
@@ -72,6 +73,7 @@ class HockeyStick:
     Examples
     --------
     >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import HockeyStick
     >>> round(float(HockeyStick(0.0).shift_loss(Laplace(1.0), [2.0])), 6)  # 1 - e^-1
     0.632121
     """
@@ -112,6 +114,7 @@ class PowerMean:
 
     Examples
     --------
+    >>> from sklearn_puffer.notions import PowerMean
     >>> PowerMean(2.0).adds_up, PowerMean(2.0, left_out=1e-5).adds_up
     (True, False)
     """

@@ -113,6 +113,8 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from sklearn_puffer import PufferfishSGDRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, (2000, 2))
     >>> model = PufferfishSGDRegressor(epsilon=1.0).fit(X, X @ [1.0, -1.0])
@@ -284,6 +286,8 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from sklearn_puffer import PufferfishSGDClassifier
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, (2000, 2))
     >>> model = PufferfishSGDClassifier(epsilon=1.0).fit(X, X[:, 0] > 0.0)

@@ -111,6 +111,7 @@ def worst_record(
 
     Examples
     --------
+    >>> from sklearn_puffer.iteration import worst_record
     >>> worst_record([1.0, 0.5], 4, distance=1.0).round(9).tolist()  # of the third record
     [0.0, 0.5, 1.0, 0.5]
     """
@@ -205,6 +206,7 @@ def record_losses(
 
     Examples
     --------
+    >>> from sklearn_puffer.iteration import record_losses
     >>> record_losses(0.0, 3, distance=1.0, sigma=1.0, alpha=2.0).round(6).tolist()
     [0.333333, 0.5, 1.0]
     """
@@ -271,6 +273,7 @@ def shuffled_loss(losses: ArrayLike, alpha: float) -> float:
 
     Examples
     --------
+    >>> from sklearn_puffer.iteration import shuffled_loss
     >>> round(shuffled_loss([0.0, 1.0], alpha=2.0), 6)  # log((1 + e) / 2)
     0.620115
     """
@@ -321,6 +324,7 @@ def group_privacy_loss(steps: int, shift: float, sigma: float, alpha: float) -> 
 
     Examples
     --------
+    >>> from sklearn_puffer.iteration import group_privacy_loss
     >>> round(group_privacy_loss(10, shift=2.0, sigma=1.0, alpha=2.0), 6)
     40.0
     """
@@ -360,6 +364,7 @@ def uncorrelated_loss(steps: int, index: int, shift: float, sigma: float, alpha:
 
     Examples
     --------
+    >>> from sklearn_puffer.iteration import uncorrelated_loss
     >>> round(uncorrelated_loss(10, 5, shift=2.0, sigma=1.0, alpha=2.0), 6)
     0.8
     """

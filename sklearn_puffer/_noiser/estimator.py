@@ -204,6 +204,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     Examples
     --------
     >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
     >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
     >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
     >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan", output="noisy")
@@ -360,6 +361,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         Examples
         --------
         >>> import pandas as pd
+        >>> from sklearn_puffer import PufferfishNoiser
         >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
         >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
         >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)

@@ -35,7 +35,7 @@ class UncertifiedError(ValueError):
     A published mechanism that breaks its promise is caught, and nothing is released:
 
     >>> import pandas as pd
-    >>> from sklearn_puffer import PufferfishNoiser
+    >>> from sklearn_puffer import PufferfishNoiser, UncertifiedError
     >>> from sklearn_puffer.priors import GaussianMixture
     >>> table = pd.DataFrame({"ill": ["no", "yes"] * 2, "pulse": [0.0, 20.0, 30.0, 0.0]})
     >>> near, far = (GaussianMixture([0.9, 0.1], [0.0, m], [1.0, 1.0]) for m in (20.0, 30.0))

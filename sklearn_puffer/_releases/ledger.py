@@ -77,24 +77,27 @@ class Ledger:
 
     Examples
     --------
-    >>> import tempfile, pandas as pd
-    >>> from sklearn_puffer import Certificate
-    >>> from sklearn_puffer._releases import ColumnNoise
-    >>> from sklearn_puffer._releases import Precisions
-    >>> from types import SimpleNamespace
-    >>> age = ColumnNoise("age", 2.0, 4.0, True, 1.0)
-    >>> rule = Precisions.of_scales(1, {"age": 1.0})
-    >>> noiser = SimpleNamespace(holds=True, columns=(age,), rule=rule, fingerprint="f00d")
+    Two releases are planned. One is made as it is, and one with twice the noise, which spends half
+    as much: what is left suffices for another such one, but not for one with the planned noise.
+
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from sklearn_puffer import Ledger, PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> noiser = PufferfishNoiser(epsilon=1.0, sensitive="loan", releases=2).fit(table)
     >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = Ledger.create(f"{folder.name}/survey.ledger", noiser)
-    >>> ledger.spend(note="for the press").releases, ledger.allows({"age": 1.5})
-    (1, False)
-    >>> ledger.spend({"age": 8.0}, releases=4).by_axis
-    {'age': 0.0}
-    >>> ledger.spend()
+    >>> ledger = Ledger.create(f"{folder.name}/cars.ledger", noiser)
+    >>> released = ledger.transform(noiser, table, note="for the press")
+    >>> ledger.left().releases
+    1
+    >>> released = ledger.transform(noiser, table, factor=2)
+    >>> ledger.left().releases, ledger.allows({"cars": 2 * noiser.theta_["cars"]})
+    (0, True)
+    >>> ledger.transform(noiser, table)
     Traceback (most recent call last):
     ...
-    sklearn_puffer.ledger.OverspentError: 1 more release(s) of 'data' at {'age': 2} would ...
+    sklearn_puffer...OverspentError: 1 more release(s) of 'data' at {'cars': ...} would overspend ...
     >>> folder.cleanup()
     """
 

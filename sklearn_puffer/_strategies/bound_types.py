@@ -26,7 +26,7 @@ class Bound(Protocol):
     >>> from sklearn_puffer.bounds import wasserstein
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.notions import Pufferfish
-    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
     >>> pair = PriorPair(Discrete([0, 3], [0.5, 0.5]), Discrete([0, 1], [0.5, 0.5]))
     >>> bound = wasserstein([pair], Laplace(1.0), Pufferfish(0.5))
     >>> [bound.losses(factor).round(6).tolist() for factor in (1.0, bound.guess)]
@@ -73,6 +73,7 @@ class Impossible:
 
     Examples
     --------
+    >>> from sklearn_puffer.bounds import Impossible
     >>> Impossible("there is no such bound.", n_pairs=2).losses(1.0).tolist()
     [[inf, inf], [inf, inf]]
     """
@@ -108,10 +109,10 @@ class Tightest:
     A mean over a coupling given where mass comes from, or given where it goes to: which of them is
     smaller differs from pair to pair.
 
-    >>> from sklearn_puffer.bounds import Relaxed
+    >>> from sklearn_puffer.bounds import Relaxed, Tightest
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.notions import Pufferfish
-    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
     >>> p, q = Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.1, 0.9])
     >>> pairs, given = [PriorPair(p, q), PriorPair(q, p)], (Laplace(1.0), Pufferfish(1.0))
     >>> sides = [Relaxed(condition)(pairs, *given) for condition in ("eq11", "eq12")]

@@ -197,6 +197,7 @@ class PufferfishSum(CertifiedEstimator):
     Examples
     --------
     >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishSum
     >>> table = pd.DataFrame({"race": ["a", "a", "b", "b"] * 9, "years": [9, 10, 9, 16] * 9})
     >>> query = PufferfishSum(epsilon=0.5, value="years", by="race").fit(table)
     >>> query.certificate_.holds, bool(query.theta_ < query.scales_["theorem_3_eq14"])

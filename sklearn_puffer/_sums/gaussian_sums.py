@@ -124,6 +124,8 @@ def gaussian_users(
 
     Examples
     --------
+    >>> from sklearn_puffer.closed_forms import gaussian_users
+    >>> from sklearn_puffer.notions import Pufferfish
     >>> scales = gaussian_users([1.0], [1.0], Pufferfish(1.0, 0.3), counts=[10])
     >>> round(scales.corollary_1a, 6), round(scales.equation_11, 6), scales.exact.scale
     (1.16819, 1.16819, 0.0)
@@ -164,6 +166,9 @@ def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, Flo
 
     Examples
     --------
+    >>> from sklearn_puffer.closed_forms import gaussian_classes
+    >>> from sklearn_puffer.priors import GaussianMixture
+    >>> from sklearn_puffer.users import User
     >>> user = User(GaussianMixture([1.0], [1.0], [2.0]), count=5)
     >>> [column.tolist() for column in gaussian_classes([user])]
     [[1.0], [2.0], [5.0]]
@@ -260,6 +265,10 @@ def normal_approximation(
 
     Examples
     --------
+    >>> from sklearn_puffer.closed_forms import normal_approximation
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.users import User
     >>> coin = User(Discrete([0, 1], [0.5, 0.5]), count=1000)
     >>> found = normal_approximation([coin], Pufferfish(1.0, 0.1))
     >>> found.delta <= 0.1, round(found.scale, 1)

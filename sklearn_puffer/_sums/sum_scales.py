@@ -76,7 +76,7 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     300 people who say yes with probability 1/4; secret is whether one of them took part.
 
     >>> from sklearn_puffer.priors import Discrete
-    >>> from sklearn_puffer.users import user_pairs
+    >>> from sklearn_puffer.users import User, user_pairs
     >>> users = [User(Discrete([0, 1], [0.75, 0.25]), count=300)]
     >>> found = sum_scale(users, user_pairs(users, "distribution-absence"), epsilon=1.0)
     >>> round(found.scale, 6)
@@ -218,7 +218,7 @@ def worst_case_scale(
     Examples
     --------
     >>> from sklearn_puffer.priors import Discrete
-    >>> from sklearn_puffer.users import user_pairs
+    >>> from sklearn_puffer.users import User, user_pairs
     >>> users = [User(Discrete([0, 5], [0.5, 0.5]))]
     >>> round(worst_case_scale(users, user_pairs(users, "value-absence"), 1.0).scale, 9)
     5.0

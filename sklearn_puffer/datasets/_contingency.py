@@ -36,6 +36,7 @@ class Contingency:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import table4_contingencies
     >>> student = table4_contingencies()["Student Performance"]
     >>> student.frame(as_counts=True)
       higher romantic  count
@@ -104,6 +105,7 @@ def table4_contingencies() -> dict[str, Contingency]:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import table4_contingencies
     >>> for title, contingency in table4_contingencies().items():
     ...     print(title, contingency.secrets, len(contingency.values))
     Simulation (Figure 2b) ('s_i', 's_j') 2
@@ -138,6 +140,7 @@ def load_student(*, as_counts: bool = False) -> pd.DataFrame:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import load_student
     >>> load_student().shape
     (649, 2)
     """
@@ -167,6 +170,7 @@ def load_census(*, as_counts: bool = False) -> pd.DataFrame:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import load_census
     >>> load_census().shape
     (37736, 2)
     """
@@ -195,6 +199,7 @@ def load_bank(*, as_counts: bool = False) -> pd.DataFrame:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import load_bank
     >>> load_bank().shape
     (45211, 2)
     """
@@ -218,6 +223,7 @@ def load_simulation_2b(*, as_counts: bool = False) -> pd.DataFrame:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import load_simulation_2b
     >>> load_simulation_2b(as_counts=True)["count"].tolist()
     [26, 24, 25, 25]
     """
@@ -241,6 +247,7 @@ def load_simulation_3b(*, as_counts: bool = False) -> pd.DataFrame:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import load_simulation_3b
     >>> load_simulation_3b(as_counts=True)["count"].tolist()
     [50001, 1, 49998, 49996, 1, 50003]
     """

@@ -22,6 +22,7 @@ def fitted_gaussians() -> dict[str, PriorPair]:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import fitted_gaussians
     >>> for title, (p, q) in fitted_gaussians().items():
     ...     print(title, p.means.round(2), q.means.round(2))
     Adult [9.49] [10.96]
@@ -44,6 +45,7 @@ def fitted_mixtures() -> dict[str, PriorPair]:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import fitted_mixtures
     >>> for title, (p, q) in fitted_mixtures().items():
     ...     print(title, p.means.round(1), q.means.round(1))
     Adult [ 6.1  9.4 12.8] [ 9.2 13.  14.7]

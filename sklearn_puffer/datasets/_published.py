@@ -55,6 +55,7 @@ def published_table4() -> pd.DataFrame:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import published_table4
     >>> float(published_table4().loc[("Student Performance", "relaxed"), 0.1])
     3.39
     """

@@ -28,6 +28,7 @@ def published_table1() -> pd.DataFrame:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import published_table1
     >>> published_table1()
                     sensitivity  W_inf   W_2
     Student Scores         20.0    8.0  2.76
@@ -54,6 +55,7 @@ def table1_priors() -> dict[str, dict[str, Discrete]]:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import table1_priors
     >>> for title, priors in table1_priors().items():
     ...     print(title, {secret: int(prior.counts.sum()) for secret, prior in priors.items()})
     Student Scores {'no': 214, 'yes': 181}

@@ -33,6 +33,7 @@ def removed_classes() -> dict[str, Discrete]:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import removed_classes
     >>> for reading, law in removed_classes().items():
     ...     print(f"{reading}: {int(law.counts.sum())} rows")
     Adult, first appearance: 27816 rows
@@ -79,6 +80,7 @@ def replaced_classes() -> dict[str, PriorPair]:
 
     Examples
     --------
+    >>> from sklearn_puffer.datasets import replaced_classes
     >>> for reading, (p, q) in replaced_classes().items():
     ...     print(f"{reading}: {p.probabilities[1]:.3f} against {q.probabilities[1]:.3f}")
     Adult, Husband or Wife: 0.461 against 0.357
