@@ -156,6 +156,13 @@ class PufferfishSum(CertifiedEstimator):
     n_reports_ : int
         How many reports are summed.
 
+    Raises
+    ------
+    TypeError, ValueError
+        In `fit` and `release`, naming the argument, its value and the way out.
+    UncertifiedError
+        In `release`, where the certificate does not hold.
+
     Notes
     -----
     *Formal guarantees.* All of ``releases`` calls of `release` together, on the same independent
@@ -182,13 +189,6 @@ class PufferfishSum(CertifiedEstimator):
     Whether there is an answer, its noise and its certificate depend on no report and on nobody's
     absence, as long as the reports are such as the laws and presences allow. Others are refused,
     which tells of them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        In `fit` and `release`, naming the argument, its value and the way out.
-    UncertifiedError
-        In `release`, where the certificate does not hold.
 
     References
     ----------
@@ -272,10 +272,12 @@ class PufferfishSum(CertifiedEstimator):
         X : sequence of User, or DataFrame of shape (n_rows, n_columns)
             The users, or the table that their laws are learnt from.
         y : ignored
+            There is no target.
 
         Returns
         -------
         self
+            The fitted query, also where its certificate does not hold.
         """
         before = dict(self.__dict__)
         try:
@@ -299,6 +301,7 @@ class PufferfishSum(CertifiedEstimator):
         Returns
         -------
         PrivateAnswer
+            The noisy answer, its scale, and the certificate.
         """
         self._check_as_certified()
         self._check_certified()

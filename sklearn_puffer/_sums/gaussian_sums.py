@@ -48,7 +48,7 @@ _VARIANCES = (1e-180, 1e180)  # whose squares and cubes are floats
 class GaussianUsers:
     """Laplace scales for the presence of Gaussian users in a sum.
 
-    Attributes
+    Parameters
     ----------
     corollary_1a : float
         003, Corollary 1(a); infinite under a pure promise, unless no user has a spread.
@@ -57,6 +57,21 @@ class GaussianUsers:
         where ``others`` are given.
     exact : Calibration
         The smallest scale; ``worst_pair`` is the user (or class) that asks for it.
+
+    Examples
+    --------
+    Among a hundred users whose reports vary a crowd hides each of them up to this delta; among
+    twenty it does not, and the published formula asks for noise in either case.
+
+    >>> from sklearn_puffer.closed_forms import gaussian_users
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> for count in (50, 10):
+    ...     found = gaussian_users(
+    ...         [1.0, 5.0], [1.0, 1.0], Pufferfish(1.0, 0.01), counts=[count, count]
+    ...     )
+    ...     print(round(found.exact.scale, 3), round(found.corollary_1a, 3))
+    0.0 5.129
+    4.582 5.292
     """
 
     corollary_1a: float
@@ -84,6 +99,7 @@ def gaussian_users(
     means, sds : array-like of shape (k,)
         Of what each user reports; a standard deviation of 0 is a known value.
     notion : Pufferfish
+        What is to be promised, with its budget.
     counts : array-like of shape (k,), optional
         How many users there are of each class; one by default.
     others : array-like of shape (k,), optional
@@ -93,6 +109,13 @@ def gaussian_users(
     Returns
     -------
     GaussianUsers
+        The published scales, and the smallest one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If shapes disagree, a number is not finite, a deviation is negative, or a count is not a
+        positive whole number.
 
     Notes
     -----
@@ -111,12 +134,6 @@ def gaussian_users(
     user who reports 1 with a chance of 1e-4, epsilon 1 and delta 1e-5, it gives scale 0.0443,
     which has a delta of 9.98e-5. `gaussian_classes` refuses such users; `normal_approximation` is
     for them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If shapes disagree, a number is not finite, a deviation is negative, or a count is not a
-        positive whole number.
 
     References
     ----------
@@ -153,10 +170,11 @@ def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, Flo
     Parameters
     ----------
     users : sequence of User
+        With laws of one component.
 
     Returns
     -------
-    means, sds, counts : ndarray of shape (k,)
+    tuple of three ndarrays of shape (k,)
         As `gaussian_users` takes them.
 
     Raises
@@ -230,6 +248,12 @@ def normal_approximation(
     -------
     NormalApproximation
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the notion has no delta, a user no law (or alternative) of one column, or no scale up to
+        1e300 is enough.
+
     Notes
     -----
     *Formal guarantees.* Noise of this scale keeps (epsilon, delta) for the users' own laws. Let X
@@ -251,12 +275,6 @@ def normal_approximation(
     The error is about (1 + e^epsilon) W / (2 theta), and W is about as large as the values of one
     user, however many users there are: unless delta is large, the scale is above that of 001,
     Thm 3, which has no delta. It says what the appeal to the central limit theorem is worth.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the notion has no delta, a user no law (or alternative) of one column, or no scale up to
-        1e300 is enough.
 
     References
     ----------

@@ -74,6 +74,8 @@ class User:
 
     Examples
     --------
+    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.users import User
     >>> User(Discrete([0, 1], [0.75, 0.25]), count=300).protected.tolist()
     [0.0, 1.0]
     """
@@ -124,6 +126,8 @@ class UserPair:
 
     Examples
     --------
+    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.users import User, user_pairs
     >>> pair = user_pairs([User(Discrete([1, 5], [0.5, 0.5]))], "value")[0]
     >>> pair.secret, pair.against, pair.shift
     ('value 1', 'value 5', 4.0)
@@ -150,6 +154,7 @@ def user_pairs(
     Parameters
     ----------
     users : sequence of User
+        In the order in which pairs count them.
     secrets : {"value", "value-absence", "distribution-absence", "distribution"}
         Any two protected values; a protected value and absence; the law and absence; the law and
         the alternative.
@@ -160,6 +165,7 @@ def user_pairs(
     Returns
     -------
     list of UserPair
+        User by user.
 
     Raises
     ------
@@ -171,6 +177,8 @@ def user_pairs(
 
     Examples
     --------
+    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.users import User, user_pairs
     >>> user = User(Discrete([0, 2], [0.5, 0.5]), alternative=Discrete([0, 2], [0.25, 0.75]))
     >>> [(pair.secret, pair.against) for pair in user_pairs([user], "distribution")]
     [('law', 'alternative')]
@@ -233,6 +241,8 @@ def common_step(users: Sequence[User]) -> float:
 
     Examples
     --------
+    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.users import User, common_step
     >>> common_step([User(Discrete([0, 3], [0.5, 0.5])), User(Discrete([7], [1.0]))])
     1.0
     >>> common_step([User(Discrete([0.01, 0.25], [0.5, 0.5]))])
@@ -246,6 +256,8 @@ def common_step(users: Sequence[User]) -> float:
 def step_of(values: FloatArray) -> float:
     """Return the largest step of which all ``values`` are multiples; 1 where all are zero.
 
+    >>> import numpy as np
+    >>> from sklearn_puffer.users import step_of
     >>> step_of(np.array([6.0, -9.0])), step_of(np.array([0.5, 0.75]))
     (3.0, 0.25)
     """
