@@ -103,6 +103,7 @@ def contraction(step: float, smoothness: float, strong_convexity: float = 0.0) -
 
     Examples
     --------
+    >>> from sklearn_puffer.iteration import contraction
     >>> contraction(0.5, 4.0)
     1.0
     >>> round(contraction(0.5, 2.0, strong_convexity=1.0), 12)
@@ -177,6 +178,7 @@ def optimal_shifts(
 
     Examples
     --------
+    >>> from sklearn_puffer.iteration import optimal_shifts
     >>> optimal_shifts([2.0, 0.0], 1.0).round(9).tolist()
     [1.0, 1.0]
     >>> optimal_shifts([0.0, 2.0], 1.0).round(9).tolist()
@@ -307,6 +309,7 @@ def iteration_loss(
 
     Examples
     --------
+    >>> from sklearn_puffer.iteration import iteration_loss
     >>> round(iteration_loss([2.0, 0.0, 0.0], 1.0, alpha=2.0), 6)  # 2^2 / 3
     1.333333
     >>> round(iteration_loss([2.0, 0.0, 0.0], 1.0, alpha=2.0, shifts="each"), 6)
@@ -413,6 +416,7 @@ def smallest_sigma(
 
     Examples
     --------
+    >>> from sklearn_puffer.iteration import smallest_sigma
     >>> round(smallest_sigma([2.0, 0.0, 0.0], alpha=2.0, epsilon=1.0), 6)
     1.154701
     """

@@ -71,6 +71,7 @@ def joint_shifts(
     --------
     X_2 = X_1 against X_2 = -X_1, for a fair sign X_1:
 
+    >>> from sklearn_puffer.iteration import joint_shifts
     >>> joint_shifts([[1, 1], [-1, -1]], [[1, -1], [-1, 1]]).round(9).tolist()
     [0.0, 2.0]
     """
@@ -285,6 +286,7 @@ def gaussian_shifts(
 
     Examples
     --------
+    >>> from sklearn_puffer.iteration import gaussian_shifts
     >>> gaussian_shifts([1.0, 0.5, 0.25], 1, distance=2.0).round(9).tolist()
     [1.0, 2.0, 1.0]
     """
@@ -348,6 +350,7 @@ def batch_shifts(
 
     Examples
     --------
+    >>> from sklearn_puffer.iteration import batch_shifts
     >>> batch_shifts(0.5, 0, 4, 2, distance=1.0).round(9).tolist()
     [0.75, 0.5]
     """
@@ -408,6 +411,7 @@ def worst_shifts(
 
     Examples
     --------
+    >>> from sklearn_puffer.iteration import worst_shifts
     >>> worst_shifts([1.0, 0.5], 4, distance=1.0).round(9).tolist()
     [0.0, 0.5, 0.5, 1.0]
     """

@@ -81,7 +81,8 @@ class SumLosses:
 
     Examples
     --------
-    >>> from sklearn_puffer.users import user_pairs
+    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.users import SumLosses, User, user_pairs
     >>> users = [User(Discrete([0, 1], [0.5, 0.5]), count=3)]
     >>> losses = SumLosses(users, user_pairs(users, "value"))
     >>> [end.round(9).tolist() for end in losses.intervals(2.0)]

@@ -81,15 +81,15 @@ def theorem_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     -------
     Condition
 
-    Notes
-    -----
-    *Formal guarantees.* Noise of this scale keeps every pair within epsilon, whatever the other
-    users do, and no smaller scale does: the sum is moved by a - b.
-
     Raises
     ------
     ValueError
         If a law has more than one value with mass, or epsilon is not positive.
+
+    Notes
+    -----
+    *Formal guarantees.* Noise of this scale keeps every pair within epsilon, whatever the other
+    users do, and no smaller scale does: the sum is moved by a - b.
 
     References
     ----------
@@ -120,15 +120,15 @@ def theorem_2(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     -------
     Condition
 
-    Notes
-    -----
-    *Formal guarantees.* As `theorem_1`: who is absent adds 0. (The proof in 001 has the sign of
-    |a| / theta wrong; the theorem is right.)
-
     Raises
     ------
     ValueError
         If a first law has more than one value with mass, or a second is not the point mass at 0.
+
+    Notes
+    -----
+    *Formal guarantees.* As `theorem_1`: who is absent adds 0. (The proof in 001 has the sign of
+    |a| / theta wrong; the theorem is right.)
 
     References
     ----------
@@ -159,17 +159,17 @@ def theorem_3_eq13(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     -------
     Condition
 
+    Raises
+    ------
+    ValueError
+        If a second law is not the point mass at 0, or epsilon is not positive.
+
     Notes
     -----
     *Formal guarantees.* The mean has been bounded from above at the returned scale and is within
     e^epsilon there. It bounds the loss in both directions (1 / E[e^-Z] <= E[e^Z]), and where
     D >= 0 it is the loss: far to the right the ratio of densities tends to E[e^(D/theta)], with
     other users or without.
-
-    Raises
-    ------
-    ValueError
-        If a second law is not the point mass at 0, or epsilon is not positive.
 
     References
     ----------
@@ -203,14 +203,14 @@ def theorem_3_eq14(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     -------
     Condition
 
-    Notes
-    -----
-    *Formal guarantees.* As `theorem_3_eq13`, which is never larger.
-
     Raises
     ------
     ValueError
         If a second law is not the point mass at 0, or epsilon is not positive.
+
+    Notes
+    -----
+    *Formal guarantees.* As `theorem_3_eq13`, which is never larger.
 
     References
     ----------
@@ -243,6 +243,11 @@ def theorem_4(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     -------
     Condition
 
+    Raises
+    ------
+    ValueError
+        If a law is over several columns, or epsilon is not positive.
+
     Notes
     -----
     *Formal guarantees.* Noise of this scale keeps every pair within epsilon, whatever the other
@@ -251,11 +256,6 @@ def theorem_4(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     The printed distance (Lemma 3) is that of an alphabet without gaps: for masses (.5, 0, .5) and
     (.6, .4, 0) on 0, 1 and 10 it is 1, or 9 over the atoms, where 10 is needed and scale 1 loses
     8.78 instead of 1. Here u runs over the merged breakpoints of both quantile functions.
-
-    Raises
-    ------
-    ValueError
-        If a law is over several columns, or epsilon is not positive.
 
     References
     ----------
@@ -287,14 +287,14 @@ def lemma_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     -------
     Condition
 
-    Notes
-    -----
-    *Formal guarantees.* It is `theorem_4` for binary values.
-
     Raises
     ------
     ValueError
         If a law has mass elsewhere, or epsilon is not positive.
+
+    Notes
+    -----
+    *Formal guarantees.* It is `theorem_4` for binary values.
 
     References
     ----------
@@ -332,6 +332,12 @@ def lemma_2(
     -------
     Condition
 
+    Raises
+    ------
+    ValueError
+        If a law has mass elsewhere than on 0 and 1, ``others`` is not one law a pair, or epsilon
+        is not positive.
+
     Notes
     -----
     *Formal guarantees.* Noise of this scale keeps every pair within epsilon, whatever the other
@@ -342,12 +348,6 @@ def lemma_2(
     As printed, x runs over values of the sum; it must run to max + 1, where the others have no
     mass and psi(x) is smallest. For p = .918, q = .77, one other user with a chance of .999 and
     epsilon .1, the shorter range gives theta = .2444, and a loss of .914; theta = 1.9913 is right.
-
-    Raises
-    ------
-    ValueError
-        If a law has mass elsewhere than on 0 and 1, ``others`` is not one law a pair, or epsilon
-        is not positive.
 
     References
     ----------
@@ -389,9 +389,9 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
 
     Returns
     -------
-    x, psi : ndarray of shape (n,)
-        One for each value x - 1 that the others' sum takes; the last x is its maximum + 1. In
-        floats, not rounded to a safe side.
+    tuple of two ndarrays of shape (n,)
+        The places x, and psi there: one for each value x - 1 that the others' sum takes; the last
+        x is its maximum + 1. In floats, not rounded to a safe side.
 
     Raises
     ------
@@ -404,6 +404,8 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
 
     Examples
     --------
+    >>> from sklearn_puffer.priors import Discrete
+    >>> from sklearn_puffer.users import lemma_2_psi
     >>> lemma_2_psi(0.25, 0.75, Discrete([0, 1], [0.5, 0.5]))[1].tolist()
     [1.0, 0.5]
     """
@@ -435,16 +437,16 @@ def lemma_2_both_ends(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     -------
     Condition
 
+    Raises
+    ------
+    ValueError
+        If a law has mass elsewhere than on 0 and 1, or epsilon is not positive.
+
     Notes
     -----
     *Formal guarantees.* As `lemma_2`, which is never smaller. Given the end 0, a share
     |p - q| / (1 - min(p, q)) moves, so that psi = (1 - max(p, q)) / |p - q| suffices there; either
     end alone bounds the loss in both directions, hence the larger psi of each pair counts.
-
-    Raises
-    ------
-    ValueError
-        If a law has mass elsewhere than on 0 and 1, or epsilon is not positive.
 
     References
     ----------
@@ -479,16 +481,16 @@ def relaxed(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     -------
     Condition
 
+    Raises
+    ------
+    ValueError
+        If a law is over several columns, or epsilon is not positive.
+
     Notes
     -----
     *Formal guarantees.* Noise of this scale keeps every pair within epsilon, whatever the other
     users do. Up to rounding it is never above `theorem_4`, and equal to `theorem_3_eq13` against
     absence and to `lemma_2_both_ends` for binary values.
-
-    Raises
-    ------
-    ValueError
-        If a law is over several columns, or epsilon is not positive.
 
     References
     ----------
@@ -520,6 +522,7 @@ def conditions(pairs: Sequence[TwoLaws], secrets: str, epsilon: float) -> list[C
     Parameters
     ----------
     pairs : sequence of TwoLaws
+        From `user_pairs`, or of laws ``p`` and ``q``.
     secrets : {"value", "value-absence", "distribution-absence", "distribution"}
         Which of the four sets of 001 the pairs are from. The lemmas join in for ``"distribution"``
         where all laws are on 0 and 1.
@@ -539,6 +542,8 @@ def conditions(pairs: Sequence[TwoLaws], secrets: str, epsilon: float) -> list[C
 
     Examples
     --------
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
+    >>> from sklearn_puffer.users import conditions
     >>> pair = PriorPair(Discrete([0, 1], [0.8, 0.2]), Discrete([0, 1], [0.1, 0.9]))
     >>> [condition.name for condition in conditions([pair], "distribution", 1.0)]
     ['theorem_4', 'lemma_1', 'lemma_2', 'lemma_2_both_ends', 'relaxed']

@@ -41,7 +41,9 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     Parameters
     ----------
     users : sequence of User
+        Independent, and all present but where the secret says otherwise; discrete laws.
     pairs : sequence of UserPair
+        From `user_pairs`.
     epsilon : float
         Budget in nats.
 
@@ -50,6 +52,11 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     Calibration
         The scale in the units of the reports, the pair that decides it, and the upper end of the
         loss of that pair.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `SumLosses` does, and if ``epsilon`` is not a positive number.
 
     Notes
     -----
@@ -62,11 +69,6 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     users never increase a loss. Of the others one evaluation each decides whether the scale grows,
     with a few of the other users first, then with several, then with all of them.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `SumLosses` does, and if ``epsilon`` is not a positive number.
-
     References
     ----------
     001, sections 3 and 4, whose theorems are sufficient conditions for the same.
@@ -76,7 +78,7 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     300 people who say yes with probability 1/4; secret is whether one of them took part.
 
     >>> from sklearn_puffer.priors import Discrete
-    >>> from sklearn_puffer.users import User, user_pairs
+    >>> from sklearn_puffer.users import User, sum_scale, user_pairs
     >>> users = [User(Discrete([0, 1], [0.75, 0.25]), count=300)]
     >>> found = sum_scale(users, user_pairs(users, "distribution-absence"), epsilon=1.0)
     >>> round(found.scale, 6)
@@ -197,28 +199,31 @@ def worst_case_scale(
     Parameters
     ----------
     users : sequence of User
+        Independent, and all present but where the secret says otherwise; discrete laws.
     pairs : sequence of UserPair
+        From `user_pairs`.
     epsilon : float
         Budget in nats.
 
     Returns
     -------
     Calibration
-
-    Notes
-    -----
-    *Formal guarantees.* The proven upper end of every pair's loss is within epsilon at the returned
-    scale, for all independent other users, also dishonest ones or none.
+        As for `sum_scale`.
 
     Raises
     ------
     TypeError, ValueError
         As `sum_scale`.
 
+    Notes
+    -----
+    *Formal guarantees.* The proven upper end of every pair's loss is within epsilon at the returned
+    scale, for all independent other users, also dishonest ones or none.
+
     Examples
     --------
     >>> from sklearn_puffer.priors import Discrete
-    >>> from sklearn_puffer.users import User, user_pairs
+    >>> from sklearn_puffer.users import User, user_pairs, worst_case_scale
     >>> users = [User(Discrete([0, 5], [0.5, 0.5]))]
     >>> round(worst_case_scale(users, user_pairs(users, "value-absence"), 1.0).scale, 9)
     5.0
