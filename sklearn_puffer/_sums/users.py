@@ -242,7 +242,7 @@ def common_step(users: Sequence[User]) -> float:
     Examples
     --------
     >>> from sklearn_puffer.priors import Discrete
-    >>> from sklearn_puffer.users import User, common_step
+    >>> from sklearn_puffer.users import User
     >>> common_step([User(Discrete([0, 3], [0.5, 0.5])), User(Discrete([7], [1.0]))])
     1.0
     >>> common_step([User(Discrete([0.01, 0.25], [0.5, 0.5]))])
@@ -257,7 +257,6 @@ def step_of(values: FloatArray) -> float:
     """Return the largest step of which all ``values`` are multiples; 1 where all are zero.
 
     >>> import numpy as np
-    >>> from sklearn_puffer.users import step_of
     >>> step_of(np.array([6.0, -9.0])), step_of(np.array([0.5, 0.75]))
     (3.0, 0.25)
     """
