@@ -233,7 +233,7 @@ def _reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> float:
     spans = most.max(axis=1) - least.min(axis=1)
     # where no shift has a pure loss, the factor of another loss is as good a guess as any
     known = has_pure_loss(noise, spans.shape[1]) or not notion.is_pure
-    wanted = notion if known else RenyiPufferfish(notion.epsilon, 2.0)
+    wanted = notion if known else RenyiPufferfish(notion.budget, 2.0)
     return factor_of_shift(spans[ground_cost(noise, spans).argmax()], noise, wanted)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import (
+    Divergence,
     FloatArray,
     HockeyStick,
     Notion,
@@ -32,7 +33,7 @@ MOST_ALPHA = 1e6
 
 
 def check_notion(notion: Any) -> None:
-    """Refuse what is no notion.
+    """Refuse what is no notion, or holds a divergence that nothing computes.
 
     >>> check_notion(Pufferfish(1.0))
     """
@@ -40,6 +41,11 @@ def check_notion(notion: Any) -> None:
         raise TypeError(
             f"notion must be a Pufferfish or a RenyiPufferfish object, got {notion!r}; "
             "use Pufferfish(epsilon)."
+        )
+    if not isinstance(notion.divergence, Divergence):
+        raise TypeError(
+            f"notion must hold a Supremum, HockeyStick or PowerMean, got {notion!r} with "
+            f"{notion.divergence!r}."
         )
 
 
@@ -161,10 +167,6 @@ class Pufferfish(Notion):
             return f"epsilon = {self.epsilon:g}"
         return f"delta = {self.delta:g} at epsilon = {self.epsilon:g}"
 
-    def pure(self) -> Pufferfish:
-        """Return the promise of the same epsilon without a delta."""
-        return replace(self, delta=0.0)
-
     def changes(self) -> list[tuple[str, Notion]]:
         """Return the notions with a delta or an order added, or with the delta left out.
 
@@ -172,7 +174,7 @@ class Pufferfish(Notion):
         ['delta=0.0']
         """
         if self.delta > 0.0:
-            return [("delta=0.0", self.pure())]
+            return [("delta=0.0", replace(self, delta=0.0))]
         return [
             (f"delta={ADDED_DELTA!r}", replace(self, delta=ADDED_DELTA)),
             (f"alpha={ADDED_ALPHA!r}", RenyiPufferfish(self.epsilon, ADDED_ALPHA)),
@@ -316,10 +318,6 @@ class RenyiPufferfish(Notion):
         """Return the budget in words."""
         left_out = f" up to delta = {self.delta:g}" if self.delta > 0.0 else ""
         return f"epsilon = {self.epsilon:g} of order alpha = {self.alpha:g}{left_out}"
-
-    def pure(self) -> Pufferfish:
-        """Return the pure promise of the same epsilon: no mean is above the worst case."""
-        return Pufferfish(self.epsilon)
 
     def changes(self) -> list[tuple[str, Notion]]:
         """Return the notions with a delta added or left out, and without the order."""

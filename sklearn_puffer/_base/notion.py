@@ -351,16 +351,6 @@ class Notion(ABC):
         """
         return ratio
 
-    def pure(self) -> Notion | None:
-        """Return a pure notion that implies this one, if there is one.
-
-        Returns
-        -------
-        Notion or None
-            None where no pure budget is known to be enough.
-        """
-        return None
-
     def changes(self) -> list[tuple[str, Notion]]:
         """Return other notions to try where this one has no bound.
 

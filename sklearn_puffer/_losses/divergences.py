@@ -18,13 +18,13 @@ Both ends are second order in the width of the panels, however rough the bounds 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import ULP, Divergence, FloatArray, log_sum
-from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
 
 _MARGIN = 2.0**-44
 
@@ -95,7 +95,9 @@ def interval_of(panels: Panels, divergence: Divergence) -> tuple[float, float]:
         return _renyi(panels, divergence)
     if isinstance(divergence, HockeyStick):
         return _hockey_stick(panels, divergence.epsilon)
-    return _supremum(panels)
+    if isinstance(divergence, Supremum):
+        return _supremum(panels)
+    assert_never(divergence)
 
 
 ROUGHLY = 1e-6
@@ -127,9 +129,11 @@ def gaps(panels: Panels, notion: Notion) -> FloatArray:
     if isinstance(divergence, HockeyStick):
         low, high = _hockey_terms(panels, divergence.epsilon)
         return high - low
-    best = _supremum(panels)[0]
-    excess: FloatArray = np.where(panels.p_high > 0.0, panels.log_high - best, -np.inf)
-    return excess
+    if isinstance(divergence, Supremum):
+        best = _supremum(panels)[0]
+        excess: FloatArray = np.where(panels.p_high > 0.0, panels.log_high - best, -np.inf)
+        return excess
+    assert_never(divergence)
 
 
 def _supremum(panels: Panels) -> tuple[float, float]:

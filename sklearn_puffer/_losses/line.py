@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, assert_never, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ from sklearn_puffer._losses.divergences import (
     sharper_terms,
 )
 from sklearn_puffer._losses.laws import Expansion, Law
-from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
 
 Ends = tuple[FloatArray, FloatArray]
 
@@ -145,7 +145,9 @@ def loss_interval(source: Source, notion: Notion, budget: float | None = None) -
         return _renyi(source, notion)
     if isinstance(divergence, HockeyStick):
         return _deltas(source, divergence.epsilon, budget)
-    return _suprema(source, budget)
+    if isinstance(divergence, Supremum):
+        return _suprema(source, budget)
+    assert_never(divergence)
 
 
 def fine_panels(source: Source, notion: Notion, tolerance: float = 1e-4) -> Panels:

@@ -21,7 +21,7 @@ from sklearn_puffer.accounting import LossTable, all_computable, plane_cells
 from sklearn_puffer.bounds import Bound, Strategy, tightest
 from sklearn_puffer.calibration import bound_of, exact
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, PowerMean, RenyiPufferfish
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
 
 # the smallest factor that serves a set of priors, from the problem, the notion that continuous laws
@@ -169,9 +169,12 @@ class Bounds:
 
     def _or_pure(self, shared: list[WorstPart]) -> list[Any]:
         """Return the bounds, or one that also knows that a pure epsilon needs no delta."""
-        pure = self.notion.pure()
-        if pure is None or not composable(self.problem, self.notion):
+        divergence = self.notion.divergence
+        if not (isinstance(divergence, HockeyStick) and composable(self.problem, self.notion)):
             return list(shared)  # the certificate would not see it
+        if divergence.epsilon == 0.0:  # laws that differ lose something
+            return list(shared)
+        pure = Pufferfish(divergence.epsilon)
         bounds = [self._of_group(group, pure) for group in self.problem.groups]
         if any(map(reason_of, bounds)):
             return list(shared)
@@ -365,7 +368,7 @@ class Composed:
         if len(part.members) > 1:
             return self.notion
         left_out = max(_CUT_DELTA * self.notion.delta, _LEAST_CUT_DELTA)
-        return RenyiPufferfish(self.notion.epsilon, _CUT_ALPHA, left_out)
+        return RenyiPufferfish(1.0, _CUT_ALPHA, left_out)  # whatever its budget
 
 
 def bare_panels(pair: PriorPair) -> Panels:
