@@ -1,0 +1,123 @@
+"""Do the tests bite? Change one thing in the code, and see whether a test that concerns it fails.
+
+``python tests/mutate.py`` draws some mutants of each module below, by Cosmic Ray and with a seed,
+and prints the diffs of those that no test noticed, and then a table. ``python tests/mutate.py
+_losses.line --sample 50`` takes more of one module. It works on a copy: the checkout stays as it
+is.
+"""
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from cosmic_ray.mutating import mutate_and_test
+from cosmic_ray.work_db import WorkDB, use_db
+
+CHECKOUT = Path(__file__).parents[1]
+PYTEST = (
+    f"{sys.executable} -m pytest -q -x -p no:xdist -p no:cacheprovider -m 'not slow and not tables'"
+)
+TIMEOUT = 120.0  # seconds; a loop without end counts as noticed
+
+# The tests that concern each module, the quickest first: the first that fails ends the run.
+LOSSES = "composition exact_losses"
+TESTS = {
+    "_losses.divergences": LOSSES,
+    "_losses.line": LOSSES,
+    "_losses.discrete_laws": LOSSES,
+    "_losses.laplace_line": LOSSES,
+    "_losses.boxes": "boxes",
+    "_losses.independent_columns": "composition",
+    "_strategies.transport": "transport float_masses",
+    "_strategies.coupling_bounds": "bounds strategies",
+    "_strategies.relaxed_bounds": "bounds",
+    "_releases.composition": "spending releases",
+    "_releases.repeats": "spending releases",
+    "_releases.ledger_state": "ledger",
+    "_noise.sampler": "sampling",
+    "_noise.laplace_sampler": "sampling",
+    "_noise.table_sampler": "samplers",
+    "_noise.grid": "sampling",
+}
+
+
+def main():
+    """Mutate every module that is asked for, and print what survived."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("modules", nargs="*", default=list(TESTS), help="such as _losses.line")
+    parser.add_argument("--sample", type=int, default=10, help="mutants of each module")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        for folder in ("sklearn_puffer", "tests"):
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(CHECKOUT / folder, Path(scratch, folder), ignore=ignored)
+        shutil.copy(CHECKOUT / "pyproject.toml", scratch)
+        os.chdir(scratch)
+        os.environ["PYTHONPATH"] = scratch
+        rows = [(name, _outcomes(name, options)) for name in options.modules]
+    for name, outcomes in [*rows, ("all", sum((row for _, row in rows), Counter()))]:
+        print(f"{name:30}", *(f"{outcomes[key]:4} {key}" for key in KEYS))
+
+
+KEYS = ("killed", "timeout", "survived", "incompetent")
+
+
+def _outcomes(name, options):
+    path = Path("sklearn_puffer", *name.split(".")).with_suffix(".py")
+    command = " ".join([PYTEST, *(f"tests/test_{test}.py" for test in TESTS[name].split())])
+    subprocess.run(
+        command, shell=True, check=True, stdout=subprocess.DEVNULL
+    )  # else all are killed
+    outcomes = Counter()
+    for place, specs in _drawn(_mutants(path), random.Random(options.seed), options.sample):
+        result = mutate_and_test(specs, command, TIMEOUT)
+        outcome = "timeout" if result.output == "timeout" else result.test_outcome.value
+        outcomes[outcome] += 1
+        print(f"{name}:{place[0]}: {outcome}", flush=True)
+        if outcome == "survived":
+            print(result.diff, flush=True)
+    return outcomes
+
+
+def _mutants(path):
+    """Return the mutants of a module by their place, without those of annotations."""
+    Path("mutation.toml").write_text(
+        f'[cosmic-ray]\nmodule-path = "{path}"\ntimeout = {TIMEOUT}\ntest-command = ""\n'
+        'excluded-modules = []\n[cosmic-ray.distributor]\nname = "local"\n'
+    )
+    Path("mutation.sqlite").unlink(missing_ok=True)
+    subprocess.run(["cosmic-ray", "init", "mutation.toml", "mutation.sqlite"], check=True)
+    with use_db("mutation.sqlite", WorkDB.Mode.open) as session:
+        items = [item.mutations for item in session.work_items]
+    idle = _annotations(ast.parse(path.read_text(encoding="utf-8")))
+    places = {}
+    for specs in sorted(items, key=lambda s: (s[0].operator_name, s[0].occurrence)):
+        place = specs[0].start_pos
+        if not any(start <= place < end for start, end in idle):
+            places.setdefault(place, []).append(specs)
+    return places
+
+
+def _annotations(tree):
+    """Return where annotations start and end: nothing reads them at run time."""
+    fields = [(node, name) for node in ast.walk(tree) for name in ("annotation", "returns")]
+    found = [getattr(node, name, None) for node, name in fields]
+    return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in found if n]
+
+
+def _drawn(places, draw, size):
+    """Return one mutant at each of some places, so that no line has them all."""
+    chosen = draw.sample(sorted(places), min(size, len(places)))
+    return [(place, draw.choice(places[place])) for place in chosen]
+
+
+if __name__ == "__main__":
+    main()
