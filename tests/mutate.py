@@ -88,7 +88,7 @@ def _outcomes(name, options):
 
 
 def _mutants(path):
-    """Return the mutants of a module by their place, without those of annotations."""
+    """Return the mutants of a module by their place, without those that change nothing."""
     Path("mutation.toml").write_text(
         f'[cosmic-ray]\nmodule-path = "{path}"\ntimeout = {TIMEOUT}\ntest-command = ""\n'
         'excluded-modules = []\n[cosmic-ray.distributor]\nname = "local"\n'
@@ -97,7 +97,7 @@ def _mutants(path):
     subprocess.run(["cosmic-ray", "init", "mutation.toml", "mutation.sqlite"], check=True)
     with use_db("mutation.sqlite", WorkDB.Mode.open) as session:
         items = [item.mutations for item in session.work_items]
-    idle = _annotations(ast.parse(path.read_text(encoding="utf-8")))
+    idle = _idle(ast.parse(path.read_text(encoding="utf-8")))
     places = {}
     for specs in sorted(items, key=lambda s: (s[0].operator_name, s[0].occurrence)):
         place = specs[0].start_pos
@@ -106,11 +106,15 @@ def _mutants(path):
     return places
 
 
-def _annotations(tree):
-    """Return where annotations start and end: nothing reads them at run time."""
-    fields = [(node, name) for node in ast.walk(tree) for name in ("annotation", "returns")]
-    found = [getattr(node, name, None) for node, name in fields]
-    return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in found if n]
+def _idle(tree):
+    """Return where stands what has no effect: annotations, decorators, and ``strict=True``."""
+    idle = []
+    for node in ast.walk(tree):
+        idle += [getattr(node, "annotation", None), getattr(node, "returns", None)]
+        idle += getattr(node, "decorator_list", [])
+        if isinstance(node, ast.keyword) and node.arg == "strict":
+            idle.append(node.value)
+    return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in idle if n]
 
 
 def _drawn(places, draw, size):

@@ -163,6 +163,14 @@ def test_the_interval_holds_the_loss_of_any_discrete_laws(counts, epsilon):
     assert high - low <= 5e-3 * (exact + 1e-3)
 
 
+@pytest.mark.parametrize("gap", np.geomspace(1e-8, 1e-2, 13))
+def test_what_lies_just_above_epsilon_is_not_lost_between_two_places_of_the_grid(gap):
+    answer = ([0.75, 0.25], [0.25, 0.75])
+    epsilon = 2.0 * np.log(3.0) - gap  # below the largest loss, which alone exceeds it
+    low, high = compose([outcomes(*answer)] * 2, Pufferfish(float(epsilon), 0.1))
+    assert low <= brute_force([answer] * 2, epsilon) <= high
+
+
 @given(st.lists(laws, min_size=2, max_size=3), st.floats(0.001, 3.0), st.integers(2, 4))
 def test_coarser_panels_only_widen_the_interval(counts, epsilon, size):
     groups = [
