@@ -75,7 +75,9 @@ def table(n_rows: int = 400, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame({"loan": loan, "children": children, "region": region})
 
 
-@pytest.mark.parametrize("dependence", DEPENDENCES)
+@pytest.mark.parametrize(
+    "dependence", ["joint", pytest.param("independent", marks=pytest.mark.slow)]
+)
 def test_no_check_of_scikit_learn_fails_but_the_excused_one(dependence):
     estimator = PufferfishNoiser(sensitive=0, dependence=dependence)
     with warnings.catch_warnings():
@@ -105,7 +107,10 @@ class TwoSecrets(PufferfishNoiser):
 
 
 OPTIONS = [
-    {"prior": "gaussian", "delta": 1e-3, "strategy": "distribution_aware"},
+    pytest.param(
+        {"prior": "gaussian", "delta": 1e-3, "strategy": "distribution_aware"},
+        marks=pytest.mark.slow,
+    ),
     pytest.param({"noise": "cauchy", "strategy": "wasserstein"}, marks=pytest.mark.slow),
     pytest.param({"delta": 1e-3, "noise": "gaussian", "public": 0}, marks=pytest.mark.slow),
     {"adversaries": "confidence", "public": 0},

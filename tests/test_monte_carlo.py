@@ -77,7 +77,11 @@ class Releases:
     @cached_property
     def log_ratios(self):
         """Return the log ratios at what was released of each secret."""
-        return {secret: self.log_ratio(seen) for secret, seen in self.released.items()}
+        found = {}
+        for secret, seen in self.released.items():
+            values, places = np.unique(seen, return_inverse=True)
+            found[secret] = self.log_ratio(values)[places]
+        return found
 
     def log_ratio(self, y):
         """Return log h_u / h_v of released values."""

@@ -187,8 +187,9 @@ def test_a_bound_is_never_below_the_loss_in_either_direction(noise, family, stra
 
 
 @product_of_all
-def test_the_loss_at_the_calibrated_scale_is_within_the_budget(noise, family, strategy):
-    for instance in instances(noise, family)[::8]:
+@pytest.mark.parametrize("every", [24, pytest.param(8, marks=pytest.mark.slow)])
+def test_the_loss_at_the_calibrated_scale_is_within_the_budget(noise, family, strategy, every):
+    for instance in instances(noise, family)[::every]:
         epsilon = _budget(instance)
         found = calibrate(
             [instance.pair],

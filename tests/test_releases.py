@@ -361,16 +361,13 @@ def test_the_loss_over_the_set_includes_the_error_of_every_draw():
         {"adversaries": "confidence", "strategy": "sensitivity"},
     ],
 )
-def test_a_second_release_under_cauchy_noise_is_refused_before_any_work(
-    noise, options, monkeypatch
-):
-    monkeypatch.setattr("sklearn_puffer._noiser.fit_table.learn_column", None)
+def test_a_second_release_under_cauchy_noise_is_refused_before_any_work(noise, options):
     noiser = PufferfishNoiser(sensitive="s", releases=2, noise=noise, **options)
     with pytest.raises(
         ValueError,
         match=r"releases=2 is not possible with noise=.*cauchy.* add up is not known; use noise=",
     ):
-        noiser.fit(table_of(ATOMS))
+        noiser.fit(table_of(ATOMS)[:0])  # and not for a table without rows
 
 
 @pytest.mark.parametrize(
