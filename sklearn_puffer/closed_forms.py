@@ -21,13 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_puffer._base import ULP, FloatArray, as_array, check_choice, refuse_masked, rounded_up
-from sklearn_puffer._sums import (
-    GaussianUsers,
-    NormalApproximation,
-    gaussian_classes,
-    gaussian_users,
-    normal_approximation,
-)
+from sklearn_puffer._sums import GaussianUsers, gaussian_users
 from sklearn_puffer.calibration import Calibration, calibrate
 from sklearn_puffer.noise import Noise, named_noise
 from sklearn_puffer.notions import Notion
@@ -35,14 +29,11 @@ from sklearn_puffer.priors import Discrete
 
 __all__ = [
     "GaussianUsers",
-    "NormalApproximation",
     "Shift",
     "corollary_1b",
     "gaussian_attributes",
-    "gaussian_classes",
     "gaussian_users",
     "langevin",
-    "normal_approximation",
     "weakly_dependent",
 ]
 

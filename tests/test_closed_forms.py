@@ -1,23 +1,20 @@
 """Shifts in closed form, and sums of Gaussian and other users, against laws computed apart."""
 
 import math
-import warnings
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from scipy.linalg import expm, null_space
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr
 
 from sklearn_puffer import closed_forms as cf
 from sklearn_puffer._strategies import w_infinity
-from sklearn_puffer._sums.gaussian_sums import _approximated
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
-from sklearn_puffer.priors import Discrete, GaussianMixture
-from sklearn_puffer.users import User
+from sklearn_puffer.priors import Discrete
 
 PURE = Pufferfish(1.0)
 
@@ -374,15 +371,6 @@ def test_users_follow_the_unit_of_their_values():
     assert cf.gaussian_users([1.0], [1.0], Pufferfish(700.0)).exact.scale > 0.0
 
 
-def test_users_that_are_not_gaussian_are_refused():
-    gaussian = User(GaussianMixture([1.0], [1.0], [2.0]), count=3)
-    columns = cf.gaussian_classes([gaussian])
-    assert [column.tolist() for column in columns] == [[1.0], [2.0], [3.0]]
-    for law in (Discrete([0, 1], [1 - 1e-4, 1e-4]), GaussianMixture([0.5, 0.5], [0, 5], [1, 1])):
-        with pytest.raises(ValueError, match="normal_approximation"):
-            cf.gaussian_classes([gaussian, User(law)])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -408,19 +396,6 @@ def test_a_value_of_a_user_translates_the_sum():
         cf.corollary_1b("3", 0.0)
 
 
-# ----------------------------------------------------------------------- other users, with an error
-
-
-def sum_law(laws):
-    """Return atoms and masses of a sum of laws on integers, by convolution."""
-    low, masses = 0, np.ones(1)
-    for law in laws:
-        dense = np.zeros(int(np.ptp(law.atoms)) + 1)
-        dense[(law.atoms - law.atoms.min()).astype(int)] = law.probabilities
-        low, masses = low + int(law.atoms.min()), np.convolve(masses, dense)
-    return low + np.arange(len(masses)), masses
-
-
 def actual_delta(p, q, theta, epsilon):
     """Integrate (h_p - e^eps h_q)_+ over a fine grid, both ways; p and q are (atoms, masses)."""
     reach = 40 * theta
@@ -438,44 +413,7 @@ def actual_delta(p, q, theta, epsilon):
     return max(gaps)
 
 
-CROWDS = {
-    "40 coins": [User(Discrete([0, 1], [0.7, 0.3]), count=40)],
-    "12 uniform users": [User(Discrete(np.arange(10), [0.1] * 10), count=12)],
-    "one coin alone": [User(Discrete([0, 1], [0.5, 0.5]))],
-    "two classes": [
-        User(Discrete([0, 1], [0.9, 0.1]), count=20),
-        User(Discrete([-3, 4], [0.5, 0.5]), count=5),
-    ],
-    "a known value": [User(Discrete([2], [1.0])), User(Discrete([0, 1], [0.5, 0.5]), count=9)],
-}
-
-
-@pytest.mark.parametrize("name", CROWDS)
-@pytest.mark.parametrize("budget", [(1.0, 0.1), (0.3, 0.2), (2.0, 0.01)])
-def test_the_actual_delta_of_users_who_are_not_gaussian_is_below_the_bound(name, budget):
-    users, notion = CROWDS[name], Pufferfish(*budget)
-    found = cf.normal_approximation(users, notion)
-    assert found.delta <= notion.delta
-    assert 0.0 < found.error <= found.delta
-    everybody = [user.law for user in users for _ in range(user.count)]
-    for user in users:
-        others = list(everybody)
-        others.remove(user.law)
-        delta = actual_delta(sum_law(everybody), sum_law(others), found.scale, notion.epsilon)
-        assert delta <= found.delta
-
-
-def test_laws_with_alternatives_are_told_apart_within_the_bound():
-    low, high = Discrete([0, 1], [0.9, 0.1]), Discrete([0, 1, 5], [0.4, 0.3, 0.3])
-    user = User(low, alternative=high, count=15)
-    found = cf.normal_approximation([user], Pufferfish(0.5, 0.1), secrets="distribution")
-    p, q = sum_law([low] * 15), sum_law([low] * 14 + [high])
-    assert actual_delta(p, q, found.scale, 0.5) <= found.delta <= 0.1
-    with pytest.raises(ValueError, match="alternative of user 0"):
-        cf.normal_approximation([User(low)], Pufferfish(0.5, 0.1), secrets="distribution")
-
-
-def test_the_corollary_without_its_error_is_unsound_for_a_rare_value():
+def test_the_corollary_is_unsound_for_users_who_are_not_gaussian():
     rare = Discrete([0, 1], [1 - 1e-4, 1e-4])
     mean, deviation = 1e-4, math.sqrt(1e-4 * (1 - 1e-4))
     notion = Pufferfish(1.0, 1e-5)
@@ -483,62 +421,3 @@ def test_the_corollary_without_its_error_is_unsound_for_a_rare_value():
     assert published == pytest.approx(0.0442695254928, rel=1e-9)
     laws = (np.array([0, 1]), rare.probabilities), (np.array([0]), np.ones(1))
     assert actual_delta(*laws, published, 1.0) == pytest.approx(9.98369e-05, rel=1e-3)
-    found = cf.normal_approximation([User(rare)], notion)
-    assert actual_delta(*laws, found.scale, 1.0) <= found.delta <= 1e-5
-
-
-@given(
-    st.lists(
-        st.tuples(st.lists(st.integers(0, 9), min_size=2, max_size=5), st.integers(1, 4)),
-        min_size=1,
-        max_size=3,
-    )
-)
-def test_the_distance_to_a_gaussian_is_below_its_bound(classes):
-    assume(all(np.count_nonzero(counts) > 1 for counts, _ in classes))
-    users = [User(Discrete.from_counts(np.arange(len(c)) * 2, c), count=n) for c, n in classes]
-    pair = _approximated(users, False)[0]
-    atoms, masses = sum_law([user.law for user in users for _ in range(user.count)])
-    mean = float(atoms @ masses)
-    sd = math.sqrt(float((atoms - mean) ** 2 @ masses))
-    assert pair.sd == pytest.approx(sd, rel=1e-12)
-    x = np.linspace(atoms[0] - 9 * sd, atoms[-1] + 9 * sd, 20_001)
-    steps = np.concatenate([[0.0], np.cumsum(masses)])[np.searchsorted(atoms, x, side="right")]
-    distance = np.abs(steps - ndtr((x - mean) / sd)).sum() * (x[1] - x[0])  # W_1
-    assert distance <= pair.distance * 1.01
-
-
-def test_gaussian_users_need_no_approximation():
-    gaussian = User(GaussianMixture([1.0], [1.0], [1.0]))
-    found = cf.normal_approximation([gaussian], Pufferfish(1.0, 0.3))
-    exact = cf.gaussian_users([1.0], [1.0], Pufferfish(1.0, 0.3)).exact
-    assert (found.scale, found.error) == (exact.scale, 0.0)
-
-
-def test_a_mixture_is_approximated_with_its_moments():
-    mixture = User(GaussianMixture([0.5, 0.5], [-1.0, 1.0], [0.5, 0.5]), count=50)
-    found = cf.normal_approximation([mixture], Pufferfish(1.0, 0.1))
-    assert 0.0 < found.error <= found.delta <= 0.1
-
-
-def test_no_approximation_is_made_without_a_delta_or_beyond_all_scales():
-    coin = User(Discrete([0, 1], [0.5, 0.5]), count=10)
-    with pytest.raises(ValueError, match="with a delta"):
-        cf.normal_approximation([coin], PURE)
-    with pytest.raises(ValueError, match="with a delta"):
-        cf.normal_approximation([coin], RenyiPufferfish(1.0, 2.0))
-    with pytest.raises(ValueError, match="no Laplace scale up to 1e300"):
-        cf.normal_approximation([coin], Pufferfish(700.0, 1e-5))
-    with pytest.raises(ValueError, match="at least one"):
-        cf.normal_approximation([], Pufferfish(1.0, 0.1))
-    with pytest.raises(ValueError, match="another unit"):
-        cf.normal_approximation([User(Discrete([0, 1e200], [0.5, 0.5]))], Pufferfish(1.0, 0.1))
-
-
-def test_no_warning_is_given_at_extreme_budgets():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        coin = User(Discrete([0, 1], [0.5, 0.5]), count=10)
-        for epsilon, delta in [(1e-6, 0.5), (20.0, 1e-12), (1.0, 0.999)]:
-            found = cf.normal_approximation([coin], Pufferfish(epsilon, delta))
-            assert found.delta <= delta

@@ -419,7 +419,7 @@ REFUSED = {
     "two laws": (
         {"secrets": "distribution"},
         [gaussian(0, 1)],
-        "closed_forms.normal_approximation has it",
+        "round the reports to a step",
     ),
     "a count": ({"query": "count"}, [gaussian(0, 1)], "use query='sum'"),
     "a step": ({"step": 0.5}, [gaussian(0, 1)], r"step=0\.5 is for discrete users"),

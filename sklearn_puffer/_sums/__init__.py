@@ -4,13 +4,7 @@ from sklearn_puffer._sums import losses, sum_scales
 from sklearn_puffer._sums.answers import SumSettings, make_sum_plan
 from sklearn_puffer._sums.estimator import PrivateAnswer, PufferfishSum
 from sklearn_puffer._sums.gaussian_queries import exact_sum
-from sklearn_puffer._sums.gaussian_sums import (
-    GaussianUsers,
-    NormalApproximation,
-    gaussian_classes,
-    gaussian_users,
-    normal_approximation,
-)
+from sklearn_puffer._sums.gaussian_users import GaussianUsers, gaussian_users
 from sklearn_puffer._sums.limits import least_loss
 from sklearn_puffer._sums.losses import SumLosses
 from sklearn_puffer._sums.others import Lattice, Others, convolved, row_of
@@ -31,7 +25,6 @@ __all__ = [
     "SECRETS",
     "GaussianUsers",
     "Lattice",
-    "NormalApproximation",
     "Others",
     "PrivateAnswer",
     "PufferfishSum",
@@ -44,13 +37,11 @@ __all__ = [
     "conditions",
     "convolved",
     "exact_sum",
-    "gaussian_classes",
     "gaussian_users",
     "least_loss",
     "lemma_2_psi",
     "losses",
     "make_sum_plan",
-    "normal_approximation",
     "row_of",
     "step_of",
     "sum_scale",

@@ -421,5 +421,5 @@ def _check_pure(delta: float) -> None:
     if delta > 0.0:
         raise ValueError(
             f"delta={delta!r} is for Gaussian users: discrete reports keep a pure promise; use "
-            "delta=0, or closed_forms.normal_approximation, which adds its error to delta."
+            "delta=0."
         )

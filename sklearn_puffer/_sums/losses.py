@@ -52,7 +52,7 @@ MAX_STEPS = 2**23
 _QUOTIENT_ERROR = 4.0 * UNIT
 _STEEPEST = 1e9  # step/theta beyond which only the worst case over the other users is given
 _HARDLY_ANY = 1e-3
-FEW, SEVERAL, MANY = 4000, 2**15, 2**17
+FEW, SEVERAL, MANY = 4000, 2**16, 2**17
 """Steps that the sum of those others may have who are counted on: the more, the closer, but slower.
 
 What is computed for few or several of them serves many pairs."""
@@ -250,16 +250,16 @@ class SumLosses:
     def _counted(self, k: int, steps: int) -> IntArray:
         """Return how many of each law are counted on: all but the user of pair ``k``, or fewer.
 
-        Where there are many they are one of two groups, so that few sums serve all pairs.
+        Where they are too many, they are one of two groups, so that two sums serve all pairs.
         """
-        counts, own, less = self._classes[1], self._own(k), self._less(k)
-        first = _short(self._spans, counts, steps)
+        counts, own = self._classes[1], self._own(k)
+        length = float(self._spans @ counts)
+        if length <= steps:
+            return self._less(k)
+        first = _short(self._spans, counts, min(float(steps), 0.5 * length))
         if first[own] < counts[own]:
             return first
-        second = _short(self._spans, counts - first, steps)
-        if 2.0 * (self._spans @ second) >= min(float(self._spans @ less), steps):
-            return second
-        return _short(self._spans, less, steps)
+        return _short(self._spans, counts - first, float(steps))
 
     def _less(self, k: int) -> IntArray:
         """Return how many users of each law there are without that of pair ``k``."""
@@ -298,13 +298,13 @@ class SumLosses:
         return Laws.of(_lattice(p, self.step), _lattice(q, self.step), p, q)
 
 
-def _short(spans: FloatArray, counts: IntArray, steps: int) -> IntArray:
+def _short(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:
     """Return how many of each law to take so that their sum is at most so many steps long."""
     length = float(spans @ counts)
     if length <= steps:
         return counts
     kept: IntArray = np.floor(counts * (steps / length)).astype(np.int64)
-    room = steps - float(spans @ kept)
+    room = steps - spans @ kept
     for k in np.flatnonzero((counts > kept) & (spans > 0.0)).tolist():
         if spans[k] <= room:
             kept[k] += 1
