@@ -93,11 +93,12 @@ def compose(groups: Sequence[Panels], notion: Notion) -> tuple[float, float]:
     if len(groups) == 1:
         return divergence_interval(groups[0], notion)
     divergence = notion.divergence
+    if divergence.adds_up:
+        return _sums(groups, divergence)
     if isinstance(divergence, HockeyStick):
         return _hockey_stick(groups, divergence)
-    if isinstance(divergence, PowerMean) and divergence.left_out > 0.0:
-        return 0.0, _given_events(groups, divergence)
-    return _sums(groups, divergence)
+    assert isinstance(divergence, PowerMean)
+    return 0.0, _given_events(groups, divergence)
 
 
 def _sums(groups: Sequence[Panels], divergence: Divergence) -> tuple[float, float]:

@@ -345,6 +345,7 @@ class _Average:
         divergence = self.notion.divergence
         if isinstance(divergence, PowerMean):
             return log_average(means, weights) / divergence.order * (1.0 + 4.0 * ULP)
+        assert isinstance(divergence, HockeyStick)
         return min(float((means * weights).sum()) * (1.0 + _SLACK), 1.0)
 
 

@@ -123,7 +123,8 @@ class GaussianShift:
             if noise.is_normal:
                 return gaussian_powers(divergence.alpha, m, s)
             return np.logaddexp(0.0, self._log_means(m, s)) * (1.0 + 4.0 * ULP)
-        if noise.is_exponential and isinstance(divergence, HockeyStick):
+        assert isinstance(divergence, HockeyStick)
+        if noise.is_exponential:
             return laplace_delta(divergence.epsilon, m, s)
         with np.errstate(under="ignore"):
             return np.minimum(np.exp(self._log_means(m, s)) + _TINY, 1.0)
