@@ -21,8 +21,8 @@ import pandas as pd
 from scipy.special import logsumexp
 from sklearn.datasets import load_diabetes
 
-from sklearn_puffer import PufferfishNoiser, UtilityWarning
-from sklearn_puffer.accounting import Ledger, OverspentError, privacy_loss
+from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser, UtilityWarning
+from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish

@@ -18,6 +18,8 @@ from sklearn_puffer._base import (
     smallest_for_all,
     smallest_within,
 )
+from sklearn_puffer._losses import MAX_CELLS, LossTable, all_computable, grid_cells
+from sklearn_puffer._sets import rows_needed
 from sklearn_puffer._strategies import (
     Change,
     checked_bound,
@@ -30,7 +32,6 @@ from sklearn_puffer._strategies import (
     refusal,
     ways_out,
 )
-from sklearn_puffer.accounting import MAX_CELLS, LossTable, all_computable, grid_cells
 from sklearn_puffer.bounds import (
     Bound,
     Impossible,
@@ -47,7 +48,7 @@ from sklearn_puffer.noise import Noise, named_noise
 from sklearn_puffer.notions import Notion, RenyiPufferfish, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
 
-__all__ = ["STRATEGIES", "Calibration", "calibrate", "exact"]
+__all__ = ["STRATEGIES", "Calibration", "calibrate", "exact", "rows_needed"]
 
 _PRIORS = (Discrete, GaussianMixture)
 _TOLERANCE = 1e-12  # relative width of the bracket at which the search stops

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sklearn_puffer import accounting
-from sklearn_puffer._losses import Grid, Wide
+from sklearn_puffer._losses import Grid, Wide, loss_table
 from sklearn_puffer.accounting import (
     MAX_CELLS,
     Loss,
@@ -405,7 +404,7 @@ def test_pairs_too_many_for_a_common_grid_are_treated_one_by_one(monkeypatch):
     priors = [random_prior(rng, 2) for _ in range(6)]
     pairs = [PriorPair(p, q) for p in priors for q in priors if p is not q]
     whole = LossTable(pairs)
-    monkeypatch.setattr(accounting, "_MAX_TABLE", 10)
+    monkeypatch.setattr(loss_table, "_MAX_TABLE", 10)
     single = LossTable(pairs)
     for noise in (Laplace(0.5), Laplace((3.0, 1e5))):
         np.testing.assert_allclose(

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import directed_losses
 
-from sklearn_puffer._losses import MAX_CELLS, box_panels, boxes_computable, divergence_interval
+from sklearn_puffer._losses import MOST_CELLS, box_panels, boxes_computable, divergence_interval
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete
@@ -237,7 +237,7 @@ def test_the_mass_of_all_boxes_is_one(noise):
 
 def test_what_is_computable_is_said_beforehand():
     small, line = point(0, 0), Discrete([0], [1.0])
-    side = int(MAX_CELLS**0.5) + 1
+    side = int(MOST_CELLS**0.5) + 1
     large = Discrete(np.stack([np.arange(side)] * 2, axis=1), np.full(side, 1.0 / side))
     approximate = Pufferfish(1.0, 1e-5)
     assert boxes_computable([small, small], Gaussian(1.0), approximate)

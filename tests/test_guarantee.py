@@ -19,7 +19,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from sklearn_puffer import PufferfishNoiser, accounting
+from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._losses import joint_grids
 from sklearn_puffer._noise import sampler_loss
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.priors import Discrete
@@ -207,7 +208,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case.columns))
 def test_the_release_loses_no_more_than_is_certified(case, seed, monkeypatch):
     if case.cells is not None:
-        monkeypatch.setattr(accounting, "MAX_CELLS", case.cells)
+        monkeypatch.setattr(joint_grids, "MAX_CELLS", case.cells)
     frame = table(case.columns, seed=seed)
     counts = np.arange(len(frame)) % 4 + 1 if case.weighted else np.ones(len(frame), dtype=int)
     noiser = PufferfishNoiser(sensitive="s", **case.options)
@@ -365,7 +366,7 @@ def claims_nothing_is_lost(pairs, noise, notion):
 
 @pytest.mark.parametrize("cells", [1, 2**17], ids=["theorem", "recomputed"])
 def test_a_strategy_of_the_user_is_not_taken_at_its_word(cells, monkeypatch):
-    monkeypatch.setattr(accounting, "MAX_CELLS", cells)
+    monkeypatch.setattr(joint_grids, "MAX_CELLS", cells)
     frame = table(("number", "whole"))
     noiser = PufferfishNoiser(0.1, sensitive="s", strategy=claims_nothing_is_lost).fit(frame)
     assert not noiser.certificate_.holds

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sklearn_puffer import PufferfishNoiser, accounting
+from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._losses import joint_grids
 from sklearn_puffer._noise import sampler_loss
 from sklearn_puffer._noiser import Part, Problem, find_scales, problems, wide
 from sklearn_puffer._noiser import fit_table as fitting
@@ -144,7 +145,7 @@ WIDE = {  # against a limit of 500 cells
 @pytest.mark.filterwarnings("ignore:.*need no noise under this prior:UserWarning")
 @pytest.mark.parametrize("kind", WIDE)
 def test_what_a_warning_about_width_names_leads_to_the_exact_loss(kind, monkeypatch):
-    for module in (accounting, wide):
+    for module in (joint_grids, wide):
         monkeypatch.setattr(module, "MAX_CELLS", 500)
     X, options = WIDE[kind]
     with pytest.warns(UserWarning, match="cells jointly") as told:

@@ -1,14 +1,23 @@
 """Exact privacy losses of released columns and rows, as proven intervals."""
 
 from sklearn_puffer._losses import pair_losses, quadrature
-from sklearn_puffer._losses.boxes import MAX_CELLS, box_panels, boxes_computable
+from sklearn_puffer._losses.boxes import MOST_CELLS, box_panels, boxes_computable
 from sklearn_puffer._losses.convolution import Grid, Wide
 from sklearn_puffer._losses.discrete_laws import DiscretePair
 from sklearn_puffer._losses.divergences import ROUGHLY, Panels, divergence_interval, gaps
 from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
 from sklearn_puffer._losses.heavy_profiles import profile
 from sklearn_puffer._losses.independent_columns import compose
-from sklearn_puffer._losses.line import LawPair, loss_interval
+from sklearn_puffer._losses.joint_grids import (
+    MAX_CELLS,
+    all_computable,
+    grid_cells,
+    is_computable,
+    plane_cells,
+)
+from sklearn_puffer._losses.law_pair import LawPair
+from sklearn_puffer._losses.line import loss_interval
+from sklearn_puffer._losses.loss_table import LossTable
 from sklearn_puffer._losses.lumps import lumped_lower
 from sklearn_puffer._losses.mixture_laws import computable, law_of
 from sklearn_puffer._losses.pair_losses import (
@@ -21,6 +30,7 @@ from sklearn_puffer._losses.pair_losses import (
 
 __all__ = [
     "MAX_CELLS",
+    "MOST_CELLS",
     "ROUGHLY",
     "DiscreteBoxes",
     "DiscreteLine",
@@ -28,20 +38,25 @@ __all__ = [
     "GaussianRows",
     "Grid",
     "LawPair",
+    "LossTable",
     "MixtureLine",
     "PairLoss",
     "Panels",
     "Wide",
+    "all_computable",
     "box_panels",
     "boxes_computable",
     "compose",
     "computable",
     "divergence_interval",
     "gaps",
+    "grid_cells",
+    "is_computable",
     "law_of",
     "loss_interval",
     "lumped_lower",
     "pair_losses",
+    "plane_cells",
     "profile",
     "quadrature",
     "row_interval",

@@ -57,7 +57,7 @@ from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, PowerMean
 from sklearn_puffer.priors import Discrete
 
-MAX_CELLS = 1024
+MOST_CELLS = 1024
 """Largest grid of atoms that is cut into boxes."""
 
 MAX_BOXES = 2**18
@@ -85,7 +85,7 @@ def boxes_computable(priors: Sequence[Discrete], noise: Noise, notion: Notion) -
     if any(not isinstance(prior, Discrete) or prior.n_axes != 2 for prior in priors):
         return False
     axes = _axes_of(priors)
-    if axes[0].size * axes[1].size > MAX_CELLS:
+    if axes[0].size * axes[1].size > MOST_CELLS:
         return False
     if not notion.is_pure:
         return True

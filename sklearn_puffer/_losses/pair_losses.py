@@ -13,7 +13,8 @@ from sklearn_puffer._losses.discrete_laws import DiscretePair
 from sklearn_puffer._losses.divergences import Panels, divergence_interval
 from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
 from sklearn_puffer._losses.laplace_line import LaplacePair
-from sklearn_puffer._losses.line import LawPair, Source, fine_panels, loss_interval
+from sklearn_puffer._losses.law_pair import LawPair
+from sklearn_puffer._losses.line import Source, fine_panels, loss_interval
 from sklearn_puffer._losses.mixture_laws import computable, law_of
 from sklearn_puffer._losses.noise_laws import NoiseLaw
 from sklearn_puffer.noise import Noise

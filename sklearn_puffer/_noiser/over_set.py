@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, Integers
+from sklearn_puffer._losses import LossTable, all_computable
 from sklearn_puffer._noiser.conditional_priors import Adversary, Group, Members, make_groups
 from sklearn_puffer._noiser.grids import on_steps
 from sklearn_puffer._noiser.problems import Problem, WorstPart
@@ -28,7 +29,6 @@ from sklearn_puffer._sets import (
     work,
 )
 from sklearn_puffer._tables import Column, Name, Pair
-from sklearn_puffer.accounting import LossTable, all_computable
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import smallest_factor
 from sklearn_puffer.fits import bootstrap

@@ -12,12 +12,11 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sklearn_puffer._base import ULP, Array, FloatArray
-from sklearn_puffer._losses import Panels, compose
+from sklearn_puffer._losses import LossTable, Panels, all_computable, compose, plane_cells
 from sklearn_puffer._noise import SPARE, sampler_loss
 from sklearn_puffer._noiser.conditional_priors import Group, Part, SecretPair
 from sklearn_puffer._strategies import Impossible, reason_of
 from sklearn_puffer._tables import Name
-from sklearn_puffer.accounting import LossTable, all_computable, plane_cells
 from sklearn_puffer.bounds import Bound, Strategy, tightest
 from sklearn_puffer.calibration import bound_of, exact
 from sklearn_puffer.noise import Noise

@@ -22,9 +22,7 @@ from sklearn_puffer._tables.counting import Cells, CodeArray, Coded, count, tall
 from sklearn_puffer._tables.faults import Faults
 from sklearn_puffer._tables.frame import (
     Finished,
-    Name,
     Table,
-    Values,
     array_table,
     as_pandas,
     frame_table,
@@ -35,7 +33,6 @@ from sklearn_puffer._tables.frame import (
     records_frame,
     secret_columns,
     series,
-    without_na,
 )
 from sklearn_puffer._tables.selection import (
     Pair,
@@ -47,6 +44,7 @@ from sklearn_puffer._tables.selection import (
     secret_pairs_of,
 )
 from sklearn_puffer._tables.unseen import rule_of
+from sklearn_puffer._tables.values import Name, Values, without_na
 
 __all__ = [
     "BLOCK_ROWS",

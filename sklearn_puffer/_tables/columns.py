@@ -23,9 +23,9 @@ from sklearn_puffer._base import (
     refuse_masked,
 )
 from sklearn_puffer._tables.binning import quantile_bins, standard_deviation
-from sklearn_puffer._tables.frame import Kind, Name, Values
 from sklearn_puffer._tables.lookup import Lookup, nearest
 from sklearn_puffer._tables.unseen import Other, Unknown, unseen_message, with_other
+from sklearn_puffer._tables.values import Kind, Name, Values
 
 Missing = Literal["error", "category", "propagate"]
 

@@ -19,8 +19,8 @@ from sklearn_puffer._tables.columns import (
     present,
 )
 from sklearn_puffer._tables.counting import Coded, CodeSource
-from sklearn_puffer._tables.frame import Name, Values
 from sklearn_puffer._tables.lookup import Lookup
+from sklearn_puffer._tables.values import Name, Values
 
 Pair = tuple[Any, Any]
 

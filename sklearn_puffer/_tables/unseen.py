@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sklearn_puffer._base import plain, quoted
-from sklearn_puffer._tables.frame import Kind, Name
+from sklearn_puffer._tables.values import Kind, Name
 
 _MOST_SHOWN = 100
 

@@ -1,0 +1,172 @@
+"""The grid that the atoms of several priors span, and for which priors a loss is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from math import prod
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._losses.boxes import boxes_computable
+from sklearn_puffer._losses.gaussian_rows import rows_computable
+from sklearn_puffer.noise import Laplace, Noise
+from sklearn_puffer.notions import Notion, Pufferfish
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
+
+MAX_CELLS = 2**17
+"""Largest joint grid (two or more columns) on which the exact loss is computed."""
+_PURE = Pufferfish(1.0)
+_LAPLACE = Laplace(1.0)
+
+
+def grid_cells(priors: Sequence[Discrete]) -> int:
+    """Return how many cells the grid has that the atoms of all ``priors`` span.
+
+    Atoms without mass in any of the priors do not count.
+
+    >>> grid_cells([Discrete([[0, 0], [1, 5]], [0.5, 0.5]), Discrete([[2, 0]], [1.0])])
+    6
+    """
+    return layout_of(priors).cells
+
+
+def plane_cells(priors: Sequence[Discrete]) -> int:
+    """Return how many cells the grid has of priors that vary in more than one column; else 0.
+
+    >>> plane_cells([Discrete([[0, 7], [1, 7]], [0.5, 0.5])])
+    0
+    """
+    layout = layout_of(priors)
+    return 0 if layout.is_line else layout.cells
+
+
+def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Notion = _PURE) -> bool:
+    """Return whether the loss is computed for these priors, this noise and this notion.
+
+    In one column it always is. In several: discrete priors on a small grid, for pure epsilon with
+    Laplace noise or in two columns, and Gaussian priors where a closed form exists.
+
+    Parameters
+    ----------
+    priors : sequence of Discrete or GaussianMixture
+        All of them are to be told apart.
+    noise : Noise, default=Laplace(1.0)
+        Its scale does not matter.
+    notion : Pufferfish or RenyiPufferfish, default=Pufferfish(1.0)
+        Its budget does not matter.
+
+    Returns
+    -------
+    bool
+        Where it is False, `bounds` has theorems instead.
+
+    Examples
+    --------
+    Three columns under Laplace noise, and under Gaussian noise with a delta:
+
+    >>> from sklearn_puffer.accounting import is_computable
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete
+    >>> rows = [Discrete([[0, 0, 0], [1, 5, 2]], [0.5, 0.5]), Discrete([[0, 1, 2]], [1.0])]
+    >>> is_computable(rows)
+    True
+    >>> from sklearn_puffer.noise import Gaussian
+    >>> is_computable(rows, Gaussian(1.0), Pufferfish(1.0, delta=1e-5))
+    False
+    """
+    if not all(isinstance(prior, Discrete) for prior in priors):
+        return _mixtures_computable(priors, noise, notion)
+    discrete = cast(Sequence[Discrete], priors)
+    layout = layout_of(discrete)
+    if noise.is_exponential and notion.is_pure:
+        return layout.is_computable
+    return layout.is_line or boxes_computable(discrete, noise, notion)
+
+
+def all_computable(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool:
+    """Return whether `is_computable` is true of the priors of each pair."""
+    priors = distinct(pairs)
+    # what is known on the grid that all of them span is known on the part that two of them span
+    together = all(isinstance(prior, Discrete) for prior in priors)
+    return (together and is_computable(priors, noise, notion)) or all(
+        is_computable(pair, noise, notion) for pair in pairs
+    )
+
+
+def _mixtures_computable(priors: Sequence[Prior], noise: Noise, notion: Notion) -> bool:
+    if not all(isinstance(prior, GaussianMixture) for prior in priors):
+        return False
+    mixtures = cast(Sequence[GaussianMixture], priors)
+    if all(prior.n_axes == 1 for prior in mixtures):
+        return True
+    pairs = combinations(mixtures, 2)
+    return all(rows_computable(p, q, noise, notion) for p, q in pairs)
+
+
+class Layout(NamedTuple):
+    """The grid that priors span, and where on it, row-major, the atoms of each lie."""
+
+    axes: list[FloatArray]
+    places: list[IntArray]
+
+    @property
+    def cells(self) -> int:
+        return prod(len(atoms) for atoms in self.axes)
+
+    @property
+    def is_line(self) -> bool:
+        """Whether all but one column are constant."""
+        return sum(len(atoms) > 1 for atoms in self.axes) <= 1
+
+    @property
+    def is_computable(self) -> bool:
+        """Whether it is a line, which no product can make large, or a grid within the limit."""
+        return self.is_line or self.cells <= MAX_CELLS
+
+
+def layout_of(priors: Sequence[Discrete]) -> Layout:
+    first = priors[0].rows
+    if priors[0].n_axes == 1 and all(np.array_equal(prior.rows, first) for prior in priors[1:]):
+        return _shared_layout(first[:, 0], [prior.counts > 0 for prior in priors])
+    supports = [with_mass(prior, prior.rows) for prior in priors]
+    atoms, places = _merged([rows[:, 0] for rows in supports])
+    axes = [atoms]
+    for k in range(1, priors[0].n_axes):
+        atoms, columns = _merged([rows[:, k] for rows in supports])
+        places = [p * len(atoms) + column for p, column in zip(places, columns, strict=True)]
+        axes.append(atoms)
+    return Layout(axes, places)
+
+
+def _shared_layout(atoms: FloatArray, with_mass: list[NDArray[np.bool_]]) -> Layout:
+    """Lay out priors over the same atoms of one column, by the atoms that have mass in each."""
+    if all(positive.all() for positive in with_mass):
+        return Layout([atoms], [np.arange(len(atoms))] * len(with_mass))
+    kept = np.logical_or.reduce(with_mass)
+    place = np.cumsum(kept) - 1
+    return Layout([atoms[kept]], [place[positive] for positive in with_mass])
+
+
+def with_mass(prior: Discrete, values: NDArray[Any]) -> NDArray[Any]:
+    """Return the entries of ``values`` that belong to atoms with mass."""
+    positive = prior.counts > 0
+    return values if positive.all() else values[positive]
+
+
+def _merged(parts: list[FloatArray]) -> tuple[FloatArray, list[IntArray]]:
+    """Return the sorted union of ``parts``, and the place of each of their numbers in it."""
+    if len(parts) == 1 and np.all(parts[0][1:] > parts[0][:-1]):
+        return parts[0], [np.arange(len(parts[0]))]
+    values = np.concatenate(parts)
+    # A stable sort merges runs that are sorted already, and is linear where there are few.
+    order = np.argsort(values, kind="stable")
+    values = values[order]
+    new = np.ones(len(values), dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    places = np.empty(len(values), np.int64)
+    places[order] = np.cumsum(new) - 1
+    return values[new], np.split(places, np.cumsum([len(part) for part in parts[:-1]]))

@@ -1,0 +1,463 @@
+"""The exact losses of many pairs of priors at once, for one noise after another."""
+
+# From the sums to an interval. The logs of h_p and h_q are each wrong by at most the bound r that
+# `_losses.convolution` proves, so their difference is wrong by at most 2r. Taking it, with u =
+# 2^-53:
+#
+# - in floats: one division, u, and one logarithm, 4u of its result;
+# - in wide numbers: D = K log 2 + log(m/m'), K an exact difference of integers, m/m' in [1/2, 2];
+#   the product, 3u of |K log 2| <= |loss| + log 2; the quotient, u; the logarithm, 4u log 2; a sum.
+#
+# Together 2r + u (10 + 5 |loss|): the supremum of the true ratios lies within that distance of the
+# supremum of the computed ones.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray, counted
+from sklearn_puffer._losses.convolution import Grid, Wide
+from sklearn_puffer._losses.divergences import Panels
+from sklearn_puffer._losses.joint_grids import MAX_CELLS, Layout, layout_of, with_mass
+from sklearn_puffer._losses.pair_losses import (
+    DiscreteBoxes,
+    DiscreteLine,
+    GaussianRows,
+    MixtureLine,
+    PairLoss,
+)
+from sklearn_puffer.noise import Noise, is_family
+from sklearn_puffer.notions import Notion, Pufferfish, check_notion
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
+
+Ends = tuple[FloatArray, FloatArray]
+_PURE = Pufferfish(1.0)
+# Above this many numbers (cells times priors) pairs are treated one by one, not on a common grid.
+_MAX_TABLE = 2**24
+# Ratios are formed for so many cells at a time: they stay in the cache, and the C library keeps
+# the memory (64 KiB) instead of handing it back to the system each time.
+_TILE = 2**13
+# Sums in floats must exceed this where an interval is wanted: their error grows with the logarithm.
+_CERTIFIED_FLOOR = 2.0**-256
+# Distances beyond this could overflow.
+_LONGEST_SPAN = 2.0**1022
+# Masses below this are held with an exponent of their own.
+_SMALLEST_MASS = 2.0**-900
+
+
+class LossTable:
+    """The exact losses of many pairs of priors, for one noise after another.
+
+    Parameters
+    ----------
+    pairs : sequence of PriorPair
+        A prior object that appears in several pairs is convolved with the noise once.
+    notion : Pufferfish or RenyiPufferfish, default=Pufferfish(1.0)
+        Losses are in its unit: nats, or a probability where it has an epsilon and a delta.
+
+    Raises
+    ------
+    TypeError
+        If a prior, the noise or the notion is of another family.
+    ValueError
+        If two priors of a pair, or linked by pairs, describe different numbers of columns, or the
+        joint grid of a pair has more than `MAX_CELLS` cells (said before anything is allocated).
+
+    Examples
+    --------
+    >>> from sklearn_puffer.accounting import LossTable
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.priors import Discrete, PriorPair
+    >>> table = LossTable([PriorPair(Discrete([0], [1.0]), Discrete([3], [1.0]))])
+    >>> table.losses(Laplace(2.0)).round(12).tolist()
+    [[1.5, 1.5]]
+    """
+
+    def __init__(self, pairs: Sequence[PriorPair], notion: Notion = _PURE) -> None:
+        pairs = [p if isinstance(p, PriorPair) else PriorPair(*p) for p in pairs]
+        check_notion(notion)
+        self._priors, self._numbers = numbered(pairs)
+        _check_priors(pairs, self._priors)
+        self._pairs, self._notion = pairs, notion
+        self._lines: dict[int, PairLoss] = {}
+        self._last: dict[int, tuple[Noise, Ends]] = {}  # the last interval of each pair
+        # too large a grid is refused here, before anything else
+        self._groups = self._grouped() if notion.is_pure and self._are_discrete else []
+
+    @property
+    def pairs(self) -> Sequence[PriorPair]:
+        """The pairs of priors."""
+        return self._pairs
+
+    @property
+    def notion(self) -> Notion:
+        """The notion in whose unit losses are."""
+        return self._notion
+
+    def losses(self, noise: Noise) -> FloatArray:
+        """Return the best estimates, no bounds: of the loss from p to q, then from q to p.
+
+        Parameters
+        ----------
+        noise : Noise
+            With the scales that are asked about.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs, 2)
+            In the unit of the notion's budget.
+        """
+        _check_noise(noise)
+        if self._on_grids(noise):
+            return self._collected([group.losses(noise) for group in self._groups])
+        lower, upper = self.intervals(noise)
+        with np.errstate(invalid="ignore"):
+            middle = lower + 0.5 * (upper - lower)
+        known = np.isfinite(upper) & (not self._notion.leaves_events_out)
+        return np.where(known, middle, upper)
+
+    def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
+        """Return proven lower and upper ends of the same losses.
+
+        Those of pairs that `interval` was last asked about with a budget, for this noise, are what
+        it has found: away from the budget they may be 1e-6 of it wide.
+
+        Parameters
+        ----------
+        noise : Noise
+            With the scales that are asked about.
+
+        Returns
+        -------
+        tuple of two ndarrays of shape (n_pairs, 2)
+            From p to q, then from q to p.
+        """
+        _check_noise(noise)
+        if self._on_grids(noise):
+            ends = [group.intervals(noise) for group in self._groups]
+            return self._collected([low for low, _ in ends]), self._collected(
+                [up for _, up in ends]
+            )
+        found = np.empty((2, len(self._pairs), 2))
+        for k in counted(range(len(self._pairs)), "losses of pairs"):
+            found[:, k] = self.interval(k, noise)
+        return found[0], found[1]
+
+    def interval(self, k: int, noise: Noise, budget: float | None = None) -> Ends:
+        """Return proven lower and upper ends of the losses of one pair.
+
+        Where a budget is given, and the larger loss is well on one side of it, they may be farther
+        apart: 1e-6 of the budget (or of the loss, if that is larger) in one column, and in two as
+        far as leaves them on that side. The former are remembered for the same noise.
+
+        Parameters
+        ----------
+        k : int
+            Position of the pair.
+        noise : Noise
+            With the scales that are asked about.
+        budget : float, optional
+            What the losses will be held against.
+
+        Returns
+        -------
+        tuple of two ndarrays of shape (2,)
+            From p to q, then from q to p.
+        """
+        if self._on_grids(noise):
+            lower, upper = self.intervals(noise)
+            return lower[k], upper[k]
+        if k in self._last and self._last[k][0] == noise:
+            return self._last[k][1]
+        line = self._line(k)
+        ends = line.interval(noise, self._notion, budget)
+        if budget is None or not isinstance(line, DiscreteBoxes):
+            self._last[k] = noise, ends
+        return ends
+
+    def one_by_one(self, noise: Noise) -> bool:
+        """Return whether the losses of a pair cost as much alone as among the others.
+
+        Parameters
+        ----------
+        noise : Noise
+            Its scale does not matter.
+
+        Returns
+        -------
+        bool
+            False where pairs share a grid.
+        """
+        return not self._on_grids(noise)
+
+    def on_planes(self, noise: Noise) -> bool:
+        """Return whether losses are those of two columns cut into boxes, which are rougher.
+
+        Parameters
+        ----------
+        noise : Noise
+            Its scale does not matter.
+
+        Returns
+        -------
+        bool
+            True if that is so for any pair.
+        """
+        known = range(len(self._pairs)) if not self._on_grids(noise) else range(0)
+        return any(isinstance(self._line(k), DiscreteBoxes) for k in known)
+
+    def without_noise(self) -> FloatArray:
+        """Return what the losses tend to without any noise.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs, 2)
+            Rounded up; infinite where only one of two priors has mass.
+        """
+        if self._groups:
+            return self._collected([group.without_noise() for group in self._groups])
+        limits = np.empty((len(self._pairs), 2))
+        for k in range(len(self._pairs)):
+            limits[k] = self._line(k).without_noise(self._notion)
+        return limits
+
+    def panels(self, noise: Noise) -> list[Panels]:
+        """Return panels that cover the line for each pair, where the priors are of one column.
+
+        Parameters
+        ----------
+        noise : Noise
+            With the scales that are asked about.
+
+        Returns
+        -------
+        list of Panels
+            From p to q; their ``swapped`` is from q to p.
+        """
+        _check_noise(noise)
+        return [self._line(k).panels(noise, self._notion) for k in range(len(self._pairs))]
+
+    def _grouped(self) -> list[_Group]:
+        linked = _linked(self._numbers)
+        return [
+            group for members in linked for group in _groups(self._priors, self._numbers, members)
+        ]
+
+    @cached_property
+    def _are_discrete(self) -> bool:
+        return all(isinstance(prior, Discrete) for prior in self._priors)
+
+    def _on_grids(self, noise: Noise) -> bool:
+        return noise.is_exponential and bool(self._groups)
+
+    def _line(self, k: int) -> PairLoss:
+        if k not in self._lines:
+            self._lines[k] = _pair_loss(self._pairs[k])
+        return self._lines[k]
+
+    def _collected(self, parts: list[FloatArray]) -> FloatArray:
+        """Put the rows of all groups into the order of the pairs."""
+        if len(parts) == 1:
+            return parts[0]
+        rows = np.empty((len(self._pairs), 2))
+        for group, part in zip(self._groups, parts, strict=True):
+            rows[group.members] = part
+        return rows
+
+
+def _pair_loss(pair: PriorPair) -> PairLoss:
+    """Return what computes the loss of one pair."""
+    p, q = pair
+    if isinstance(p, GaussianMixture):
+        return MixtureLine(p, q) if p.n_axes == 1 else GaussianRows(p, q)
+    layout = layout_of([p, q])
+    if not layout.is_line:
+        return DiscreteBoxes(p, q)
+    axis = max(range(len(layout.axes)), key=lambda k: len(layout.axes[k]))
+    _check_spans(layout)
+    return DiscreteLine(p, q, layout.axes[axis], _grid([p, q], layout), axis)
+
+
+class _Group:
+    """Pairs whose priors share one grid.
+
+    Parameters
+    ----------
+    priors : sequence of Discrete
+    members : ndarray of int of shape (n,)
+        The places of this group's pairs in the table.
+    numbers : ndarray of int of shape (n, 2)
+        Which two priors each of them holds.
+    grid : Grid or None
+        None to build it anew for each evaluation: groups are many, and their grids too large to be
+        held together, where one common grid would be.
+    """
+
+    def __init__(
+        self, priors: Sequence[Discrete], members: IntArray, numbers: IntArray, grid: Grid | None
+    ) -> None:
+        self.members = members
+        self._priors = priors
+        self._p, self._q = np.ascontiguousarray(numbers.T)
+        self._held = grid
+
+    def losses(self, noise: Noise) -> FloatArray:
+        grid = self._grid()
+        theta = np.maximum(noise.axis_scales(grid.n_axes), grid.shortest_scales)
+        sums = grid.sums(theta)
+        return self._suprema(grid.wide_sums(theta) if sums is None else sums)
+
+    def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
+        grid = self._grid()
+        asked = noise.axis_scales(grid.n_axes)
+        theta = np.maximum(asked, grid.shortest_scales)
+        sums = grid.sums(theta, _CERTIFIED_FLOOR)
+        if sums is None:
+            losses = self._suprema(grid.wide_sums(theta))
+            error = grid.wide_rounding(theta)
+        else:
+            losses = self._suprema(sums)
+            error = grid.rounding(log(sums.min()))
+        margin = 2.0 * error + UNIT * (10.0 + 5.0 * losses)
+        upper = np.nextafter(losses + margin, np.inf)
+        if np.any(theta > asked):
+            # The loss at a shorter scale than was computed with is at most that without noise.
+            upper = np.maximum(upper, self.without_noise())
+        return np.maximum(np.nextafter(losses - margin, -np.inf), 0.0), upper
+
+    def without_noise(self) -> FloatArray:
+        return self._suprema(self._grid().masses())
+
+    def _grid(self) -> Grid:
+        return self._held or _grid(self._priors, layout_of(self._priors))
+
+    def _suprema(self, sums: FloatArray | Wide) -> FloatArray:
+        """Return the largest log ratio of each pair, both ways; neither is ever negative."""
+        suprema = np.empty((len(self.members), 2))
+        n_pairs = max(1, _TILE // sums.shape[1])
+        for start in range(0, len(suprema), n_pairs):
+            tile = slice(start, start + n_pairs)
+            p, q = _selection(self._p[tile]), _selection(self._q[tile])
+            if isinstance(sums, Wide):
+                _wide_extremes(sums[p], sums[q], out=suprema[tile])
+            else:
+                _extremes(sums[p], sums[q], out=suprema[tile])
+        return np.maximum(suprema, 0.0, out=suprema)
+
+
+def _selection(rows: IntArray) -> IntArray | slice:
+    """Return what selects ``rows``: for a single row a slice, which copies nothing."""
+    return slice(rows[0], rows[0] + 1) if len(rows) == 1 else rows
+
+
+def _extremes(p: FloatArray, q: FloatArray, out: FloatArray) -> None:
+    """Write max log p/q and max log q/p of each row into ``out`` (n, 2), for positive floats."""
+    ratio = p / q
+    ratio.max(axis=1, out=out[:, 0])
+    np.divide(1.0, ratio.min(axis=1), out=out[:, 1])
+    np.log(out, out=out)
+
+
+def _wide_extremes(p: Wide, q: Wide, out: FloatArray) -> None:
+    """Write the same for normalised wide numbers; places where both are zero do not count."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.log(p.mantissa / q.mantissa)
+        ratio += (p.exponent - q.exponent) * LN2
+    ratio[(p.mantissa == 0.0) & (q.mantissa == 0.0)] = 0.0
+    ratio.max(axis=1, out=out[:, 0])
+    np.negative(ratio.min(axis=1), out=out[:, 1])
+
+
+def _groups(
+    all_priors: Sequence[Discrete], numbers: IntArray, members: IntArray, keep: bool = True
+) -> list[_Group]:
+    """Put linked pairs on one common grid, or each on its own where the common one is too large."""
+    used, own = np.unique(numbers[members], return_inverse=True)
+    priors, own = [all_priors[k] for k in used.tolist()], own.reshape(-1, 2)
+    layout = layout_of(priors)
+    alone = len(members) == 1
+    if alone and not layout.is_computable:
+        raise ValueError(
+            f"the joint grid of {len(layout.axes)} columns has {layout.cells:,} cells, and the "
+            f"exact loss is computed on at most {MAX_CELLS:,}; use fewer bins, groups of columns, "
+            "or independence."
+        )
+    if alone or (layout.is_computable and layout.cells * len(priors) <= _MAX_TABLE):
+        _check_spans(layout)
+        return [_Group(priors, members, own, _grid(priors, layout) if keep else None)]
+    each = np.split(members, len(members))
+    return [group for one in each for group in _groups(all_priors, numbers, one, keep=False)]
+
+
+def _check_spans(layout: Layout) -> None:
+    for atoms in layout.axes:
+        if atoms[-1] / 2.0 - atoms[0] / 2.0 > _LONGEST_SPAN / 2.0:
+            raise ValueError(
+                f"atoms from {atoms[0]} to {atoms[-1]} lie too far apart; use another unit."
+            )
+
+
+def _linked(numbers: IntArray) -> list[IntArray]:
+    """Return the places of pairs that are linked by common prior objects, group by group."""
+    if len(numbers) < 2:
+        return [np.arange(len(numbers))] if len(numbers) else []
+    shape = (numbers.max() + 1,) * 2
+    links = coo_array((np.ones(len(numbers)), tuple(numbers.T)), shape=shape)
+    group_of = connected_components(links, directed=False)[1][numbers[:, 0]]
+    order = np.argsort(group_of, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(group_of[order])) + 1)
+
+
+def _grid(priors: Sequence[Discrete], layout: Layout) -> Grid:
+    shape = (len(priors), layout.cells)
+    masses, exponents = np.zeros(shape), None
+    for row, (prior, places) in enumerate(zip(priors, layout.places, strict=True)):
+        values = with_mass(prior, prior.probabilities)
+        # Atoms are sorted as cells are: where all cells have mass, their order is the same.
+        cells = slice(None) if len(values) == layout.cells else places
+        if values.min() < _SMALLEST_MASS:
+            exponents = np.zeros(shape, np.int64) if exponents is None else exponents
+            values, exponents[row, cells] = _scaled(with_mass(prior, prior.counts), prior.total)
+        masses[row, cells] = values
+    return Grid(layout.axes, masses, exponents)
+
+
+def _scaled(counts: NDArray[Any], total: int) -> tuple[FloatArray, IntArray]:
+    """Return counts/total as floats near one and powers of two, from Python's exact integers."""
+    shifts = [total.bit_length() - int(count).bit_length() for count in counts]
+    masses = [(int(count) << shift) / total for count, shift in zip(counts, shifts, strict=True)]
+    return np.array(masses), -np.array(shifts)
+
+
+def _check_priors(pairs: Sequence[PriorPair], priors: Sequence[Prior]) -> None:
+    for prior in priors:
+        if not isinstance(prior, Discrete | GaussianMixture):
+            raise TypeError(
+                f"an exact loss needs Discrete priors, got {prior!r}; "
+                "discretise the column (n_bins) or use another strategy."
+            )
+    if len({(type(prior), prior.n_axes) for prior in priors}) == 1:
+        return
+    for p, q in pairs:
+        if type(p) is not type(q):
+            raise TypeError(
+                f"the priors of a pair must be of one kind, got {p!r} and {q!r}; "
+                "discretise the column (n_bins), or fit Gaussian mixtures to both."
+            )
+        if p.n_axes != q.n_axes:
+            raise ValueError(
+                f"the priors of a pair must describe the same columns, got {p!r} and {q!r}."
+            )
+
+
+def _check_noise(noise: Noise) -> None:
+    if not is_family(noise):
+        raise TypeError(f"noise must be an object of a noise family, got {noise!r}.")

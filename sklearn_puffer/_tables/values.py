@@ -1,0 +1,249 @@
+"""One column of any table as numpy sees it: numbers, or codes into a list of levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from sklearn_puffer._base import Array, inexact, on_one_line
+
+Kind = Literal["float", "integer", "boolean", "category"]
+Name = int | str
+
+_NUMBER_KINDS: dict[str, Kind] = {"b": "boolean", "i": "integer", "u": "integer", "f": "float"}
+_INFERRED_KINDS: dict[str, Kind] = {
+    "string": "category",
+    "empty": "category",
+    "boolean": "boolean",
+    "integer": "integer",
+    "floating": "float",
+    "mixed-integer-float": "float",
+    "integer-na": "integer",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """One column as numpy sees it.
+
+    Attributes
+    ----------
+    kind : {"float", "integer", "boolean", "category"}
+    data : ndarray of shape (n,)
+        Numbers, or codes into ``levels`` for a categorical column; arbitrary where missing.
+    missing : ndarray of bool of shape (n,), or None
+        Where the column is missing; None where nothing is. Floats carry their NaN in ``data``.
+    levels : tuple or None
+        The values of a categorical column, in its declared order, or sorted.
+    declared : bool
+        Whether the column's own type declares the levels (values outside the data included).
+    """
+
+    kind: Kind
+    data: Array
+    missing: Array | None = None
+    levels: tuple[Any, ...] | None = None
+    declared: bool = False
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+def without_na(values: Any) -> Any:
+    """Return a list, or an array of objects, with NaN in place of pandas.NA; others as they are.
+
+    >>> without_na([1, pd.NA])
+    [1, nan]
+    """
+    if isinstance(values, list | tuple) or (type(values) is np.ndarray and values.dtype == object):
+        return [np.nan if value is pd.NA else value for value in values]
+    return values
+
+
+def take_levels(levels: Sequence[Any], codes: Array) -> Array:
+    """Return the labels of codes as objects; -1 is missing."""
+    table = np.empty(len(levels) + 1, dtype=object)
+    table[:-1] = list(levels)
+    table[-1] = None
+    return table[codes]
+
+
+def pandas_values(column: pd.Series[Any], name: Name) -> Values:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes = column.cat.codes.to_numpy()
+        if not dtype.ordered:
+            _check_one_kind(dtype.categories, name)
+        return Values("category", codes, _some(codes < 0), tuple(dtype.categories), declared=True)
+    _refuse_times(dtype, name)
+    if isinstance(dtype, pd.SparseDtype):
+        raise TypeError(
+            f"column {name!r} is sparse ({on_one_line(dtype)}); make it dense, "
+            f"X[{name!r}].sparse.to_dense()."
+        )
+    if pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype):
+        return object_values(column, name)
+    if isinstance(dtype, np.dtype):
+        return number_values(column.to_numpy(), name)
+    return _masked_values(column, name)
+
+
+def _masked_values(column: pd.Series[Any], name: Name) -> Values:
+    """Read a nullable column of numbers or booleans."""
+    kind = _numeric_kind(column.dtype, name)
+    own = np.dtype(getattr(column.dtype, "numpy_dtype", np.float64))
+    missing = column.isna().to_numpy()
+    data = column.to_numpy(dtype=own, na_value=own.type(0))
+    if kind == "float":
+        data = np.where(missing, np.nan, data)
+    return Values(kind, data, _some(missing))
+
+
+def _numeric_kind(dtype: Any, name: Name) -> Kind:
+    if pd.api.types.is_bool_dtype(dtype):
+        return "boolean"
+    if pd.api.types.is_integer_dtype(dtype):
+        return "integer"
+    if pd.api.types.is_float_dtype(dtype):
+        return "float"
+    raise TypeError(
+        f"column {name!r} has type {on_one_line(dtype)}; convert it to numbers or strings."
+    )
+
+
+def _refuse_times(dtype: Any, name: Name) -> None:
+    kind = getattr(dtype, "kind", "")
+    if kind in "mM" or isinstance(dtype, pd.PeriodDtype):
+        raise TypeError(
+            f"column {name!r} holds dates or durations ({on_one_line(dtype)}); convert it to "
+            "a number, such as days or years, or to a category."
+        )
+    if kind == "c":
+        raise TypeError(
+            f"column {name!r} holds complex numbers; Complex data not supported, "
+            "give the real and imaginary parts as two columns."
+        )
+
+
+def number_values(data: Array, name: Name) -> Values:
+    _refuse_times(data.dtype, name)
+    kind = _NUMBER_KINDS.get(data.dtype.kind)
+    if kind is None:
+        raise TypeError(f"column {name!r} has type {data.dtype}; convert it to numbers or strings.")
+    if kind != "float":
+        return Values(kind, data)
+    if data.dtype.itemsize > np.dtype(np.float64).itemsize:
+        data = _as_floats(data, name)
+    return Values(kind, data, _missing_floats(data))
+
+
+def _missing_floats(data: Array, block: int = 1 << 16) -> Array | None:
+    """Return the mask of NaN, or None, without a mask the size of a column that has none."""
+    for start in range(0, len(data), block):
+        part = data[start : start + block]
+        if np.isnan(part.min()):
+            return np.isnan(data)
+    return None
+
+
+def object_values(column: pd.Series[Any], name: Name) -> Values:
+    """Read a column of Python objects: strings, booleans or numbers, but one kind only."""
+    inferred = pd.api.types.infer_dtype(column, skipna=True)
+    kind = _INFERRED_KINDS.get(inferred)
+    if kind is None:
+        raise TypeError(_mixed_message(column, name, inferred))
+    missing = column.isna().to_numpy()
+    if kind == "category":
+        codes, levels = pd.factorize(column, sort=True)
+        again = take_levels(tuple(levels), codes)
+        if (again != column.to_numpy(dtype=object))[~missing].any():
+            raise ValueError(
+                f"column {name!r} holds strings that are no Unicode (lone surrogates), which "
+                "cannot be told apart from others; decode them in another way."
+            )
+        return Values("category", codes, _some(missing), tuple(levels))
+    if kind == "boolean":
+        return Values("boolean", np.where(missing, False, column).astype(bool), _some(missing))
+    if kind == "integer":
+        return Values("integer", _whole_numbers(column, missing, name), _some(missing))
+    values = np.where(missing, np.nan, column.to_numpy(dtype=object))
+    return Values("float", _as_floats(values, name), _some(missing))
+
+
+def _as_floats(data: Array, name: Name) -> Array:
+    """Return numbers as float64, every one of them as it is: others would come to lie on it."""
+    try:
+        with np.errstate(over="ignore"):
+            converted = data.astype(np.float64)
+        changed = inexact(data, converted)
+    except OverflowError:
+        changed = max(data, key=abs)
+    if changed is not None:
+        raise ValueError(
+            f"column {name!r} holds {changed!r}, which is no float64 number; convert it with "
+            "astype(float) if values may be rounded, or with astype(str) if each is a category."
+        )
+    return converted
+
+
+def _whole_numbers(column: pd.Series[Any], missing: Array, name: Name) -> Array:
+    try:
+        return np.where(missing, 0, column).astype(np.int64)
+    except OverflowError as error:
+        raise ValueError(
+            f"column {name!r} holds integers beyond 64 bits; subtract an offset, or convert it "
+            "with astype(float)."
+        ) from error
+
+
+def _check_one_kind(levels: pd.Index[Any], name: Name) -> None:
+    """Refuse categories that cannot be ordered: pandas leaves them as they appear in the rows."""
+    inferred = pd.api.types.infer_dtype(levels)
+    if inferred.startswith("mixed"):
+        raise TypeError(_mixed_message(pd.Series(levels), name, inferred))
+
+
+def _mixed_message(column: pd.Series[Any], name: Name, inferred: str) -> str:
+    kinds = sorted({type(value).__name__ for value in column.dropna()})
+    return (
+        f"column {name!r} holds {inferred} values ({', '.join(kinds)}); every argument must be "
+        "a string or a number, and a column only one of them: convert it with astype(str)."
+    )
+
+
+def narwhals_values(column: nw.Series[Any], name: Name) -> Values:
+    dtype = column.dtype
+    if dtype in (nw.String, nw.Object):
+        return object_values(pd.Series(column.to_list(), dtype=object), name)
+    if dtype in (nw.Categorical, nw.Enum):
+        return narwhals_categories(column)
+    wide = dtype in (nw.Int128, nw.UInt128)
+    if not (dtype.is_numeric() or dtype == nw.Boolean) or dtype.is_decimal() or wide:
+        raise TypeError(
+            f"column {name!r} has type {on_one_line(dtype)}; convert dates, durations and "
+            "other types to numbers of at most 64 bits, or to strings."
+        )
+    missing = column.is_null().to_numpy()
+    if not missing.any():
+        return number_values(column.to_numpy(), name)
+    if dtype.is_float():
+        return number_values(column.cast(nw.Float64).to_numpy().astype(float), name)
+    filled = column.fill_null(False if dtype == nw.Boolean else 0).to_numpy()
+    return Values("boolean" if dtype == nw.Boolean else "integer", filled, missing)
+
+
+def narwhals_categories(column: nw.Series[Any]) -> Values:
+    # the levels of a Categorical come in order of appearance, which codes must not depend on
+    enum = column.dtype == nw.Enum
+    levels = list(column.cat.get_categories()) if enum else sorted(column.drop_nulls().unique())
+    codes = pd.Index(levels, dtype=object).get_indexer(pd.Index(column.to_list(), dtype=object))
+    return Values("category", codes, _some(codes < 0), tuple(levels), declared=enum)
+
+
+def _some(mask: Array) -> Array | None:
+    return mask if mask.any() else None
