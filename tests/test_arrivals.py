@@ -94,7 +94,7 @@ def test_missing_secrets_take_no_others_along(make):
     secrets = [None, *threes(THREE)[1:]]
     given = make(secrets)
     if getattr(given, "dtype", None) == np.float64:
-        return  # pandas merged them before
+        pytest.skip("pandas merged them before")
     [priors] = fitted(given, missing="category").priors_.values()
     assert set(priors) == {*THREE, "missing"}
 

@@ -166,11 +166,11 @@ def dense(p, q, noise, notion, n=800):
     return np.log1p((h[1][h[1] > 1e-280] * terms).sum()) / (notion.alpha - 1.0)
 
 
-@pytest.mark.parametrize("noise", FAMILIES, ids=str)
+@pytest.mark.parametrize(
+    "noise", [n for n in FAMILIES if not isinstance(n, GeneralizedCauchy)], ids=str
+)
 @pytest.mark.parametrize("notion", NOTIONS[:2], ids=str)
 def test_joint_laws_agree_with_dense_sums(noise, notion):
-    if isinstance(noise, GeneralizedCauchy):
-        return
     rng = np.random.default_rng(5)
     p, q = random_prior(rng, (4, 3)), random_prior(rng, (4, 3))
     found = interval(p, q, noise, notion)

@@ -1,4 +1,4 @@
-"""Every example runs, and prints and writes what it says."""
+"""Every example runs, and prints and writes what it says: those that take long, in the slow run."""
 
 import itertools
 import json
@@ -239,6 +239,7 @@ def test_student_is_printed_and_drawn_at_several_confidence_levels(run, tmp_path
     assert (tmp_path / "confidence.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_a_pipeline_learns_from_its_release_and_loses_accuracy_to_small_budgets(run):
     printed = run("pipeline_accuracy")
     loss = dict(
@@ -249,6 +250,7 @@ def test_a_pipeline_learns_from_its_release_and_loses_accuracy_to_small_budgets(
     assert abs(float(loss["epsilon 4.0"])) < 0.05
 
 
+@pytest.mark.slow
 def test_releases_add_up_until_the_ledger_stops_them_and_it_remembers(run, tmp_path):
     printed = run("releases")
     together, guesses, plans = printed.split("\n\n")[1:6:2]
@@ -269,6 +271,7 @@ def test_releases_add_up_until_the_ledger_stops_them_and_it_remembers(run, tmp_p
     assert (tmp_path / "noiser.ledger.json").read_bytes() == spent
 
 
+@pytest.mark.slow
 def test_two_processes_of_production_share_no_noise(start):
     printed = start("production")
     assert "a second process released the same rows: 0 of 126 values agree" in printed
