@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._noise import sampler_loss
 from sklearn_puffer._noiser import fingerprint
-from sklearn_puffer._releases import Precisions, Refused, drawn_scales
+from sklearn_puffer._releases import Precisions, Refused, drawn_scales, factor_below
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture
@@ -240,6 +240,25 @@ def test_drawn_precisions_never_sum_to_more_than_the_certified_one(scale, releas
     [theta] = drawn_scales(noise, np.array([scale]), releases)
     assert releases / Fraction(float(theta)) ** power <= 1 / Fraction(scale) ** power
     assert theta <= scale * releases ** (1.0 / power) * (1 + 1e-15)
+
+
+@pytest.mark.parametrize(
+    ("noise", "notion", "releases", "factor"),
+    [
+        (Laplace(), Pufferfish(1.0), 1, 1),  # one release tells what it tells
+        (Gaussian(), RenyiPufferfish(1.0, 2.0), 1, 1),
+        (Laplace(), Pufferfish(1.0), 3, 1),  # all on one point
+        (Gaussian(), RenyiPufferfish(1.0, 2.0), 3, 1),  # their mean
+        (Gaussian(), Pufferfish(1.0, 1e-3), 3, 1),
+        (Laplace(), RenyiPufferfish(1.0, 2.0), 3, 3),
+        (Laplace(), Pufferfish(1.0, 1e-3), 3, 3),
+    ],
+)
+def test_one_release_that_tells_no_more_than_all_has_this_much_more_noise(
+    noise, notion, releases, factor
+):
+    found = factor_below(noise, notion, releases)
+    assert factor <= found <= factor * (1.0 + 1e-12)
 
 
 def test_one_release_is_drawn_at_the_certified_scale_itself():
