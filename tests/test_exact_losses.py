@@ -646,3 +646,20 @@ def test_an_interval_asked_with_a_budget_is_remembered_for_the_certificate(monke
     lower, upper = table.intervals(Gaussian(2.0))
     assert np.array_equal(lower[0], asked[0])
     assert np.array_equal(upper[0], asked[1])
+
+
+@pytest.mark.parametrize("noise", [Gaussian(0.7), Cauchy(0.7), GeneralizedCauchy(0.7, k=3.5)])
+def test_log_densities_and_their_slopes_are_those_of_50_digits(noise):
+    # the slopes bound how far the quadrature may be off
+    p, q = Discrete.from_counts([0, 1, 3], [3, 1, 2]), Discrete.from_counts([0, 1, 3], [1, 4, 1])
+    masses = np.array([p.probabilities, q.probabilities])
+    at = np.array([-4.0, -0.2, 0.6, 1.9, 2.9, 7.5])
+    pair = DiscretePair(np.array([0.0, 1.0, 3.0]), masses, np.log(masses), noise)
+    found = pair.densities(at, at)
+    for k, prior in enumerate((p, q)):
+        with mpmath.workdps(50):
+            density = oracle.density(prior, noise)
+            values = [float(mpmath.log(density(mpmath.mpf(y)))) for y in at]
+            slopes = [float(mpmath.diff(density, y) / density(mpmath.mpf(y))) for y in at]
+        np.testing.assert_allclose(found.value[k] + found.base, values, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found.slope[k], slopes, rtol=1e-10, atol=1e-10)
