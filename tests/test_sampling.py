@@ -31,6 +31,7 @@ from sklearn_puffer import PufferfishNoiser, PufferfishSGDRegressor, PufferfishS
 from sklearn_puffer._descent import random_order
 from sklearn_puffer._noise import (
     BATCH,
+    FINEST,
     MAX_STEPS,
     RELATIVE_ERROR,
     CheckedEntropy,
@@ -483,6 +484,7 @@ def test_the_step_is_the_smallest_power_of_two_at_or_above_its_share_of_the_scal
     step = grid_step(scale)
     assert math.frexp(step)[0] == 0.5
     assert Fraction(step) / 2 < Fraction(scale) / 2**40 <= Fraction(step)
+    assert Fraction(step) <= Fraction(FINEST) * Fraction(scale)  # what losses of rounding rest on
     assert grid_step(scale, integer=True) == max(step, 1.0)
 
 
