@@ -81,6 +81,8 @@ class SumLosses:
 
     Examples
     --------
+    Which value was reported loses the distance of two values over the scale, whoever else reports.
+
     >>> from sklearn_puffer.priors import Discrete
     >>> from sklearn_puffer.users import SumLosses, User, user_pairs
     >>> users = [User(Discrete([0, 1], [0.5, 0.5]), count=3)]
@@ -97,7 +99,7 @@ class SumLosses:
         self._sums: dict[bytes, Others] = {}
 
     def intervals(self, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return proven lower and upper ends of the exact losses, each of shape (n_pairs, 2).
+        """Return proven lower and upper ends of the exact losses.
 
         Parameters
         ----------
@@ -106,7 +108,7 @@ class SumLosses:
 
         Returns
         -------
-        lower, upper : ndarray of shape (n_pairs, 2)
+        tuple of two ndarrays of shape (n_pairs, 2)
             In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
 
         Notes
@@ -125,9 +127,19 @@ class SumLosses:
         return lower, upper
 
     def worst_case(self, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return proven ends of the largest losses over all other users, shape (n_pairs, 2).
+        """Return proven ends of the largest losses over all other users.
 
         They are those of ``p`` against ``q`` alone, which a system without other users attains.
+
+        Parameters
+        ----------
+        theta : float
+            Scale of the noise, in the units of the reports.
+
+        Returns
+        -------
+        tuple of two ndarrays of shape (n_pairs, 2)
+            In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
         """
         scale = check_positive(theta, "theta")
         lower, upper = _translation(self._shifts, scale)
@@ -137,21 +149,58 @@ class SumLosses:
         return lower, upper
 
     def upper(self, k: int, theta: float, steps: int = MANY) -> float:
-        """Return the upper end of pair ``k``, the larger of both directions.
+        """Return the upper end of one pair.
 
-        Others are counted on while their sum has at most so many steps. They never increase a loss,
-        so that is an upper end anyway. A ``theta`` of 0 is no noise: then few of them are.
+        Parameters
+        ----------
+        k : int
+            Position of the pair.
+        theta : float
+            Scale of the noise, in the units of the reports; 0 is no noise, where few of the others
+            are counted on.
+        steps : int
+            Others are counted on while their sum has at most so many steps. They never increase a
+            loss, so that any number gives an upper end.
+
+        Returns
+        -------
+        float
+            In nats, the larger of both directions.
         """
         if theta == 0.0:
             return self._without_noise(k)
         return float(self._upper(k, theta, self.worst_of(k, theta), steps).max())
 
     def counts_all(self, k: int) -> bool:
-        """Return whether the ends of pair ``k`` count on all of the other users."""
+        """Return whether the ends of one pair count on all of the other users.
+
+        Parameters
+        ----------
+        k : int
+            Position of the pair.
+
+        Returns
+        -------
+        bool
+            False where their sum has too many steps.
+        """
         return not np.isnan(self._shifts[k]) or self._counts_all(k, MANY)
 
     def worst_of(self, k: int, theta: float) -> FloatArray:
-        """Return the upper ends of the worst case of pair ``k``, both directions."""
+        """Return the upper ends of the worst case of one pair.
+
+        Parameters
+        ----------
+        k : int
+            Position of the pair.
+        theta : float
+            Scale of the noise, in the units of the reports; 0 is no noise.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
+        """
         if theta == 0.0:
             return np.full(2, alone_without_noise(self._pairs[k]))
         if not np.isnan(self._shifts[k]):
