@@ -13,8 +13,8 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._noiser import drawn_priors
 from sklearn_puffer._noiser import fit_table as fitting
-from sklearn_puffer._noiser import over_set
 from sklearn_puffer._noiser import scales as planning
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import STRATEGIES
@@ -670,7 +670,7 @@ def test_what_does_not_go_together_is_refused_in_a_sentence_whose_advice_is_righ
     stride, monkeypatch
 ):
     monkeypatch.setattr(planning, "smallest_factor", accept)
-    monkeypatch.setattr(over_set, "N_DRAWS", 2)
+    monkeypatch.setattr(drawn_priors, "N_DRAWS", 2)
     seen, told = 0, {}
     for options in combinations(stride):
         message = refused(options)

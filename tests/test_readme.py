@@ -9,10 +9,10 @@ import pytest
 from sklearn.datasets import load_diabetes
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._sets import SetLosses, error_share, rows_needed, set_around_counts
+from sklearn_puffer._sets import SetLosses, error_share, set_around_counts
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.bounds import Relaxed
-from sklearn_puffer.calibration import calibrate, smallest_factor
+from sklearn_puffer.calibration import calibrate, rows_needed, smallest_factor
 from sklearn_puffer.datasets import published_table4, table4_contingencies
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish

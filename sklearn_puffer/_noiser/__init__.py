@@ -1,6 +1,14 @@
 """What stands behind `PufferfishNoiser`: from a table to its priors, scales and release."""
 
-from sklearn_puffer._noiser import fit_table, over_set, problems, scales, weights, wide
+from sklearn_puffer._noiser import (
+    drawn_priors,
+    fit_table,
+    over_set,
+    problems,
+    scales,
+    weights,
+    wide,
+)
 from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.other_priors import FittedNoise
@@ -17,6 +25,7 @@ __all__ = [
     "PufferfishNoiser",
     "RawLaw",
     "SecretPair",
+    "drawn_priors",
     "find_scales",
     "fingerprint",
     "fit_table",

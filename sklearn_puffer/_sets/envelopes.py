@@ -94,7 +94,7 @@ class ColumnSets:
         with np.errstate(divide="ignore"):
             logs = np.log(sums) + top[:, 0]
         for law, point in np.argwhere(sums < _TINY_SUM):
-            logs[law, point] = _log_weighted_sum(masses[law, point], kernel[point])
+            logs[law, point] = log_weighted_sum(masses[law, point], kernel[point])
         return self._outwards(logs, noise).reshape(2, -1, len(points))
 
     def _outwards(self, logs: FloatArray, noise: Noise) -> FloatArray:
@@ -511,9 +511,10 @@ def _log_expm1(x: FloatArray) -> FloatArray:
     return logs
 
 
-def _log_weighted_sum(masses: FloatArray, kernel: FloatArray) -> float:
+def log_weighted_sum(masses: FloatArray, logs: FloatArray) -> float:
+    """Return log sum m e^x, where the sum may be no float: the largest term comes out of it."""
     some = masses > 0.0
-    top = float(kernel[some].max(initial=-math.inf))
+    top = float(logs[some].max(initial=-math.inf))
     if not math.isfinite(top):
         return -math.inf
-    return float(np.log((masses[some] * np.exp(kernel[some] - top)).sum())) + top
+    return float(np.log((masses[some] * np.exp(logs[some] - top)).sum())) + top

@@ -201,11 +201,23 @@ def rows_needed(n_cells: int, level: float = 0.95, epsilon: float = 1.0, n_sets:
     Parameters
     ----------
     n_cells : int
-        Cells of the alphabet (or of the joint grid).
+        Cells of the alphabet (or of the joint grid), at least 2.
     level : float, default=0.95
+        Probability in (0, 1) with which all sets hold.
     epsilon : float, default=1.0
+        The pure loss that sampling error may reach, in nats.
     n_sets : int, default=2
         Sets that share the error: one for each secret and independent column.
+
+    Returns
+    -------
+    int
+        Rows in the cell, of each secret.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``n_cells`` is no integer of at least 2, or ``epsilon`` is not positive.
 
     Notes
     -----

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import UNIT, FloatArray, Integers
-from sklearn_puffer._sets.envelopes import ColumnSets, integral, supremum
+from sklearn_puffer._sets.envelopes import ColumnSets, integral, log_weighted_sum, supremum
 from sklearn_puffer._sets.laminar import ONE, interval_masses, nearest_masses
 from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import ROUNDING, Noise
@@ -143,7 +143,7 @@ class Extremes:
         with np.errstate(divide="ignore"):
             logs = np.log(sums)
         for vertex, law in np.argwhere(sums < _SMALLEST_SUM):
-            logs[vertex, law] = _shifted(self.masses[vertex, law], exponents[vertex])
+            logs[vertex, law] = log_weighted_sum(self.masses[vertex, law], -exponents[vertex])
         return np.ascontiguousarray(logs.T).reshape(2, -1, len(logs))
 
     def logs_without_noise(self) -> FloatArray:
@@ -414,15 +414,6 @@ def _steps(masses: Integers) -> FloatArray:
     """Return what each cell adds, as floats."""
     steps: FloatArray = np.diff(masses, axis=2, prepend=0) / ONE
     return steps
-
-
-def _shifted(masses: FloatArray, exponents: FloatArray) -> float:
-    """Return log sum m e^-x where that is no float: the nearest mass comes out of the sum."""
-    some = masses > 0.0
-    nearest = float(exponents[some][0])
-    if not math.isfinite(nearest):
-        return -math.inf
-    return float(np.log((masses[some] * np.exp(nearest - exponents[some])).sum())) - nearest
 
 
 def _largest(ratios: FloatArray) -> FloatArray:
