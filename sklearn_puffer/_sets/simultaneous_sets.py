@@ -27,7 +27,7 @@ from scipy.special import betainccinv, betaincinv, gammainccinv, gammaincinv
 
 from sklearn_puffer._base import ULP, FloatArray, Integers, check_count, check_positive
 from sklearn_puffer._sets.laminar import ONE, Tree
-from sklearn_puffer.priors import Discrete
+from sklearn_puffer.priors import ConfidenceSet, Discrete
 
 _OUTWARDS = 2.0**-40
 
@@ -114,7 +114,7 @@ def error_share(level: float, cells: Iterable[int]) -> float:
     """
     events = sum(n_events(n_cells) for n_cells in cells)
     # the difference is right to a rounding of 1, which the last factor takes back
-    return max(1.0 - level - ULP, 0.0) / max(events, 1) * (1.0 - 2.0**-50)
+    return max(1.0 - ConfidenceSet(level).level - ULP, 0.0) / max(events, 1) * (1.0 - 2.0**-50)
 
 
 def set_around(
@@ -217,7 +217,8 @@ def rows_needed(n_cells: int, level: float = 0.95, epsilon: float = 1.0, n_sets:
     Raises
     ------
     TypeError, ValueError
-        If ``n_cells`` is no integer of at least 2, or ``epsilon`` is not positive.
+        If ``n_cells`` is no integer of at least 2, ``level`` lies outside (0, 1), or ``epsilon`` is
+        not positive.
 
     Notes
     -----
