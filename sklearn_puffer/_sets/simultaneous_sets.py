@@ -227,6 +227,7 @@ def rows_needed(n_cells: int, level: float = 0.95, epsilon: float = 1.0, n_sets:
 
     Examples
     --------
+    >>> from sklearn_puffer.calibration import rows_needed
     >>> rows_needed(2), rows_needed(20), rows_needed(20, epsilon=0.1)
     (23, 58, 5523)
     """

@@ -44,7 +44,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import UNIT, FloatArray, Integers
-from sklearn_puffer._sets.envelopes import ColumnSets, integral, log_weighted_sum, supremum
+from sklearn_puffer._sets.column_sets import ColumnSets, log_weighted_sum
+from sklearn_puffer._sets.envelopes import integral, supremum
 from sklearn_puffer._sets.laminar import ONE, interval_masses, nearest_masses
 from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import ROUNDING, Noise
