@@ -188,6 +188,12 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
             "'wasserstein' or 'sensitivity', or leave out delta or alpha.",
             len(pairs),
         )
+    if pairs[0].p.n_axes == 1 and not all_computable(pairs, noise, notion):
+        return Impossible(
+            "strategy='exact' knows no law of Gaussian and mixture priors under "
+            f"{type(noise).__name__} noise; use noise='laplace' or strategy='distribution_aware'.",
+            len(pairs),
+        )
     reason = _unbounded(pairs, noise, notion)
     return ExactLosses(LossTable(pairs, notion), noise, _reach(pairs, noise, notion), reason)
 
@@ -498,7 +504,7 @@ def is_ours(strategy: Strategy) -> bool:
 
 def within_reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool:
     """Return whether `exact` is computed, or says itself why it is not."""
-    if notion.leaves_events_out:
+    if notion.leaves_events_out or pairs[0].p.n_axes == 1:
         return True
     return all_computable(pairs, noise, notion)
 

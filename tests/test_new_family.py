@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
 import pickle
 
 import loss_oracle as oracle
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from logistic import Logistic
 from mpmath import mp, mpf
 from scipy.stats import chi2, logistic
 
+from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
 from sklearn_puffer._noise import sampler, seeded_entropy
 from sklearn_puffer.accounting import LossTable, privacy_loss
 from sklearn_puffer.bounds import Impossible
 from sklearn_puffer.calibration import STRATEGIES, calibrate
+from sklearn_puffer.closed_forms import Shift
+from sklearn_puffer.iteration import iteration_loss
 from sklearn_puffer.noise import FAMILIES, ROUNDING, Laplace, is_family
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
@@ -110,13 +116,9 @@ def truth(p, q, noise, notion):
     return oracle.supremum(p, q, noise)
 
 
-CASES = [
-    ("near", 0.3),
-    ("near", 2.0),
-    ("one value each", 0.7),
-    ("far apart", 1.0),
-    ("crowded", 1.0),
-]
+CASES = [("near", 0.3), ("one value each", 0.7)]
+SLOW = [("near", 2.0), ("far apart", 1.0), ("crowded", 1.0)]
+CASES += [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW]
 
 
 @notions
@@ -209,3 +211,115 @@ def test_it_is_drawn_from_its_law(scale, step):
 
 def test_it_is_a_value_that_can_be_pickled():
     assert pickle.loads(pickle.dumps(Logistic((1.0, 2.0)))) == Logistic((1.0, 2.0))
+
+
+# --- the noiser, from fit to what is asked of a release -------------------------------------------
+
+
+def table(rows=400):
+    generator = np.random.default_rng(0)
+    secret = generator.integers(0, 2, rows)
+    return pd.DataFrame(
+        {
+            "secret": np.where(secret == 1, "x", "y"),
+            "a": generator.poisson(3 + secret),
+            "b": generator.poisson(2 + secret),
+        }
+    )
+
+
+def noiser(**settings):
+    given = {"epsilon": 1.0, "sensitive": "secret", "public": ["a"], "noise": Logistic()}
+    return PufferfishNoiser(**{**given, **settings})
+
+
+def laws(fitted):
+    """The law of column a given each secret."""
+    [by_secret] = fitted.priors_.values()
+    return {secret: law for secret, by_columns in by_secret.items() for law in by_columns.values()}
+
+
+WORKS = {
+    "pure": {},
+    "delta": {"delta": 1e-3},
+    "renyi": {"alpha": 2.0},
+    "sensitivity": {"strategy": "sensitivity"},
+    "wasserstein": {"strategy": "wasserstein"},
+    "distribution_aware": {"strategy": "distribution_aware"},
+    "approximate": {"strategy": "approximate", "delta": 1e-3},
+    "joint": {"public": ["a", "b"]},
+    "joint, delta": {"public": ["a", "b"], "delta": 1e-3},
+    "independent": {"public": ["a", "b"], "dependence": "independent", "delta": 1e-2},
+    "confidence": {"adversaries": "confidence", "delta": 1e-2},
+    "gaussian": {"prior": "gaussian", "strategy": "distribution_aware", "delta": 1e-2},
+}
+REFUSED = {
+    "several releases": ({"releases": 3}, "releases=3 .* noise='logistic'"),
+    "relaxed": ({"strategy": "relaxed"}, "'relaxed' is a bound for Laplace noise.* got Logistic"),
+    "monge": ({"strategy": "monge"}, "strategy='monge'"),
+    "gaussian": ({"prior": "gaussian"}, "strategy='exact' knows no law .* under Logistic noise"),
+    "renyi with a delta": ({"alpha": 2.0, "delta": 1e-3}, "strategy='exact' does not exist"),
+}
+
+
+@pytest.mark.parametrize("settings", WORKS.values(), ids=WORKS)
+def test_a_table_is_released_under_it(settings):
+    data = table()
+    fitted = noiser(**settings).fit(data)
+    certificate = fitted.certificate_
+    assert certificate.holds
+    assert certificate.noise == "logistic"
+    assert np.all(fitted.theta_ > 0.0)
+    assert fitted.transform(data).shape == (len(data), len(fitted.theta_))
+    assert "logistic noise" in str(certificate)
+
+
+@pytest.mark.parametrize(("settings", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_does_not_exist_for_it_is_refused_by_name(settings, reason):
+    with pytest.raises(ValueError, match=reason):
+        noiser(**settings).fit(table())
+
+
+def test_the_noise_of_a_release_is_the_exact_least():
+    fitted = noiser().fit(table())
+    [theta] = fitted.theta_
+    loss = {
+        scale: max(
+            privacy_loss(*pair, Logistic(scale), NOTIONS[0]).upper
+            for pair in itertools.combinations(laws(fitted).values(), 2)
+        )
+        for scale in (theta, 0.999 * theta)
+    }
+    assert loss[theta] <= 1.0 < loss[0.999 * theta]
+
+
+def test_a_release_is_pickled_made_noisier_and_asked_about_others():
+    data = table()
+    fitted = noiser().fit(data)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.transform(data).shape == (len(data), 1)
+    assert again.certificate_.to_json() == fitted.certificate_.to_json()
+    assert json.loads(fitted.certificate_.to_json())["noise"] == "logistic"
+    assert fitted.noisier(2.0).theta_["a"] == 2.0 * fitted.theta_["a"]
+    assert fitted.certificate_.over_set.loss > 1.0
+    assert fitted.certificate_.against(laws(fitted)).loss == pytest.approx(1.0, rel=1e-6)
+
+
+def test_a_ledger_allows_one_release_and_no_more(tmp_path):
+    ledger = Ledger.create(tmp_path / "counts", noiser().fit(table()))
+    assert ledger.allows()
+    ledger.spend()
+    with pytest.raises(OverspentError, match="1 more release"):
+        ledger.spend()
+
+
+# --- what else takes noise ------------------------------------------------------------------------
+
+
+def test_distances_and_iterations_take_it_where_a_theorem_does():
+    assert Shift(2.0, "absolute", "a move").calibrate(NOTIONS[0], Logistic()).scale == (
+        pytest.approx(2.0)
+    )
+    with pytest.raises(ValueError, match="noise must be Laplace for a distance in the l1 norm"):
+        Shift(2.0, "l1", "a move").calibrate(NOTIONS[0], Logistic())
+    assert 0.0 < iteration_loss([2.0, 0.0], 1.0, alpha=2.0, noise=Logistic()) < math.inf

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn_puffer._base import FloatArray, IntArray
 from sklearn_puffer._losses.boxes import boxes_computable
 from sklearn_puffer._losses.gaussian_rows import rows_computable
+from sklearn_puffer._losses.mixture_laws import has_law
 from sklearn_puffer.noise import Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
@@ -102,7 +103,7 @@ def _mixtures_computable(priors: Sequence[Prior], noise: Noise, notion: Notion) 
         return False
     mixtures = cast(Sequence[GaussianMixture], priors)
     if all(prior.n_axes == 1 for prior in mixtures):
-        return True
+        return has_law(noise)
     pairs = combinations(mixtures, 2)
     return all(rows_computable(p, q, noise, notion) for p, q in pairs)
 

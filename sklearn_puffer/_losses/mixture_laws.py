@@ -66,9 +66,21 @@ def computable(prior: GaussianMixture, noise: Noise | None) -> bool:
     """
     if prior.n_axes != 1:
         return False
-    if noise is None or noise.is_exponential or noise.is_normal:
-        return True
-    return noise.power is not None and tabulated(_deviations(prior), _scale_of(noise), noise.power)
+    if noise is None or noise.power is None:
+        return has_law(noise)
+    return tabulated(_deviations(prior), _scale_of(noise), noise.power)
+
+
+def has_law(noise: Noise | None) -> bool:
+    """Return whether a Gaussian plus noise of this family has a law that is known here.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Cauchy
+    >>> has_law(Cauchy(1e-200))
+    True
+    """
+    return noise is None or noise.is_exponential or noise.is_normal or noise.power is not None
 
 
 def law_of(prior: GaussianMixture, noise: Noise | None) -> Law:
@@ -102,7 +114,8 @@ def law_of(prior: GaussianMixture, noise: Noise | None) -> Law:
     if not computable(prior, noise):
         raise ValueError(
             f"the law of a mixture with {prior.n_axes} column(s) is not computed under {noise!r}; "
-            "use one column, and Cauchy noise of a scale nearer to the deviations."
+            "use one column, Laplace or Gaussian noise, or Cauchy noise of a scale nearer to the "
+            "deviations."
         )
     means, deviations = prior.means.reshape(-1), _deviations(prior)
     scale = _scale_of(noise)

@@ -2,6 +2,7 @@
 
 from sklearn_puffer._noise import laplace_sampler, sampling, table_sampler
 from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy
+from sklearn_puffer._noise.family import LOG_ROUNDING, ROUNDING, ProductNoise
 from sklearn_puffer._noise.grid import (
     FINEST,
     GRID_BITS,
@@ -12,6 +13,7 @@ from sklearn_puffer._noise.grid import (
     to_steps,
 )
 from sklearn_puffer._noise.laplace_sampler import LaplaceSampler
+from sklearn_puffer._noise.protocol import Noise
 from sklearn_puffer._noise.sampler import (
     BATCH,
     RELATIVE_ERROR,
@@ -50,9 +52,11 @@ __all__ = [
     "BATCH",
     "FINEST",
     "GRID_BITS",
+    "LOG_ROUNDING",
     "MAX_STEPS",
     "QUADRATURE_MARGIN",
     "RELATIVE_ERROR",
+    "ROUNDING",
     "SPARE",
     "Bell",
     "CheckedEntropy",
@@ -60,6 +64,8 @@ __all__ = [
     "Grid",
     "HeavyPower",
     "LaplaceSampler",
+    "Noise",
+    "ProductNoise",
     "Sampler",
     "Shape",
     "Steep",

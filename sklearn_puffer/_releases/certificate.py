@@ -13,6 +13,7 @@ from sklearn_puffer._base import Page, Section, plain, quoted, shown
 from sklearn_puffer._releases.composition import Rule
 from sklearn_puffer._releases.survival import ColumnUtility, survival, utility_section
 from sklearn_puffer._tables import Name, records_frame
+from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.notions import Notion, promised
 
 Source = Literal["recomputed", "theorem"]
@@ -20,11 +21,6 @@ Source = Literal["recomputed", "theorem"]
 SCHEMA = "sklearn_puffer.certificate/3"
 _SHOWN_PAIRS = 5
 _PLAIN = (bool, int, float, str, type(None))  # a tuple: a union would be built anew at each look
-_THETAS = {
-    "laplace": "its mean absolute value",
-    "gaussian": "its standard deviation",
-    "cauchy": "half of the noise lies within it",
-}
 
 
 class UncertifiedError(ValueError):
@@ -500,7 +496,7 @@ AWAITED = (
 
 def about_theta(noise: str) -> str:
     """Return what theta and the words beside it mean."""
-    meaning = f": {_THETAS[noise]}" if noise in _THETAS else ""
+    meaning = f": {FAMILIES[noise].scale_means}" if noise in FAMILIES else ""
     return (
         f"theta is the scale of the noise in the column's unit{meaning}; std is the column's "
         "standard deviation; grid is the distance between neighbouring released values"

@@ -96,7 +96,7 @@ def factor_below(noise: Noise, notion: Notion, releases: int) -> float:
     """
     if releases == 1:
         return 1.0
-    same = noise.precision_power == 2 or notion.is_pure
+    same = noise.is_normal or notion.is_pure
     return (1.0 if same else releases) * (1.0 + 2.0**-50)
 
 

@@ -23,7 +23,7 @@ def reason_of(bound: Any) -> str:
 
 def noise_changes(noise: Noise) -> list[Change]:
     """Return the families by name, other than that of a noise."""
-    others = [name for name, family in FAMILIES.items() if family is not type(noise)]
+    others = [name for name in FAMILIES if name != noise.name]
     return [(f"noise={name!r}", {"noise": FAMILIES[name](1.0)}) for name in others]
 
 

@@ -1,0 +1,341 @@
+"""What all noise families share: independent columns, each a symmetric density at a scale.
+
+A family holds its scale; the formulas of `_noise.shifts` work on one column of scale 1.
+Columns carry independent noise, so their max-divergences and Renyi divergences add up.
+
+Every family is symmetric, and its log ratio L(y) = log K(y) / K(y - u) is positive left of u/2 and
+odd about it. So the two halves of a Renyi divergence join into one integral without cancellation,
+
+    e^((alpha - 1) D_alpha) - 1 = int_(y < u/2) K (e^((alpha - 1) L) - 1) (1 - e^(-alpha L)) dy,
+
+and a hockey stick is int_(L > epsilon) K (1 - e^(epsilon - L)) dy: integrands that are nowhere
+negative, so that small divergences keep their relative accuracy. (Mirror the right half: it is the
+left half of K e^(-L) with -L for L. The mass of both laws is 1, which gives the -1.)
+
+Rounding
+--------
+``ROUNDING`` = r is the relative error of a family. A divergence of a shift z is returned within
+a factor 1 +- r of the exact divergence of a shift within a factor 1 +- r of z, a mass within 1 +- r
+of that of a panel whose ends are off by as much; numbers below 1e-300 are only that small. As
+divergences grow with the shift, the divergence of z (1 + r) times 1 + r is an upper bound. Two
+exceptions, both upwards: a Renyi divergence of a Cauchy kind that is a quadrature comes with
+``QUADRATURE_MARGIN`` added (a lower bound takes it off again), and shifts of Cauchy kinds beyond
+1e100 scales, or within 1e-100, may count as their max-divergence allows. Log densities and scores
+are right to ``LOG_ROUNDING`` times 1 + their size, at an argument a few ulp away.
+
+All this is the rounding of closed forms and of Gauss-Legendre rules on analytic integrands, cut
+into panels where these hardly bend. It is measured, not proven: against 50 digits and against rules
+of 40 nodes, for shifts of 1e-12 to 1e12 scales, epsilon to 1e3, alpha to 1e5 and k of 1.01 to 1e4
+the largest error seen is 1.4e-13 (Gaussian masses of 1e-250: 3e-13).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from math import inf
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_puffer._base import FloatArray, check_above, check_positive
+from sklearn_puffer._noise.entropy import Entropy
+from sklearn_puffer._noise.grid import Grid
+from sklearn_puffer._noise.sampler import Sampler, single_scale
+from sklearn_puffer._noise.shapes import Shape
+from sklearn_puffer._noise.shifts import rows_hockey_stick
+from sklearn_puffer._noise.table_sampler import TableSampler
+
+ROUNDING = 1e-12
+LOG_ROUNDING = 2.0**-46
+
+_SEQUENCES = (tuple, list, np.ndarray)
+
+
+@dataclass(frozen=True)
+class ProductNoise(ABC):
+    r"""Independent noise on each axis: what every family shares, and a new one derives from.
+
+    Parameters
+    ----------
+    scale : float or tuple of float
+        In the units of the column; one for all axes or one an axis.
+
+    Notes
+    -----
+    A family is a frozen dataclass, of further parameters if need be, that says the following of
+    noise of scale 1, for arrays of numbers u:
+
+    - ``_log_density``, ``_score`` and ``_bend``, which are log K and its first two derivatives, and
+      ``_turn``, which is at least the size of the third one at u and beyond. K is even and does not
+      rise with \|u\|; the size of the score rises up to ``_steepest_at`` and falls beyond, and the
+      second derivative does so around ``_most_convex_at``;
+    - ``_mass(a, b, width)``, P(a <= N <= b) for \|a\| <= b and width = b - a, without cancellation,
+      and ``_mean_up_to``, the integral of P(N > t) over t from 0 to u;
+    - ``_max_divergence(u)``, ``_renyi(u, alpha)`` and ``_delta(u, epsilon)``, the losses of a shift
+      by u >= 0 in one column, each within `ROUNDING`;
+    - ``_shape()``, by which it is drawn (see `_noise.shapes`); or ``sampler``, if it is drawn in
+      another way; without either it has losses and no releases.
+
+    *Formal guarantees.* All of these hold in the floats that come in, to the accuracy that the head
+    of this module asks for. The family must be self-decomposable, so that noise of a larger scale
+    is noise of a smaller one plus something independent: every search for a scale stands on it.
+
+    What more is known of a family, it says in class attributes: ``is_exponential``, ``is_normal``,
+    ``power``, ``precision_power`` and ``norm`` (see `Noise`). Then faster and sharper ways are
+    taken, and things exist that otherwise are refused, such as several releases of the same rows.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Laplace, ProductNoise
+    >>> isinstance(Laplace(2.0), ProductNoise)
+    True
+    """
+
+    scale: float | tuple[float, ...] = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _check_scale(self.scale))
+
+    def scaled(self, factor: float) -> Self:
+        """Return the same family with every scale multiplied by ``factor``."""
+        if isinstance(self.scale, tuple):
+            return self.with_scale(tuple(theta * factor for theta in self.scale))
+        return self.with_scale(self.scale * factor)
+
+    def with_scale(self, scale: float | tuple[float, ...]) -> Self:
+        """Return the same family with another scale."""
+        return replace(self, scale=scale)
+
+    def axis_scales(self, n_axes: int) -> FloatArray:
+        """Return the scales, shape (n_axes,)."""
+        return _axis_scales(self.scale, n_axes)
+
+    def log_density(self, z: ArrayLike) -> FloatArray:
+        """Return log K at rows ``z`` of shape (..., d)."""
+        rows = np.asarray(z, dtype=float)
+        theta = self.axis_scales(rows.shape[-1])
+        with np.errstate(over="ignore"):
+            logs = self._log_density(rows / theta) - np.log(theta)
+        log_density: FloatArray = logs.sum(axis=-1)
+        return log_density
+
+    def max_divergence(self, shift: ArrayLike) -> FloatArray:
+        """Return the max-divergence of shifts of shape (..., d), in nats: a sum over columns."""
+        loss: FloatArray = self._max_divergence(self._units(shift)).sum(axis=-1)
+        return loss
+
+    def renyi_divergence(self, shift: ArrayLike, alpha: float) -> FloatArray:
+        r"""Return the Renyi divergence of shifts, in nats: a sum over columns.
+
+        .. math:: D_\alpha = \frac{1}{\alpha - 1} \log \int K(y)^\alpha K(y - z)^{1 - \alpha} dy
+
+        Parameters
+        ----------
+        shift : array-like of shape (..., d)
+        alpha : float
+            Order, above 1 and finite.
+
+        Returns
+        -------
+        ndarray of shape (...)
+        """
+        order = check_above(alpha, 1.0, "alpha")
+        with np.errstate(over="ignore"):  # infinity is the right limit
+            loss: FloatArray = self._renyi(self._units(shift), order).sum(axis=-1)
+        return loss
+
+    def hockey_stick(self, shift: ArrayLike, epsilon: float) -> FloatArray:
+        r"""Return the smallest delta that goes with ``epsilon``, or a bound in several columns.
+
+        .. math:: \delta = \int (K(y) - e^\varepsilon K(y - z))_+ \, dy
+
+        Parameters
+        ----------
+        shift : array-like of shape (..., d)
+        epsilon : float
+            In nats, not negative.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            Exact in one column, and in several for the Gaussian; the other families say in their
+            notes which upper bound they give there.
+        """
+        if not epsilon >= 0.0:
+            raise ValueError(f"epsilon must not be negative, got {epsilon!r}; 0 is the least.")
+        with np.errstate(over="ignore"):
+            return self._hockey_stick(self._units(shift), float(epsilon))
+
+    def mass(self, low: ArrayLike, high: ArrayLike) -> FloatArray:
+        """Return P(low <= N <= high) of one column, with a small relative error also in the tails.
+
+        Parameters
+        ----------
+        low, high : array-like
+            Ends of panels, in the units of the column; they may be infinite. A panel whose ends
+            are the wrong way round is empty.
+        """
+        start, stop = np.broadcast_arrays(*(np.asarray(end, dtype=float) for end in (low, high)))
+        # Turned so that the panel lies to the right: tails keep their relative accuracy there.
+        turned = -start > stop
+        start, stop = np.where(turned, -stop, start), np.where(turned, -start, stop)
+        theta = self._one_scale()
+        with np.errstate(invalid="ignore", over="ignore"):
+            # The width before the division: a narrow panel far out keeps its relative width.
+            width = np.where(start < stop, stop - start, 0.0)
+            return self._mass(start / theta, stop / theta, width / theta)
+
+    def mean_up_to(self, most: ArrayLike) -> FloatArray:
+        r"""Return what noise above 0 amounts to on average, cut at ``most``, in one column.
+
+        .. math:: E[\min(N, z)_+] = \int_0^z P(N > t) \, dt
+
+        Parameters
+        ----------
+        most : array-like
+            z, not negative, in the units of the column; it may be infinite, and so may the mean.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._one_scale() * self._mean_up_to(self._units_of_column(most))
+
+    def score(self, z: ArrayLike) -> FloatArray:
+        """Return the slope of the log density of one column at ``z``, in 1 / units.
+
+        At a kink it is the slope on the side of the sign of zero.
+        """
+        return self._score(self._units_of_column(z)) / self._one_scale()
+
+    def steepest(self, near: ArrayLike, far: ArrayLike) -> FloatArray:
+        """Return max |score| of one column over near <= |z| <= far; ``far`` may be infinite."""
+        low, high = self._units_of_column(near), self._units_of_column(far)
+        return np.abs(self._score(np.clip(self._steepest_at, low, high))) / self._one_scale()
+
+    def curvature(self, near: ArrayLike, far: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return min and max of (log K)'' of one column over near <= |z| <= far, kinks apart."""
+        low, high = self._units_of_column(near), self._units_of_column(far)
+        theta = self._one_scale()
+        ends = np.minimum(self._bend(low), self._bend(high))
+        top = self._bend(np.clip(self._most_convex_at, low, high))
+        with np.errstate(over="ignore"):
+            return ends / theta / theta, top / theta / theta
+
+    def turning(self, near: ArrayLike) -> FloatArray:
+        """Return a bound on the third derivative of log K, one column, over near <= |z|."""
+        theta = self._one_scale()
+        with np.errstate(over="ignore", under="ignore"):
+            bound: FloatArray = self._turn(self._units_of_column(near)) / theta / theta / theta
+        return bound
+
+    def drift(self, near: ArrayLike, span: float) -> FloatArray:
+        """Return how far log K(y) - log K(y + x) moves over y >= near, for each x up to span.
+
+        If |score| falls beyond near, the ratio falls from its value there to no less than 0. If it
+        rises, so does the ratio, to no more than span times what |score| rises to.
+        """
+        start = np.asarray(near, dtype=float)
+        here, there = (self.log_density((start + x)[..., None]) for x in (0.0, span))
+        steepest = self.steepest(start, np.full_like(start, inf))
+        falls = steepest <= np.abs(self.score(start))
+        rises = self.curvature(start, np.full_like(start, inf))[1] <= 0.0
+        with np.errstate(invalid="ignore", over="ignore"):
+            most = span * np.where(rises, steepest, inf)
+            off = LOG_ROUNDING * (1.0 + most + np.abs(here) + np.abs(there))
+            rest = np.maximum(most - (here - there), 0.0) + off
+            return np.fmin(np.where(falls, here - there, inf), np.where(most < inf, rest, inf))
+
+    def sampler(self, grid: Grid, entropy: Entropy) -> Sampler:
+        """Return what draws the noise of one column on a grid."""
+        return TableSampler(self._shape(), single_scale(self), grid, entropy)
+
+    @property
+    def name(self) -> str:
+        """What certificates and records call the family: its class, and parameters but a scale."""
+        family = type(self).__name__.lower()
+        further = [f"{field.name}={getattr(self, field.name):g}" for field in fields(self)[1:]]
+        return f"{family}({', '.join(further)})" if further else family
+
+    # What a family may know of itself: special ways to what others have the long way.
+    scale_means: ClassVar[str] = ""  # in a certificate
+    is_exponential: ClassVar[bool] = False
+    is_normal: ClassVar[bool] = False
+    precision_power: ClassVar[int | None] = None
+    norm: ClassVar[str | None] = None
+
+    @property
+    def power(self) -> float | None:
+        """The k for which K is proportional to (1 + (z / scale)^2)^(-k/2), or None."""
+        return None
+
+    def _hockey_stick(self, u: FloatArray, epsilon: float) -> FloatArray:
+        return rows_hockey_stick(u, self._max_divergence(u), epsilon, self._delta)
+
+    # Where |score| and (log K)'' are largest in u >= 0; both rise up to there and fall beyond.
+    _steepest_at = inf
+    _most_convex_at = 0.0
+
+    def _one_scale(self) -> float:
+        return float(self.axis_scales(1)[0])
+
+    def _units_of_column(self, z: ArrayLike) -> FloatArray:
+        with np.errstate(over="ignore"):
+            units: FloatArray = np.asarray(z, dtype=float) / self._one_scale()
+        return units
+
+    def _units(self, shift: ArrayLike) -> FloatArray:
+        rows = np.abs(np.asarray(shift, dtype=float))
+        with np.errstate(over="ignore"):
+            units: FloatArray = rows / self.axis_scales(rows.shape[-1])
+        return units
+
+    # What a family says of itself, in units of its scale: of each entry of u, ...
+    @abstractmethod
+    def _log_density(self, u: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _score(self, u: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _bend(self, u: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _turn(self, u: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _mean_up_to(self, u: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _max_divergence(self, u: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _renyi(self, u: FloatArray, alpha: float) -> FloatArray: ...
+
+    # ... of absolute shifts u of one column and an epsilon >= 0 for each, ...
+    @abstractmethod
+    def _delta(self, u: FloatArray, epsilon: FloatArray) -> FloatArray: ...
+
+    # ... and of panels [a, b] with |a| <= b.
+    @abstractmethod
+    def _mass(self, a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray: ...
+
+    def _shape(self) -> Shape:
+        raise TypeError(
+            f"{self.name} noise is not drawn, its family has no `_shape`; use noise='laplace'."
+        )
+
+
+def _check_scale(scale: Any) -> float | tuple[float, ...]:
+    if isinstance(scale, _SEQUENCES) and np.ndim(scale) == 1:
+        if len(scale) == 0:
+            raise ValueError("scale must hold at least one number, got an empty sequence.")
+        return tuple(check_positive(float(theta), "scale") for theta in scale)
+    return check_positive(scale, "scale")
+
+
+def _axis_scales(scale: float | tuple[float, ...], n_axes: int) -> FloatArray:
+    if isinstance(scale, tuple) and len(scale) != n_axes:
+        raise ValueError(
+            f"scale has {len(scale)} entries and the prior {n_axes} columns; give one for each."
+        )
+    return np.broadcast_to(np.asarray(scale, dtype=float), (n_axes,)).copy()
