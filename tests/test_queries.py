@@ -27,8 +27,12 @@ from sklearn.utils import get_tags
 from sklearn_puffer import Ledger, OverspentError, PufferfishSum, UncertifiedError
 from sklearn_puffer._noise import sampler_loss, sampling
 from sklearn_puffer._releases import LedgerError
-from sklearn_puffer._sums import SECRETS, PrivateAnswer, SumSettings, make_sum_plan, system_of
-from sklearn_puffer._sums.sum_certificate import _rule
+from sklearn_puffer._sums import SECRETS, PrivateAnswer
+from sklearn_puffer._sums.answers import answers_about
+from sklearn_puffer._sums.certificate import _rule
+from sklearn_puffer._sums.discrete_sum import DiscreteSum
+from sklearn_puffer._sums.secrets import asked_of
+from sklearn_puffer._sums.settings import SumSettings
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.users import User
 
@@ -967,17 +971,14 @@ def test_an_answer_without_noise_may_be_repeated_without_end(ledger_of):
 
 def test_a_certificate_that_does_not_hold_has_no_budget():
     query = PufferfishSum(0.5).fit([User(P4)])
-    plan = make_sum_plan(
-        system_of(query._reporters, query.secrets, False, None, None),
-        SumSettings.of(query.get_params()),
-        query._reporters.reach,
-        1.0,
-    )
+    settings, reports = SumSettings.of(query.get_params()), query._reporters
+    everybody = DiscreteSum.of(reports, asked_of(reports, settings), settings)
+    answers = answers_about(everybody, settings, 100.0, 1.0)
     broken = dataclasses.replace(
-        plan, losses=dataclasses.replace(plan.losses, upper=plan.losses.upper + 1)
+        answers, losses=dataclasses.replace(answers.losses, upper=answers.losses.upper + 1)
     )
     assert not _rule(broken, "sum").allows({"sum": {1e9: 1}})
-    assert _rule(plan, "sum").allows({"sum": {1e9: 1}})
+    assert _rule(answers, "sum").allows({"sum": {1e9: 1}})
 
 
 def test_a_delta_is_refused_for_discrete_users():

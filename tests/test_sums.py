@@ -12,7 +12,6 @@ from mpmath import mp, mpf
 
 from sklearn_puffer._sums import SECRETS, Lattice, Others, convolved, least_loss, row_of
 from sklearn_puffer._sums import losses as sum_losses
-from sklearn_puffer._sums import sum_scales as sums
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.users import SumLosses, User, UserPair, sum_scale, user_pairs, worst_case_scale
 
@@ -623,7 +622,7 @@ def test_irregular_values_are_refused_where_they_must_be_convolved():
 
 
 def test_values_too_many_steps_apart_are_refused_with_the_way_out():
-    users = [User(Discrete([0, 1, sums.MAX_STEPS + 1], [0.4, 0.3, 0.3]))]
+    users = [User(Discrete([0, 1, sum_losses.MAX_STEPS + 1], [0.4, 0.3, 0.3]))]
     with pytest.raises(ValueError, match="round the reports to a larger step"):
         SumLosses(users, user_pairs(users, "distribution-absence")).intervals(1.0)
     far = User(Discrete([0, 1], [0.5, 0.5]), alternative=Discrete([10**9], [1.0]))

@@ -15,93 +15,37 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from sklearn_puffer._base import check_choice, check_delta, check_positive, check_seed, rounded_up
-from sklearn_puffer._noise import FINEST, SPARE, coarse_enough, grid_step, sampler_loss
-from sklearn_puffer._releases import MOST_RELEASES, check_releases, factor_below, scale_for_releases
-from sklearn_puffer._sums.reports import TableChoice
-from sklearn_puffer._sums.user_losses import CONDITIONS, Asked, Losses
-from sklearn_puffer._sums.users import SECRETS
+from sklearn_puffer._base import BoolArray, FloatArray, rounded_up
+from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, sampler_loss
+from sklearn_puffer._releases import factor_below, scale_for_releases
+from sklearn_puffer._sums.secrets import Asked
+from sklearn_puffer._sums.settings import CONDITIONS, SumSettings
 from sklearn_puffer._tables import Name
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 
-_LEAST_EPSILON = 1e-8  # less is lost in the rounding of the noise
-_MOST_EPSILON = 1e100
-_STRATEGIES = ("exact", "worst_case", "published", *CONDITIONS)
 _SLACK = 1e-13  # of the budget, for the roundings between a calibration and its certificate
 _SLACK_OF_DELTA = 1e-9
 _HARDLY, _NUDGES = 1.0 + 1e-4, (1e-12, 1e-10, 1e-8, 1e-6, 1e-5)  # where that is not enough
 
 
-@dataclass(frozen=True)
-class SumSettings:
-    """The estimator's parameters, checked as far as that needs no data."""
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Losses at a scale, for each pair in both directions, shape (n_pairs, 2): nats, or deltas.
 
-    notion: Pufferfish
-    secrets: str
-    query: str
-    strategy: str
-    together: bool
-    columns: TableChoice
-    releases: int
-    seed: int | None
+    ``lower`` and ``upper`` hold the loss for the given users, the largest over who of the others is
+    present, and ``worst`` is a bound over all other users. ``recomputed`` says of each pair whether
+    that interval is the loss itself, and not only a bound on it.
+    """
 
-    @classmethod
-    def of(cls, params: Mapping[str, Any]) -> SumSettings:
-        """Return the parameters.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Naming the argument, its value and the way out.
-        """
-        check_choice(params["on_uncertified"], "on_uncertified", ["raise", "warn"])
-        epsilon = check_positive(params["epsilon"], "epsilon")
-        if epsilon < _LEAST_EPSILON:
-            raise ValueError(
-                f"epsilon must be at least {_LEAST_EPSILON:g}, got {epsilon!r}: less is lost in "
-                "the rounding of the noise; choose a larger budget."
-            )
-        if epsilon > _MOST_EPSILON:
-            raise ValueError(
-                f"epsilon must be at most {_MOST_EPSILON:g}, got {epsilon!r}, which promises "
-                "nothing; choose a budget in nats, such as 1.0."
-            )
-        return cls(
-            notion=Pufferfish(epsilon, check_delta(params["delta"], "delta")),
-            secrets=check_choice(params["secrets"], "secrets", SECRETS),
-            query=check_choice(params["query"], "query", ["sum", "mean", "count"]),
-            strategy=check_choice(params["strategy"], "strategy", _STRATEGIES),
-            together=check_choice(params["unit"], "unit", ["row", "class"]) == "class",
-            columns=TableChoice(
-                **{name: params[name] for name in TableChoice.__dataclass_fields__}
-            ),
-            releases=check_releases(params["releases"]),
-            seed=check_seed(params["random_state"]),
-        )
-
-    @property
-    def draws(self) -> int:
-        """How many answers there may be, as far as the sampler's error is paid for.
-
-        More than are planned: a ledger may choose more of them, at larger scales.
-        """
-        spare = SPARE * self.notion.epsilon / sampler_loss(1)
-        return self.releases + math.floor(min(spare, MOST_RELEASES))
-
-    def notion_for_law(self, drawing: float) -> Pufferfish:
-        """Return what the continuous law must keep, where drawing adds this much to a pure loss."""
-        if not drawing < self.notion.epsilon:
-            raise ValueError(
-                f"epsilon={self.notion.epsilon!r} is less than the {drawing:.3g} that drawing the "
-                f"noise of releases={self.releases} may lose; raise epsilon, or plan fewer "
-                "releases."
-            )
-        return self.notion.for_law(drawing)
+    lower: FloatArray
+    upper: FloatArray
+    worst: FloatArray
+    recomputed: BoolArray
 
 
 class SumOfUsers(Protocol):
@@ -127,7 +71,7 @@ class SumOfUsers(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class SumPlan:
+class Answers:
     """The noise, in steps, and what is lost with it.
 
     Attributes
@@ -203,7 +147,7 @@ class SumPlan:
         return math.nextafter(float(samples), math.inf)
 
 
-def make_sum_plan(system: SumOfUsers, settings: SumSettings, reach: float, unit: float) -> SumPlan:
+def answers_about(system: SumOfUsers, settings: SumSettings, reach: float, unit: float) -> Answers:
     """Calibrate the noise, choose the grid it is drawn on, and recompute the loss.
 
     Parameters
@@ -223,18 +167,18 @@ def make_sum_plan(system: SumOfUsers, settings: SumSettings, reach: float, unit:
         least = _chosen(scales, settings)
         if least == 0.0:
             losses = system.losses(0.0, settings.notion)
-            return SumPlan(0.0, 0.0, 0.0, unit, 0.0, scales, settings, losses)
+            return Answers(0.0, 0.0, 0.0, unit, 0.0, scales, settings, losses)
         for more in (0.0, *_NUDGES):
             together = least * (1.0 + more)
             theta = _drawn(together, unit, settings.releases)
             grid = coarse_enough(grid_step(theta), theta, reach)
             added = sampled + _of_rounding(grid, together, system.whole)
             losses = system.losses(together, inner)
-            plan = SumPlan(together, theta, grid, unit, added, scales, settings, losses)
-            if not plan.is_hardly_above:
+            answers = Answers(together, theta, grid, unit, added, scales, settings, losses)
+            if not answers.is_hardly_above:
                 break
         if added <= drawing:
-            return _with_lower_ends(plan, system)
+            return _with_lower_ends(answers, system)
         drawing = 2.0 * added
 
 
@@ -258,14 +202,14 @@ def _of_rounding(grid: float, together: float, whole: bool) -> float:
     return 0.0 if whole and grid <= 1.0 else grid / together * (1.0 + 2.0**-50)
 
 
-def _with_lower_ends(plan: SumPlan, system: SumOfUsers) -> SumPlan:
-    """Return the plan with lower ends for all its answers together, under the notion itself."""
-    notion, releases = plan.settings.notion, plan.settings.releases
+def _with_lower_ends(answers: Answers, system: SumOfUsers) -> Answers:
+    """Return the answers with lower ends for all its answers together, under the notion itself."""
+    notion, releases = answers.settings.notion, answers.settings.releases
     if releases == 1 and notion.delta == 0.0:
-        return plan
+        return answers
     below = factor_below(Laplace(), notion, releases)
-    lower = system.losses(below * plan.together, notion).lower
-    return replace(plan, losses=replace(plan.losses, lower=lower))
+    lower = system.losses(below * answers.together, notion).lower
+    return replace(answers, losses=replace(answers.losses, lower=lower))
 
 
 def _chosen(scales: Mapping[str, float], settings: SumSettings) -> float:

@@ -18,21 +18,18 @@ from sklearn_puffer._base import (
     check_verbose,
     digest,
     listening,
-    on_one_line,
 )
 from sklearn_puffer._noise import MAX_STEPS, Entropy, sampler, seeded_entropy, system_entropy
 from sklearn_puffer._releases import Certificate, CertifiedEstimator, UncertifiedError
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._sums.answers import SumOfUsers, SumPlan, SumSettings, make_sum_plan
-from sklearn_puffer._sums.gaussian_queries import (
-    GaussianReporters,
-    gaussian_system,
-    has_gaussians,
-    read_gaussians,
-)
-from sklearn_puffer._sums.reports import Reporters, read_reporters
-from sklearn_puffer._sums.sum_certificate import UNCHANGED, sum_certificate
-from sklearn_puffer._sums.user_losses import system_of
+from sklearn_puffer._sums.answers import Answers, answers_about
+from sklearn_puffer._sums.certificate import UNCHANGED, sum_certificate
+from sklearn_puffer._sums.discrete_sum import DiscreteSum
+from sklearn_puffer._sums.gaussian_sum import GaussianSum
+from sklearn_puffer._sums.reading import read_reports
+from sklearn_puffer._sums.reports import GaussianReporters, Reporters
+from sklearn_puffer._sums.secrets import asked_of
+from sklearn_puffer._sums.settings import SumSettings
 from sklearn_puffer._tables import known, series
 from sklearn_puffer.noise import Laplace
 
@@ -317,38 +314,27 @@ class PufferfishSum(CertifiedEstimator):
 
     def _fit(self, X: Any) -> None:
         settings = SumSettings.of(self.get_params(deep=False))
-        who, system = self._read(known(X), settings)
-        divisor = who.n_reports if settings.query == "mean" else 1
-        plan = make_sum_plan(system, settings, who.reach, who.step / divisor)
-        self._remember(who, plan)
-        certificate = sum_certificate(system, who, plan)
+        reports = read_reports(known(X), settings)
+        asked = asked_of(reports, settings)
+        kind = GaussianSum if isinstance(reports, GaussianReporters) else DiscreteSum
+        users_sum = kind.of(reports, asked, settings)
+        answers = answers_about(users_sum, settings, reports.reach, reports.unit(settings.query))
+        certificate = sum_certificate(users_sum, reports, answers)
+        self._remember(reports, answers)
         self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
         self._note_parameters()
         _calls[self] = itertools.count()
-        if plan.theta == 0.0:
+        if answers.theta == 0.0:
             warnings.warn(UNCHANGED, UserWarning, stacklevel=3)
 
-    def _read(self, X: Any, settings: SumSettings) -> tuple[Reporters, SumOfUsers]:
-        """Return who reports, and the pairs of secrets to protect."""
-        if has_gaussians(X):
-            settings.columns.check_unused()
-            gaussians = read_gaussians(X, settings.secrets, self.step, settings.query)
-            return gaussians, gaussian_system(gaussians, settings.secrets, settings.together)
-        _check_pure(settings.notion.delta)
-        who = read_reporters(X, settings.columns, settings.secrets, self.step)
-        if settings.query == "count":
-            _check_binary(who)
-        return who, system_of(
-            who, settings.secrets, settings.together, self.alternatives, self.values
-        )
-
-    def _remember(self, who: Reporters, plan: SumPlan) -> None:
-        self._reporters, self._unit = who, plan.unit
-        self._scale, self._grid, self._together = plan.theta, plan.grid, plan.together
-        self.theta_ = plan.theta * who.step
-        self.scales_ = series({k: x * who.step for k, x in plan.asked.items()}, "theta")
-        self.users_, self.classes_, self.n_reports_ = who.users, who.labels, who.n_reports
-        self.step_ = plan.grid if isinstance(who, GaussianReporters) else who.step
+    def _remember(self, reports: Reporters, answers: Answers) -> None:
+        self._reporters, self._unit = reports, answers.unit
+        self._scale, self._grid, self._together = answers.theta, answers.grid, answers.together
+        self.theta_ = answers.theta * reports.step
+        self.scales_ = series({k: x * reports.step for k, x in answers.asked.items()}, "theta")
+        self.users_, self.classes_ = reports.users, reports.labels
+        self.n_reports_ = reports.n_reports
+        self.step_ = answers.grid if isinstance(reports, GaussianReporters) else reports.step
 
     def _fingerprint(self, certificate: Any) -> str:
         who = self._reporters
@@ -405,21 +391,3 @@ def _nearest_float(total: int | Fraction) -> float:
         return float(total)
     except OverflowError:
         return sys.float_info.max if total > 0 else -sys.float_info.max
-
-
-def _check_binary(who: Reporters) -> None:
-    for k, user in enumerate(who.users):
-        strange = [x for law in who.laws(user) for x in law.atoms.tolist() if x not in (0.0, 1.0)]
-        if strange:
-            raise ValueError(
-                f"query='count' adds up reports of 0 and 1, and {on_one_line(who.named(k))} may "
-                f"report {strange[0]!r}; use query='sum', or report whether something is so."
-            )
-
-
-def _check_pure(delta: float) -> None:
-    if delta > 0.0:
-        raise ValueError(
-            f"delta={delta!r} is for Gaussian users: discrete reports keep a pure promise; use "
-            "delta=0."
-        )

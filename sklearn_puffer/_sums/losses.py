@@ -28,6 +28,12 @@ up to a common factor, which the presence probabilities of the others only multi
 # step/theta is rounded, and so may the step be. The loss never increases with theta, so the upper
 # end is taken at a slightly larger quotient, and the lower end at a slightly smaller one.
 
+# The least loss whoever the others are. With M_P(t) = sum_x P(x) e^(t x), multiply both released
+# densities by e^(t y) and add up over all y: they are M_P(t) and M_Q(t) times the same number,
+# which is finite for abs(t) < 1/theta. So M_P(t) / M_Q(t) is a weighted mean of their ratio, and
+# the loss is at least its logarithm; by continuity also at abs(t) = 1/theta, where it is what is
+# lost far out. The more others there are, the closer the loss comes to the largest of these.
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -37,14 +43,13 @@ from typing import cast
 
 import numpy as np
 
-from sklearn_puffer._base import SMALLEST, UNIT, FloatArray, IntArray, check_positive
-from sklearn_puffer._sums.limits import least_loss
+from sklearn_puffer._base import SMALLEST, ULP, UNIT, FloatArray, IntArray, check_positive
 from sklearn_puffer._sums.log_ratios import Laws, margin, suprema
 from sklearn_puffer._sums.others import Lattice, Others, Row, row_of
 from sklearn_puffer._sums.users import User, UserPair, check_users, step_of
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.noise import Laplace
-from sklearn_puffer.priors import Discrete, PriorPair
+from sklearn_puffer.priors import Discrete, Prior, PriorPair
 
 MAX_STEPS = 2**23
 """How far apart the values of one user may lie, in steps."""
@@ -58,6 +63,9 @@ FEW, SEVERAL, MANY = 4000, 2**16, 2**17
 What is computed for few or several of them serves many pairs."""
 
 _MAX_SUMS = 64  # sums that are held: each is a few arrays as long as the sum
+
+_MOST_TERMS = 2**22  # of generating functions, computed at once
+_LEAST_MASS = 1e-300
 
 
 class SumLosses:
@@ -269,7 +277,7 @@ class SumLosses:
         """The step that all reports have in common."""
         laws = [cast(Discrete, user.law) for user in self._users]
         laws += [law for pair in self._pairs if pair.shift is None for law in prior_pair(pair)]
-        return step_of(np.concatenate([places_with_mass(law) for law in laws]))
+        return step_of(np.concatenate([with_mass(law) for law in laws]))
 
     @cached_property
     def _classes(self) -> tuple[list[Discrete], IntArray, IntArray]:
@@ -285,9 +293,7 @@ class SumLosses:
     @cached_property
     def _spans(self) -> FloatArray:
         """Steps between the outermost atoms of each distinct law."""
-        return np.array(
-            [np.rint(np.ptp(places_with_mass(x)) / self.step) for x in self._classes[0]]
-        )
+        return np.array([np.rint(np.ptp(with_mass(x)) / self.step) for x in self._classes[0]])
 
     @cached_property
     def _lattices(self) -> dict[int, Lattice]:
@@ -371,7 +377,7 @@ def _translation(shifts: FloatArray, theta: float) -> tuple[FloatArray, FloatArr
 
 
 def _lattice(law: Discrete, step: float) -> Lattice:
-    atoms = np.rint(places_with_mass(law) / step).astype(np.int64)
+    atoms = np.rint(with_mass(law) / step).astype(np.int64)
     masses = np.zeros(int(atoms[-1] - atoms[0]) + 1)
     masses[atoms - atoms[0]] = law.probabilities[law.counts > 0]
     return Lattice(int(atoms[0]), masses, atoms - atoms[0])
@@ -381,12 +387,13 @@ def reach_of(pair: UserPair) -> float:
     """Return how far apart the values lie that the two laws of a pair give mass."""
     if pair.shift is not None:
         return abs(pair.shift)
-    ends = np.concatenate([places_with_mass(law) for law in prior_pair(pair)])
+    ends = np.concatenate([with_mass(law) for law in prior_pair(pair)])
     return float(ends.max() - ends.min())
 
 
-def places_with_mass(law: Discrete) -> FloatArray:
+def with_mass(law: Prior) -> FloatArray:
     """Return the atoms that have mass."""
+    assert isinstance(law, Discrete)
     atoms: FloatArray = law.atoms[law.counts > 0]
     return atoms
 
@@ -427,3 +434,42 @@ def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserP
                 f"{pair.q!r}; round the reports, or use the closed forms for Gaussian users."
             )
     return checked
+
+
+def least_loss(pair: UserPair, theta: float, n_tilts: int = 257) -> FloatArray:
+    """Return lower ends of the loss of a pair, both directions, for all other users.
+
+    Parameters
+    ----------
+    pair : UserPair
+        Of discrete laws.
+    theta : float
+        Scale of the noise, in the unit of the reports.
+    n_tilts : int, default=257
+        How many t from -1/theta to 1/theta are tried, or fewer of very long laws; 2 for what is
+        lost far out.
+    """
+    n_atoms = max(len(with_mass(law)) for law in prior_pair(pair))
+    with np.errstate(over="ignore"):
+        tilts = np.linspace(-1.0, 1.0, max(2, min(n_tilts, _MOST_TERMS // n_atoms))) / theta
+    (least_p, most_p), (least_q, most_q) = (_log_means(law, tilts) for law in (pair.p, pair.q))
+    ends = np.array([(least_p - most_q).max(), (least_q - most_p).max()])
+    found: FloatArray = np.maximum(np.nextafter(ends, -inf), 0.0)
+    return np.where(np.isfinite(ends), found, 0.0)
+
+
+def _log_means(law: Prior, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return both ends of log M(t)."""
+    assert isinstance(law, Discrete)
+    kept = law.counts > 0
+    masses = law.probabilities[kept]
+    with np.errstate(under="ignore", over="ignore", divide="ignore", invalid="ignore"):
+        exponents = tilts[:, None] * law.atoms[kept]
+        tops = exponents.max(axis=1)
+        weights = np.exp(exponents - tops[:, None])
+        # masses that floats do not hold well are left out, or taken for more than they are
+        low = np.log(weights @ np.where(masses < _LEAST_MASS, 0.0, masses))
+        high = np.log(weights @ np.maximum(masses, _LEAST_MASS))
+        # rounding: of masses, arguments, exponentials, logarithms, and of that many terms
+        room = UNIT * (len(masses) + 16.0 + 8.0 * np.abs(exponents).max(axis=1))
+        return low + tops - room - ULP * np.abs(low), high + tops + room + ULP * np.abs(high)

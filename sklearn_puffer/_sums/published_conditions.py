@@ -70,22 +70,6 @@ def theorem_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
     .. math:: \theta = \max |a - b| / \varepsilon
 
-    Parameters
-    ----------
-    pairs : sequence of TwoLaws
-        Point masses at a and at b, in the unit of the values.
-    epsilon : float
-        Budget in nats.
-
-    Returns
-    -------
-    Condition
-
-    Raises
-    ------
-    ValueError
-        If a law has more than one value with mass, or epsilon is not positive.
-
     Notes
     -----
     *Formal guarantees.* Noise of this scale keeps every pair within epsilon, whatever the other
@@ -109,22 +93,6 @@ def theorem_2(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
     .. math:: \theta = \max |a| / \varepsilon
 
-    Parameters
-    ----------
-    pairs : sequence of TwoLaws
-        Point masses at a, and at 0.
-    epsilon : float
-        Budget in nats.
-
-    Returns
-    -------
-    Condition
-
-    Raises
-    ------
-    ValueError
-        If a first law has more than one value with mass, or a second is not the point mass at 0.
-
     Notes
     -----
     *Formal guarantees.* As `theorem_1`: who is absent adds 0. (The proof in 001 has the sign of
@@ -147,22 +115,6 @@ def theorem_3_eq13(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     r"""Return the scale for the law of a user against the user's absence.
 
     .. math:: \theta = \min\{\theta : E_p[e^{|D|/\theta}] \le e^\varepsilon \text{ for all p}\}
-
-    Parameters
-    ----------
-    pairs : sequence of TwoLaws
-        The law p of D, and the point mass at 0.
-    epsilon : float
-        Budget in nats.
-
-    Returns
-    -------
-    Condition
-
-    Raises
-    ------
-    ValueError
-        If a second law is not the point mass at 0, or epsilon is not positive.
 
     Notes
     -----
@@ -192,22 +144,6 @@ def theorem_3_eq14(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
     .. math:: \theta = \max\{|t| : p(t) > 0\} / \varepsilon
 
-    Parameters
-    ----------
-    pairs : sequence of TwoLaws
-        The law p of the user, and the point mass at 0.
-    epsilon : float
-        Budget in nats.
-
-    Returns
-    -------
-    Condition
-
-    Raises
-    ------
-    ValueError
-        If a second law is not the point mass at 0, or epsilon is not positive.
-
     Notes
     -----
     *Formal guarantees.* As `theorem_3_eq13`, which is never larger.
@@ -231,22 +167,6 @@ def theorem_4(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
     .. math:: \theta = \max W_\infty(p, q) / \varepsilon, \qquad
               W_\infty = \max_u |F_p^{-1}(u) - F_q^{-1}(u)|
-
-    Parameters
-    ----------
-    pairs : sequence of TwoLaws
-        The two laws of one user.
-    epsilon : float
-        Budget in nats.
-
-    Returns
-    -------
-    Condition
-
-    Raises
-    ------
-    ValueError
-        If a law is over several columns, or epsilon is not positive.
 
     Notes
     -----
@@ -276,22 +196,6 @@ def lemma_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
     .. math:: \theta = 1 / \varepsilon \quad \text{(0 where all pairs hold equal laws)}
 
-    Parameters
-    ----------
-    pairs : sequence of TwoLaws
-        Laws of values 0 and 1.
-    epsilon : float
-        Budget in nats.
-
-    Returns
-    -------
-    Condition
-
-    Raises
-    ------
-    ValueError
-        If a law has mass elsewhere, or epsilon is not positive.
-
     Notes
     -----
     *Formal guarantees.* It is `theorem_4` for binary values.
@@ -310,33 +214,11 @@ def lemma_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     return Condition("lemma_1", _per_epsilon(Fraction(moved), epsilon), "001, Lemma 1, Eq. (18)")
 
 
-def lemma_2(
-    pairs: Sequence[TwoLaws], epsilon: float, others: Sequence[Discrete] | None = None
-) -> Condition:
+def lemma_2(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     r"""Return the relaxed scale for one binary law of a user against another.
 
     .. math:: \theta = \max \frac{1}{\log(e^\varepsilon + (e^\varepsilon - 1) \psi)}, \qquad
               \psi = \inf_x \psi(x) = \frac{\min(p, q)}{|p - q|}
-
-    Parameters
-    ----------
-    pairs : sequence of TwoLaws
-        Laws of values 0 and 1, p and q being the chances of a 1.
-    epsilon : float
-        Budget in nats.
-    others : sequence of Discrete, optional
-        For each pair the law of the sum of the other users, for psi(x) as printed; the result is
-        the same.
-
-    Returns
-    -------
-    Condition
-
-    Raises
-    ------
-    ValueError
-        If a law has mass elsewhere than on 0 and 1, ``others`` is not one law a pair, or epsilon
-        is not positive.
 
     Notes
     -----
@@ -359,18 +241,7 @@ def lemma_2(
     >>> round(lemma_2([pair], epsilon=0.1).scale, 6)
     1.991259
     """
-    chances = _chances(pairs)
-    if others is None:
-        psi = [_ratio(min(p, q), abs(p - q)) for p, q in chances]
-    else:
-        if len(others) != len(chances):
-            raise ValueError(
-                f"others must hold one law for each of the {len(chances)} pairs, got {len(others)}."
-            )
-        psi = [
-            float(lemma_2_psi(float(p), float(q), law)[1].min()) * (1.0 - 1e-14) if p != q else None
-            for (p, q), law in zip(chances, others, strict=True)
-        ]
+    psi = [_ratio(min(p, q), abs(p - q)) for p, q in _chances(pairs)]
     return Condition("lemma_2", _scale_of_psi(psi, epsilon), "001, Lemma 2, Eq. (21), corrected")
 
 
@@ -426,22 +297,6 @@ def lemma_2_both_ends(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
     .. math:: \psi = \frac{\max(\min(p, q), 1 - \max(p, q))}{|p - q|}
 
-    Parameters
-    ----------
-    pairs : sequence of TwoLaws
-        Laws of values 0 and 1, p and q being the chances of a 1.
-    epsilon : float
-        Budget in nats.
-
-    Returns
-    -------
-    Condition
-
-    Raises
-    ------
-    ValueError
-        If a law has mass elsewhere than on 0 and 1, or epsilon is not positive.
-
     Notes
     -----
     *Formal guarantees.* As `lemma_2`, which is never smaller. Given the end 0, a share
@@ -469,22 +324,6 @@ def relaxed(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     .. math:: E_\pi[e^{|X - X'|/\theta} \mid X' = x'] \le e^\varepsilon \; \forall x'
               \quad \text{or} \quad
               E_\pi[e^{|X - X'|/\theta} \mid X = x] \le e^\varepsilon \; \forall x
-
-    Parameters
-    ----------
-    pairs : sequence of TwoLaws
-        Two laws of one user.
-    epsilon : float
-        Budget in nats.
-
-    Returns
-    -------
-    Condition
-
-    Raises
-    ------
-    ValueError
-        If a law is over several columns, or epsilon is not positive.
 
     Notes
     -----

@@ -19,14 +19,13 @@ from sklearn_puffer._base import (
     Array,
     FloatArray,
     IntArray,
-    check_positive,
     floats,
     listed,
     on_one_line,
     plain,
     quoted,
 )
-from sklearn_puffer._sums.users import User, check_users, common_step
+from sklearn_puffer._sums.users import User, check_users
 from sklearn_puffer._tables import (
     Name,
     Table,
@@ -34,19 +33,17 @@ from sklearn_puffer._tables import (
     as_levels,
     check_integers,
     check_whole,
-    distinct,
     frame_table,
     is_frame,
     known_column,
     of_kind,
     present,
-    resolve,
     without_na,
 )
-from sklearn_puffer.priors import Discrete, Prior
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
 
+_FAR = 64.0  # deviations of Gaussian sums within which the grid has room for reports
 _FARTHEST = 2.0**53  # up to here floats count steps exactly
-_MOST = 2.0**61  # sums lie within this many steps, with room for the noise in 64 bits
 
 
 def in_steps(values: Any, step: float, what: str) -> IntArray:
@@ -166,6 +163,10 @@ class Reporters:
         """Number of reports that are summed."""
         return sum(user.count for user in self.users)
 
+    def unit(self, query: str) -> float:
+        """Return what a step is worth in an answer."""
+        return self.step / (self.n_reports if query == "mean" else 1)
+
     @property
     def reach(self) -> float:
         """A bound, in steps, on the sum of any reports that are accepted."""
@@ -176,8 +177,9 @@ class Reporters:
         """Return a law of reports in whole steps."""
         return law.moved(in_steps(law.atoms, self.step, "laws").astype(float))
 
+    @cached_property
     def in_steps(self) -> list[User]:
-        """Return the users with everything that they report in whole steps."""
+        """The users with everything that they report in whole steps."""
         return [self._in_steps(user) for user in self.users]
 
     def _in_steps(self, user: User) -> User:
@@ -215,7 +217,7 @@ class Reporters:
     @property
     def deviation(self) -> float:
         """Standard deviation of the sum, in steps."""
-        return math.sqrt(sum(user.count * _variance(user.law) for user in self.in_steps()))
+        return math.sqrt(sum(user.count * _variance(user.law) for user in self.in_steps))
 
     def parts(self) -> Iterator[bytes]:
         """Return what tells these reports from others, for a fingerprint."""
@@ -325,54 +327,86 @@ class Reporters:
         return column_floats(source.values(table)), np.array([places[x] for x in labels])[codes]
 
 
-# ----------------------------------------------------------------------------------------- reading
+class GaussianReporters(Reporters):
+    """Users who report any numbers; their sum is exact, and rounded once, to the grid."""
+
+    def _in_steps(self, user: User) -> User:
+        return user
+
+    @property
+    def reach(self) -> float:
+        """How far from 0 the grid has room for the sum."""
+        means, sds, counts = gaussian_classes(self.users)
+        return float(counts @ (np.abs(means) + _FAR * sds))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the sum."""
+        _, sds, counts = gaussian_classes(self.users)
+        return float(np.linalg.norm(np.sqrt(counts) * sds))
+
+    def total(self, reports: Any) -> Fraction:
+        """Return the exact sum of the reports, whoever is absent.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is not one finite number for each user who is present.
+        """
+        values, classes = self.present(reports)
+        strange = ~np.isfinite(values)
+        if strange.any():
+            first = int(strange.argmax())
+            raise ValueError(
+                f"{self.called(classes, first)} reports {float(values[first])!r}, which is not "
+                "finite; correct the report."
+            )
+        return exact_sum(values)
+
+    def parts(self) -> Iterator[bytes]:
+        """Return what tells these reports from others, for a fingerprint."""
+        for label, *column in zip(self.labels, *gaussian_classes(self.users), strict=True):
+            yield repr([label, "gaussian", *map(float, column)]).encode()
 
 
-def read_users(X: Any) -> tuple[tuple[User, ...], tuple[Any, ...]]:
-    """Return a sequence of users, and what to call them."""
-    if isinstance(X, str | np.ndarray) or not isinstance(X, Sequence):
-        raise TypeError(
-            "users must be a sequence of users.User objects, or a DataFrame with value= the column "
-            f"to sum, got {type(X).__name__}."
-        )
-    users = check_users(X)
-    return tuple(users), labels_of(users)
+def exact_sum(values: FloatArray) -> Fraction:
+    """Return the sum of floats without rounding.
+
+    >>> exact_sum(np.array([1e300, 0.1, -1e300])) == Fraction(0.1)
+    True
+    """
+    mantissas, exponents = np.frexp(values)
+    whole = np.ldexp(mantissas, 53).astype(np.int64)
+    total = Fraction(0)
+    for exponent in np.unique(exponents).tolist():
+        part = whole[exponents == exponent]
+        # halves of 26 bits: sums of up to 2^35 of them fit into 64 bits
+        units = (int((part >> 26).sum()) << 26) + int((part & (2**26 - 1)).sum())
+        total += units * Fraction(2) ** (exponent - 53)
+    return total
 
 
-def labels_of(users: Sequence[User]) -> tuple[Any, ...]:
-    """Return what to call users: their names, or their positions where these are not unique."""
-    names = [user.name for user in users]
-    unique = len(set(names)) == len(names) and None not in names
-    return tuple(names) if unique else tuple(range(len(users)))
+def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return means, standard deviations and counts of users who are Gaussian, and refuse others."""
+    columns = []
+    for k, user in enumerate(check_users(users)):
+        law = user.law
+        if not (isinstance(law, GaussianMixture) and _is_gaussian(law)):
+            raise ValueError(
+                f"users must be Gaussian for 003, Corollary 1, got {law!r} for users[{k}]; the "
+                "central limit theorem is no proof of it: round the reports to a step, and use "
+                "Discrete laws."
+            )
+        columns.append([float(law.means[0]), float(law.scales[0]), float(user.count)])
+    means, sds, counts = np.array(columns).T
+    return means, sds, counts
 
 
-def read_table(X: Any, value: Any, by: Any) -> tuple[tuple[User, ...], tuple[Any, ...], Source]:
-    """Return the classes of a table's rows as users, what to call them, and the columns read."""
-    table = frame_table(X)
-    if value is None:
-        raise ValueError("value is None; name the numeric column that is summed, value='age'.")
-    if not table.n_rows:
-        raise ValueError("users is a table of 0 rows; give at least one row.")
-    summed = resolve(value, table.names, "value")
-    if len(summed) > 1:
-        raise ValueError(f"value must name one column, got {listed(summed)}; sum one at a time.")
-    source = Source(summed[0], () if by is None else tuple(resolve(by, table.names, "by")))
-    if source.value in source.by:
-        raise ValueError(f"column {source.value!r} is in both value and by; name another in by.")
-    labels, codes = source.classes(table)
-    values = source.values(table)
-    check_whole(values, source.value)
-    users = tuple(
-        User(Discrete.from_counts(*distinct(Values(values.kind, part))), count=len(part))
-        for part in split_by(values.data, codes)
+def _is_gaussian(law: GaussianMixture) -> bool:
+    """Return whether all components are the same."""
+    return (
+        law.n_axes == 1 and len(set(zip(law.means.tolist(), law.scales.tolist(), strict=True))) == 1
     )
-    return users, tuple(labels), source
-
-
-def split_by(values: Array, codes: Array) -> list[Array]:
-    """Return the values of each code, in ascending order of the codes; each occurs."""
-    order = np.argsort(codes, kind="stable")
-    return np.split(values[order], np.cumsum(np.bincount(codes))[:-1])
 
 
 def numeric_values(table: Table, name: Name) -> Values:
@@ -407,117 +441,7 @@ def _column_of(reports: Any) -> FloatArray:
     return values
 
 
-def class_of(label: Any, labels: Sequence[Any], argument: str) -> int:
-    """Return the position of a class."""
-    label = plain(label)
-    for k, known in enumerate(labels):
-        if known == label and isinstance(known, str) == isinstance(label, str):
-            return k
-    raise ValueError(
-        f"{argument} names class {quoted(label)}, which is not there; the classes are "
-        f"{listed(labels, 10)}."
-    )
-
-
-def read_reporters(X: Any, columns: TableChoice, secrets: str, step: Any) -> Reporters:
-    """Return who reports, from users or from a table.
-
-    Parameters
-    ----------
-    X : sequence of User, or DataFrame
-    columns : TableChoice
-    secrets : str
-        One of `users.SECRETS`.
-    step : float or None
-        None for a step that all laws lie on.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the argument or column, its value and the way out.
-    """
-    source = None
-    if is_frame(X):
-        users, labels, source = read_table(X, columns.value, columns.by)
-        users = columns.completed(users, labels)
-    else:
-        columns.check_unused()
-        users, labels = read_users(X)
-    found = common_step(users) if step is None else check_positive(step, "step")
-    crossed = secrets == "distribution" and is_all(columns.alternatives)
-    made = Reporters(users, labels, secrets, found, source, crossed)
-    if not made.reach <= _MOST:
-        raise ValueError(
-            f"step={found!r} is too fine: sums of these reports lie up to {made.reach:.3g} steps "
-            f"from 0, and {_MOST:.3g} is the limit; pass a coarser step."
-        )
-    if made.reach == 0.0 and any(law.atoms.any() for user in users for law in made.laws(user)):
-        raise ValueError(
-            f"step={found!r} is too coarse: every report rounds to 0; pass a finer step, or None."
-        )
-    return made
-
-
-@dataclass(frozen=True)
-class TableChoice:
-    """The arguments that say how a table becomes users; users bring these with them."""
-
-    value: Any
-    by: Any
-    alternatives: Any
-    values: Any
-    presence: Any
-
-    def check_unused(self) -> None:
-        """Refuse arguments that are for tables only."""
-        for name, value in vars(self).items():
-            if value is not None:
-                raise ValueError(
-                    f"{name}={value!r} is for tables, and users were given; say it in User(...), "
-                    "or pass a DataFrame."
-                )
-
-    def completed(self, users: tuple[User, ...], labels: tuple[Any, ...]) -> tuple[User, ...]:
-        """Return the users with the alternatives and probabilities that were declared."""
-        presence = dict.fromkeys(labels, self.presence)
-        if isinstance(self.presence, Mapping):
-            presence = _by_label(self.presence, labels, "presence")
-        others = {}
-        if self.alternatives is not None and not is_all(self.alternatives):
-            if not isinstance(self.alternatives, Mapping):
-                raise TypeError(
-                    'alternatives must be "all" or a mapping {class: class or prior object}, got '
-                    f"{self.alternatives!r}."
-                )
-            others = _by_label(self.alternatives, labels, "alternatives")
-        laws = {label: self._law(other, users, labels) for label, other in others.items()}
-        return tuple(
-            replace(
-                user,
-                alternative=laws.get(label),
-                presence=1.0 if presence.get(label) is None else presence[label],
-            )
-            for user, label in zip(users, labels, strict=True)
-        )
-
-    def _law(self, other: Any, users: Sequence[User], labels: Sequence[Any]) -> Discrete:
-        if isinstance(other, Discrete):
-            return other
-        law = users[class_of(other, labels, "alternatives")].law
-        assert isinstance(law, Discrete)
-        return law
-
-
 def _variance(law: Prior) -> float:
     assert isinstance(law, Discrete)
     mean = float(law.probabilities @ law.atoms)
     return float(law.probabilities @ (law.atoms - mean) ** 2)
-
-
-def is_all(alternatives: Any) -> bool:
-    """Return whether every class is an alternative of every other."""
-    return isinstance(alternatives, str) and alternatives == "all"
-
-
-def _by_label(given: Mapping[Any, Any], labels: Sequence[Any], argument: str) -> dict[Any, Any]:
-    return {labels[class_of(label, labels, argument)]: value for label, value in given.items()}

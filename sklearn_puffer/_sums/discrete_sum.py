@@ -1,4 +1,4 @@
-r"""The pairs of secrets of users who report to a sum, the scales they need, and what they lose.
+r"""A sum over discrete users: the scales that pairs of secrets need, and what they lose.
 
 A whole class, n users who leave or change together, is a chain of n single changes, in each of
 which the rest of the class is among the other users. So with w(theta) the loss of one of its users
@@ -13,70 +13,31 @@ pairs are values, the two are equal.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import BoolArray, FloatArray, IntArray, as_array, check_pairs, floats
-from sklearn_puffer._sums.limits import least_loss
-from sklearn_puffer._sums.losses import FEW, MAX_STEPS, SumLosses, reach_of
+from sklearn_puffer._base import BoolArray, FloatArray, IntArray
+from sklearn_puffer._sums.answers import Losses
+from sklearn_puffer._sums.losses import FEW, MAX_STEPS, SumLosses, least_loss, reach_of, with_mass
 from sklearn_puffer._sums.published_conditions import conditions
-from sklearn_puffer._sums.reports import Reporters, in_steps, is_all, is_always_there
-from sklearn_puffer._sums.sum_scales import sum_scale, worst_case_scale
-from sklearn_puffer._sums.users import User, UserPair, step_of, user_pairs
+from sklearn_puffer._sums.reports import Reporters, is_always_there
+from sklearn_puffer._sums.scales import sum_scale, worst_case_scale
+from sklearn_puffer._sums.secrets import Asked
+from sklearn_puffer._sums.settings import SumSettings
+from sklearn_puffer._sums.users import User, UserPair, step_of
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.priors import Discrete, Prior
+from sklearn_puffer.priors import Discrete
 
-#: The names of the published conditions; not every one applies to every set of secrets.
-CONDITIONS = (
-    "theorem_1",
-    "theorem_2",
-    "theorem_3_eq14",
-    "theorem_3_eq13",
-    "theorem_4",
-    "lemma_1",
-    "lemma_2",
-    "lemma_2_both_ends",
-    "relaxed",
-    "corollary_1a",
-    "corollary_1b",
-    "equation_11",
-)
 _CLOSED, _CLOSED_CLASS = 1e-9, 1e-6  # relative width of an interval that stands for one number
 _QUICK = 2**17  # pairs times steps of the sum up to which every loss is computed
 _NOBODY = User(Discrete.from_counts([0.0], [1]))
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Two secrets of one user, in words, and the laws of the user's report in whole steps."""
-
-    pair: UserPair
-    secret: str
-    against: str
-
-
 @dataclass(frozen=True, eq=False)
-class Losses:
-    """Losses at a scale, for each pair in both directions, shape (n_pairs, 2): nats, or deltas.
-
-    ``lower`` and ``upper`` hold the loss for the given users, the largest over who of the others is
-    present, and ``worst`` is a bound over all other users. ``recomputed`` says of each pair whether
-    that interval is the loss itself, and not only a bound on it.
-    """
-
-    lower: FloatArray
-    upper: FloatArray
-    worst: FloatArray
-    recomputed: BoolArray
-
-
-@dataclass(frozen=True, eq=False)
-class System:
+class DiscreteSum:
     """All users, in whole steps, and the pairs of secrets that are asked for.
 
     Attributes
@@ -92,6 +53,11 @@ class System:
     asked: list[Asked]
     secrets: str
     together: bool
+
+    @classmethod
+    def of(cls, reports: Reporters, asked: list[Asked], settings: SumSettings) -> DiscreteSum:
+        """Return the sum of all reports, and what is asked about it."""
+        return cls(reports.in_steps, asked, settings.secrets, settings.together)
 
     whole = True  # sums are whole numbers of steps
 
@@ -201,8 +167,8 @@ class System:
     def _lengths(self) -> tuple[int, int]:
         """Return how many steps apart one user's values lie, and the ends of the sum of all."""
         free = [pair for pair in self.pairs if pair.shift is None]
-        laws = [_with_mass(user.law) for user in self.counted_on]
-        further = [_with_mass(law) for pair in free for law in (pair.p, pair.q)]
+        laws = [with_mass(user.law) for user in self.counted_on]
+        further = [with_mass(law) for pair in free for law in (pair.p, pair.q)]
         step = step_of(np.concatenate([*laws, *further]))
         sums = [user.count * np.ptp(x) for user, x in zip(self.counted_on, laws, strict=True)]
         return int(max(map(reach_of, free), default=0.0) / step), int(sum(sums) / step)
@@ -236,133 +202,3 @@ def _sufficient(
     """Return the worst case over other users and the published scales, for single users."""
     found = {"worst_case": worst_case_scale(users, pairs, epsilon).scale}
     return found | {each.name: each.scale for each in conditions(pairs, secrets, epsilon)}
-
-
-def _with_mass(law: Prior) -> FloatArray:
-    assert isinstance(law, Discrete)
-    atoms: FloatArray = law.atoms[law.counts > 0]
-    return atoms
-
-
-# --------------------------------------------------------------------------------------- the pairs
-
-
-def system_of(
-    reporters: Reporters, secrets: str, together: bool, alternatives: Any, values: Any
-) -> System:
-    """Return the users in whole steps, with the pairs of secrets to protect.
-
-    Parameters
-    ----------
-    reporters : Reporters
-    secrets : {"value", "value-absence", "distribution-absence", "distribution"}
-    together : bool
-    alternatives : "all" or other
-        Whether every class is an alternative of every other; otherwise the users have theirs.
-    values : list of pairs, or None
-        Values to protect against each other; None for the farthest two of each user.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is nothing to protect, an argument does not go with the secrets, or a value is
-        not in the alphabet.
-    """
-    _check_fitting(secrets, together, alternatives, values)
-    if secrets == "distribution" and alternatives is None and reporters.source is not None:
-        raise ValueError(
-            "secrets='distribution' of a table needs alternatives=: a mapping {class: class or "
-            'prior object}, or "all" for every pair of classes.'
-        )
-    users = reporters.in_steps()
-    if values is not None:
-        pairs = _declared_pairs(reporters, users, values)
-    elif secrets == "distribution" and is_all(alternatives):
-        pairs = _crossed_pairs(reporters, users)
-    elif secrets == "distribution":
-        told = [k for k, user in enumerate(users) if user.alternative is not None] or [0]
-        found = user_pairs([users[k] for k in told], secrets)
-        pairs = [replace(pair, user=told[pair.user]) for pair in found]
-    else:
-        pairs = user_pairs(users, secrets, farthest_only=True)
-    asked = [asked_of(reporters, pair, secrets, together) for pair in pairs]
-    return System(users, asked, secrets, together)
-
-
-def _check_fitting(secrets: str, together: bool, alternatives: Any, values: Any) -> None:
-    """Refuse arguments that say nothing about the secrets."""
-    if alternatives is not None and secrets != "distribution":
-        raise ValueError(
-            f"alternatives={alternatives!r} goes with secrets='distribution', and secrets is "
-            f"{secrets!r}; leave one of them out."
-        )
-    if values is not None and (secrets != "value" or together):
-        raise ValueError(
-            f"values={values!r} goes with secrets='value' and unit='row', and secrets is "
-            f"{secrets!r}; leave values out."
-        )
-
-
-def _declared_pairs(reporters: Reporters, users: Sequence[User], values: Any) -> list[UserPair]:
-    """Return the pairs of values, for every class that may report both."""
-    pairs = []
-    for first, second in _checked_values(values):
-        steps = in_steps([first, second], reporters.step, "values").astype(float)
-        if steps[0] == steps[1]:
-            raise ValueError(
-                f"values holds ({first!r}, {second!r}), which is one value in steps of "
-                f"{reporters.step!r}; drop that pair, or pass a finer step=."
-            )
-        found = [k for k, user in enumerate(users) if np.isin(steps, user.protected).all()]
-        if not found:
-            raise ValueError(
-                f"values holds ({first!r}, {second!r}), and no user has both in the alphabet; "
-                "name values that are reported."
-            )
-        laws = [Discrete.from_counts([step], [1]) for step in steps.tolist()]
-        pairs += [UserPair(k, repr(first), repr(second), *laws) for k in found]
-    return pairs
-
-
-def _checked_values(values: Any) -> list[tuple[float, float]]:
-    array = as_array(values, "values")
-    pairs: FloatArray = floats(array.ravel(), "values").reshape(array.shape)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs):
-        raise ValueError(f"values must be a list of pairs of numbers, got {values!r}.")
-    return [(first, second) for first, second in pairs.tolist()]
-
-
-def _crossed_pairs(reporters: Reporters, users: Sequence[User]) -> list[UserPair]:
-    """Return every class against every other: a user of the one who follows the law of the other.
-
-    Both orders count: the other users are those left when a user of the first class is taken out.
-    """
-    if len(users) < 2:
-        raise ValueError("alternatives='all' needs two classes at least; name columns in by=.")
-    labels = reporters.labels
-    check_pairs(
-        len(users) * (len(users) - 1),
-        f"alternatives='all' and {len(users):,} classes",
-        "name fewer columns in by=, or map each class to its alternative",
-    )
-    return [
-        UserPair(i, str(labels[i]), str(labels[j]), users[i].law, users[j].law)
-        for i, j in itertools.permutations(range(len(users)), 2)
-    ]
-
-
-def asked_of(reporters: Reporters, pair: UserPair, secrets: str, together: bool) -> Asked:
-    """Return the secrets of a pair in words."""
-    name = reporters.named(pair.user, together)
-    if secrets.startswith("value"):
-        first, second = (_only_atom(law) * reporters.step for law in (pair.p, pair.q))
-        against = f"reports {second:g}" if secrets == "value" else "is absent"
-        return Asked(pair, f"{name} reports {first:g}", f"{name} {against}")
-    if secrets == "distribution-absence":
-        return Asked(pair, f"{name} is present", f"{name} is absent")
-    other = "its alternative" if pair.against == "alternative" else f"the law of {pair.against}"
-    return Asked(pair, f"{name} follows its law", f"{name} follows {other}")
-
-
-def _only_atom(law: Prior) -> float:
-    return float(_with_mass(law)[0])

@@ -17,7 +17,7 @@ from sklearn_puffer._releases import (
     jsonable,
     short_number,
 )
-from sklearn_puffer._sums.answers import SumOfUsers, SumPlan
+from sklearn_puffer._sums.answers import Answers, SumOfUsers
 from sklearn_puffer._sums.reports import Reporters, is_always_there
 
 UNCHANGED = (
@@ -80,48 +80,50 @@ class SumCertificate(Certificate):
         return []
 
 
-def sum_certificate(system: SumOfUsers, who: Reporters, plan: SumPlan) -> SumCertificate:
+def sum_certificate(system: SumOfUsers, who: Reporters, answers: Answers) -> SumCertificate:
     """Return the certificate, with both directions of every pair, and no fingerprint yet."""
-    settings = plan.settings
-    rows = tuple(row for k in range(len(system.asked)) for row in _both_ways(system, who, plan, k))
+    settings = answers.settings
+    rows = tuple(
+        row for k in range(len(system.asked)) for row in _both_ways(system, who, answers, k)
+    )
     column = ColumnNoise(
         settings.query if who.source is None else f"{settings.query} of {who.source.value}",
-        plan.each,
-        who.deviation * plan.unit,
+        answers.each,
+        who.deviation * answers.unit,
         False,
-        plan.grid * plan.unit,
+        answers.grid * answers.unit,
     )
     return SumCertificate(
         epsilon=settings.notion.epsilon,
         delta=settings.notion.delta,
-        loss=plan.loss,
+        loss=answers.loss,
         pairs=rows,
         columns=(column,),
-        assumptions=_assumptions(system, who, plan),
+        assumptions=_assumptions(system, who, answers),
         strategy=settings.strategy,
         noise="laplace",
         dependence="classes of independent users" if settings.together else "independent users",
         n_rows=who.n_reports,
         releases=settings.releases,
-        rule=_rule(plan, column.name),
+        rule=_rule(answers, column.name),
         prior="the given laws" if who.source is None else "the counted laws",
         version=__version__,
         date=utc_now(),
-        worst=plan.worst,
+        worst=answers.worst,
     )
 
 
-def _both_ways(system: SumOfUsers, who: Reporters, plan: SumPlan, k: int) -> list[PairLoss]:
-    asked, losses = system.asked[k], plan.losses
+def _both_ways(system: SumOfUsers, who: Reporters, answers: Answers, k: int) -> list[PairLoss]:
+    asked, losses = system.asked[k], answers.losses
     return [
         PairLoss(
             who.sensitive,
             secret,
             against,
             0,
-            _promised(plan, k, way),
+            _promised(answers, k, way),
             float(losses.lower[k, way]),
-            plan.of_samples(float(losses.upper[k, way])),
+            answers.of_samples(float(losses.upper[k, way])),
             "recomputed" if losses.recomputed[k] else "theorem",
         )
         for way, (secret, against) in enumerate(
@@ -130,33 +132,33 @@ def _both_ways(system: SumOfUsers, who: Reporters, plan: SumPlan, k: int) -> lis
     ]
 
 
-def _promised(plan: SumPlan, k: int, way: int) -> float:
+def _promised(answers: Answers, k: int, way: int) -> float:
     """Return what the strategy promises; a published condition promises the budget."""
-    ends = {"exact": plan.losses.upper, "worst_case": plan.losses.worst}
-    if plan.settings.strategy in ends:
-        return plan.of_samples(float(ends[plan.settings.strategy][k, way]))
-    return plan.settings.notion.budget
+    ends = {"exact": answers.losses.upper, "worst_case": answers.losses.worst}
+    if answers.settings.strategy in ends:
+        return answers.of_samples(float(ends[answers.settings.strategy][k, way]))
+    return answers.settings.notion.budget
 
 
-def _rule(plan: SumPlan, name: str | int) -> Rule:
+def _rule(answers: Answers, name: str | int) -> Rule:
     """Return how answers from the same reports add up."""
-    if plan.loss > plan.settings.notion.budget:
+    if answers.loss > answers.settings.notion.budget:
         return Refused("The certificate does not hold, so that nothing may be released.")
-    scales = {name: plan.certified}
-    return Precisions.of_scales(1, scales, plan.settings.draws if plan.theta > 0.0 else None)
+    scales = {name: answers.certified}
+    return Precisions.of_scales(1, scales, answers.settings.draws if answers.theta > 0.0 else None)
 
 
 # ----------------------------------------------------------------------------------- the sentences
 
 
-def _assumptions(system: SumOfUsers, who: Reporters, plan: SumPlan) -> list[str]:
-    settings = plan.settings
+def _assumptions(system: SumOfUsers, who: Reporters, answers: Answers) -> list[str]:
+    settings = answers.settings
     said = [
         _about_laws(system, who),
         _about_presence(who),
-        _about_others(plan),
-        _about_unit(system, plan),
-        _about_rounding(system, who, plan),
+        _about_others(answers),
+        _about_unit(system, answers),
+        _about_rounding(system, who, answers),
         _about_releases(settings.releases),
         _about_refusals(system, who),
     ]
@@ -171,12 +173,12 @@ def _assumptions(system: SumOfUsers, who: Reporters, plan: SumPlan) -> list[str]
             f"The number of reports n = {who.n_reports} that the sum is divided by is public, and "
             "does not change when a user is absent."
         )
-    if not (system.bounded or plan.losses.recomputed.all()):
+    if not (system.bounded or answers.losses.recomputed.all()):
         said.append(
             "The upper ends marked theorem are losses without some or all of the other users, who "
             "never raise a loss; those for the given users are no larger, and were not computed."
         )
-    if plan.theta == 0.0:
+    if answers.theta == 0.0:
         said.append(f"N{UNCHANGED[1:]}")
     if settings.seed is not None:
         said.append(
@@ -241,21 +243,21 @@ def _about_refusals(system: SumOfUsers, who: Reporters) -> str:
     )
 
 
-def _about_others(plan: SumPlan) -> str:
-    notion = plan.settings.notion
+def _about_others(answers: Answers) -> str:
+    notion = answers.settings.notion
     loss = "the loss is at most" if notion.delta == 0.0 else "delta is at most"
     unit = " nats" if notion.delta == 0.0 else ""
     kept = "so that the budget is kept for them too"
-    if plan.worst > notion.budget:
+    if answers.worst > notion.budget:
         kept = 'so that the promise is NOT made to them (strategy="worst_case" makes it)'
     return (
         "To whoever knows other users' reports, or is told them by users who collude, "
-        f"{loss} {plan.worst:.6g}{unit}, whatever the other users report, {kept}."
+        f"{loss} {answers.worst:.6g}{unit}, whatever the other users report, {kept}."
     )
 
 
-def _about_unit(system: SumOfUsers, plan: SumPlan) -> str:
-    if not plan.settings.together:
+def _about_unit(system: SumOfUsers, answers: Answers) -> str:
+    if not answers.settings.together:
         return (
             "A user is one report, drawn once from its law: this is no promise about all the users "
             "of a class at once, who may lose as many times as much as there are of them."
@@ -265,7 +267,7 @@ def _about_unit(system: SumOfUsers, plan: SumPlan) -> str:
             "All the users of a class are present, absent or changed together; the loss stated is "
             "that of all of them."
         )
-    if plan.losses.recomputed.all():
+    if answers.losses.recomputed.all():
         kind = "and that is the loss itself"
     else:
         kind = "which is a bound where the reports of a class have both signs, or two laws"
@@ -275,10 +277,10 @@ def _about_unit(system: SumOfUsers, plan: SumPlan) -> str:
     )
 
 
-def _about_rounding(system: SumOfUsers, who: Reporters, plan: SumPlan) -> str:
+def _about_rounding(system: SumOfUsers, who: Reporters, answers: Answers) -> str:
     if system.whole:
         return f"Reports are rounded half up to multiples of {who.step:g} before they are summed."
-    if plan.theta == 0.0:
+    if answers.theta == 0.0:
         return "The sum is released as the float nearest to it."
     return (
         "The exact sum of the reports is rounded half up to the grid of the noise; what that may "

@@ -12,7 +12,6 @@ from math import inf
 import numpy as np
 
 from sklearn_puffer._base import LARGEST, check_positive, smallest_within
-from sklearn_puffer._sums.limits import FAR, least_loss
 from sklearn_puffer._sums.losses import (
     FEW,
     MANY,
@@ -20,6 +19,7 @@ from sklearn_puffer._sums.losses import (
     SEVERAL,
     SumLosses,
     alone_without_noise,
+    least_loss,
     reach_of,
 )
 from sklearn_puffer._sums.users import User, UserPair
@@ -121,7 +121,7 @@ class _Scale:
         """Begin a hair below the scale that is needed far out: no exact scale is smaller."""
 
         def far(scale: float) -> list[float]:
-            return [float(least_loss(pair, scale, FAR).max()) for pair in self._pairs]
+            return [float(least_loss(pair, scale, 2).max()) for pair in self._pairs]
 
         guess = max(map(reach_of, self._pairs)) / self._budget or 1.0
         found = smallest_within(lambda x: max(far(x)), self._budget, guess, _TOLERANCE)
