@@ -12,12 +12,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sklearn_puffer._losses import Grid, Wide, loss_table
+from sklearn_puffer._losses import Grid, Wide, grid_cells, loss_table
 from sklearn_puffer.accounting import (
     MAX_CELLS,
     Loss,
     LossTable,
-    grid_cells,
     is_computable,
     privacy_loss,
 )
