@@ -264,9 +264,9 @@ def gaussian_users(
     others are; elsewhere the two standard deviations are the floats nearest to the roots of the
     sums of variances, and the promise is for these laws.
 
-    The formula is sound: what the monotone plan moves further than epsilon theta has a mass of at
-    most delta. A point mass, where nobody else reports anything random, is given a width s of 1e-20
-    of the user's values, which changes no density by more than a factor e^(2 s/theta), as
+    The formula is sound: what the monotone coupling moves further than epsilon theta has a mass
+    of at most delta. A point mass, where nobody else reports anything random, is given a width s
+    of 1e-20 of the user's values, which changes no density by more than a factor e^(2 s/theta), as
     E[e^(u|Z|)] <= e^(2u) for u <= 1 and E[e^(-u|Z|)] >= e^-u; the budget is lowered by that.
 
     The Corollary does not hold for other users, few or many, by the central limit theorem: for one

@@ -223,8 +223,8 @@ def lemma_2(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     Notes
     -----
     *Formal guarantees.* Noise of this scale keeps every pair within epsilon, whatever the other
-    users do. The plan that moves only |p - q| has, given the end 1 that mass is moved to or from,
-    a share |p - q| / max(p, q) that moves by 1, and E[e^(d/theta)] <= e^epsilon there is the
+    users do. The coupling that moves only |p - q| has, given the end 1 that mass is moved to or
+    from, a share |p - q| / max(p, q) that moves by 1, and E[e^(d/theta)] <= e^epsilon there is the
     formula. That is one side of 000, Prop. 3.2, which bounds the loss in both directions.
 
     As printed, x runs over values of the sum; it must run to max + 1, where the others have no
@@ -293,7 +293,7 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
 
 
 def lemma_2_both_ends(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the relaxed scale of `lemma_2`, with the better of the two ends of the plan.
+    r"""Return the relaxed scale of `lemma_2`, with the better of the two ends of the coupling.
 
     .. math:: \psi = \frac{\max(\min(p, q), 1 - \max(p, q))}{|p - q|}
 
@@ -421,13 +421,13 @@ def _scale_of_psi(psi: Sequence[float | None], epsilon: float) -> float:
 
 def _largest_move(pairs: Sequence[PriorPair]) -> Fraction:
     """Return the largest W_inf of the pairs, exactly."""
-    plans = monotone(pairs)
+    coupled = monotone(pairs)
     with np.errstate(over="ignore"):
-        moves = np.abs(plans.shifts[:, 0])
+        moves = np.abs(coupled.shifts[:, 0])
     near = np.flatnonzero(moves >= moves.max() * (1.0 - 2.0**-50))  # whatever rounds to the largest
     ends = [
         np.concatenate([pair[side].atoms for pair in pairs])[places[near]].tolist()
-        for side, places in enumerate([plans.sources, plans.targets])
+        for side, places in enumerate([coupled.sources, coupled.targets])
     ]
     return max(abs(Fraction(a) - Fraction(b)) for a, b in set(zip(*ends, strict=True)))
 
