@@ -483,7 +483,7 @@ def test_what_has_no_exact_loss_is_refused_by_name():
     p = Discrete.from_counts([0, 1], [1, 1])
     with pytest.raises(TypeError, match=r"noise must be Laplace.*OtherNoise"):
         privacy_loss(p, p, OtherNoise(), NOTION)
-    with pytest.raises(TypeError, match=r"notion must be Pufferfish.*1\.0"):
+    with pytest.raises(TypeError, match=r"notion must be a Pufferfish.*1\.0"):
         privacy_loss(p, p, Laplace(1.0), 1.0)
     with pytest.raises(TypeError, match=r"Discrete priors, got \[0\.5, 0\.5\]"):
         LossTable([(p, [0.5, 0.5])])

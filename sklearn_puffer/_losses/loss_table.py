@@ -460,4 +460,7 @@ def _check_priors(pairs: Sequence[PriorPair], priors: Sequence[Prior]) -> None:
 
 def _check_noise(noise: Noise) -> None:
     if not is_family(noise):
-        raise TypeError(f"noise must be an object of a noise family, got {noise!r}.")
+        raise TypeError(
+            "noise must be Laplace, Gaussian, Cauchy, GeneralizedCauchy or of another family, "
+            f"got {noise!r}."
+        )
