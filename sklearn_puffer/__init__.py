@@ -7,6 +7,7 @@ from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._releases import (
     Certificate,
     Ledger,
+    LedgerError,
     OverspentError,
     UncertifiedError,
     UtilityWarning,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Certificate",
     "Ledger",
+    "LedgerError",
     "OverspentError",
     "PufferfishNoiser",
     "PufferfishSGDClassifier",

@@ -864,6 +864,12 @@ def _frames(traceback):
         traceback = traceback.tb_next
 
 
+@pytest.mark.parametrize("error", [LedgerError("gone"), OverspentError("too much")])
+def test_errors_reach_other_processes(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.args) == (type(error), error.args)
+
+
 # What follows is run in processes of its own.
 
 
@@ -889,7 +895,7 @@ def die_at(path, fingerprint, call):
     [
         (("os", "fsync"), 0),
         (("os", "replace"), 0),
-        (("ledger", "write"), 0),
+        (("_releases.ledger", "write"), 0),
         (("_releases.ledger_file", "_sync_folder"), 1),
         (("_releases.ledger_file", "_unlock"), 1),
     ],

@@ -28,9 +28,24 @@ SCHEMA = "sklearn_puffer.ledger/1"
 
 
 class LedgerError(ValueError):
-    """Raised where a ledger cannot be read, or belongs to another noiser; nothing is spent."""
+    """Raised where a ledger cannot be read, or belongs to another noiser; nothing is spent.
 
-    __module__ = "sklearn_puffer.ledger"  # where users find it
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn_puffer import Ledger, LedgerError
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "cars.ledger")
+    ...     _ = path.write_text("{}")
+    ...     try:
+    ...         Ledger(path, "f00d").left()
+    ...     except LedgerError:
+    ...         print("no ledger")
+    no ledger
+    """
+
+    __module__ = "sklearn_puffer"  # where users find it
 
 
 class OverspentError(ValueError):
@@ -57,7 +72,7 @@ class OverspentError(ValueError):
 spent
     """
 
-    __module__ = "sklearn_puffer.ledger"
+    __module__ = "sklearn_puffer"
 
 
 @dataclass(frozen=True)
