@@ -31,7 +31,7 @@ from sklearn_puffer._base.arrays import (
 )
 from sklearn_puffer._base.digest import digest
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
-from sklearn_puffer._base.page import Page, Section
+from sklearn_puffer._base.page import Document, Page, Section
 from sklearn_puffer._base.progress import counted, listening, say, task
 from sklearn_puffer._base.rounding import (
     LN2,
@@ -57,6 +57,7 @@ __all__ = [
     "Array",
     "BoolArray",
     "Divergence",
+    "Document",
     "FloatArray",
     "HockeyStick",
     "IntArray",

@@ -6,11 +6,14 @@ hold line breaks, escape sequences or marks that turn the direction of writing.
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
+from typing import Any, Self
 
-from sklearn_puffer._base.arguments import on_one_line
+from sklearn_puffer._base.arguments import on_one_line, quoted
 
 Cells = Sequence[Sequence[str]]
 _BRIEF = 3
@@ -91,6 +94,57 @@ class Page:
     def brief(self) -> str:
         """Return the headline, the first lines and the first section as HTML."""
         return Page(self.headline, self.lines[:_BRIEF], self.sections[:1]).html()
+
+
+@dataclass(frozen=True)
+class Document(ABC):
+    """What is shown as a page, kept as JSON, and may carry the name of the table it is about."""
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Return it as JSON.
+
+        Parameters
+        ----------
+        indent : int or None, default=2
+            As in `json.dumps`.
+
+        Returns
+        -------
+        str
+            What ``to_dict`` returns; an infinite loss is the string "infinity".
+        """
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def named(self, name: str) -> Self:
+        """Return a copy that carries the name of the table, as text and JSON show it.
+
+        Parameters
+        ----------
+        name : str
+            Such as that of the file.
+
+        Returns
+        -------
+        Self
+            For ``noiser.certificate_ = noiser.certificate_.named("adult.csv")``; the name is no
+            part of the fingerprint.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a string, got {quoted(name)}.")
+        return replace(self, name=name)  # type: ignore[call-arg]  # a field of those that have one
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain Python values, for JSON."""
+
+    @abstractmethod
+    def _page(self) -> Page: ...
+
+    def __str__(self) -> str:
+        return self._page().text()
+
+    def _repr_html_(self) -> str:
+        return self._page().html()
 
 
 def _safe(text: str) -> str:

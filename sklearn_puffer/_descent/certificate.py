@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
 
-from sklearn_puffer._base import Page, Section, quoted, shown
+from sklearn_puffer._base import Document, Page, Section, shown
 from sklearn_puffer._releases import made_line
 from sklearn_puffer.notions import RenyiPufferfish
 
@@ -16,7 +15,7 @@ SCHEMA = "sklearn_puffer.sgd_certificate/2"
 
 
 @dataclass(frozen=True)
-class SGDCertificate:
+class SGDCertificate(Document):
     r"""What the released weights of a noisy gradient descent promise, and the evidence.
 
     Attributes
@@ -116,22 +115,6 @@ class SGDCertificate:
         values["comparisons"], values["sigmas"] = dict(self.comparisons), dict(self.sigmas)
         values["assumptions"] = list(self.assumptions)
         return {"schema": SCHEMA, "promise": self.promise(), "holds": self.holds, **values}
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """Return the certificate as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
-
-    def named(self, name: str) -> Self:
-        """Return a copy that carries the name of the table, as text and JSON show it."""
-        if not isinstance(name, str):
-            raise TypeError(f"name must be a string, got {quoted(name)}.")
-        return replace(self, name=name)
-
-    def __str__(self) -> str:
-        return self._page().text()
-
-    def _repr_html_(self) -> str:
-        return self._page().html()
 
     def _page(self) -> Page:
         of = f" of {shown(self.name)}" if self.name else ""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from operator import attrgetter
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol
 
-from sklearn_puffer._base import Page, Section, plain, quoted, shown
+from sklearn_puffer._base import Document, Page, Section, plain, shown
 from sklearn_puffer._releases.composition import Rule
 from sklearn_puffer._releases.survival import ColumnUtility, survival, utility_section
 from sklearn_puffer._tables import Name, records_frame
@@ -151,7 +150,7 @@ class Awaited(Protocol):
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Document):
     """What a fitted noiser promises, and the evidence.
 
     Parameters
@@ -372,45 +371,6 @@ loan by at most a factor of e^0.5 = 1.649.
             "pairs": [plain_record(vars(pair)) for pair in self.pairs],
             "assumptions": list(self.assumptions),
         }
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """Return the certificate as JSON.
-
-        Parameters
-        ----------
-        indent : int or None, default=2
-            As in `json.dumps`.
-
-        Returns
-        -------
-        str
-            What `to_dict` returns; an infinite loss is the string "infinity".
-        """
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
-
-    def named(self, name: str) -> Self:
-        """Return a copy that carries the name of the table, as text and JSON show it.
-
-        Parameters
-        ----------
-        name : str
-            Such as that of the file.
-
-        Returns
-        -------
-        Certificate
-            For ``noiser.certificate_ = noiser.certificate_.named("adult.csv")``; the name is no
-            part of the fingerprint.
-        """
-        if not isinstance(name, str):
-            raise TypeError(f"name must be a string, got {quoted(name)}.")
-        return replace(self, name=name)
-
-    def __str__(self) -> str:
-        return self._page().text()
-
-    def _repr_html_(self) -> str:
-        return self._page().html()
 
     def _page(self) -> Page:
         return Page(self._headline(), self._lines(), self._sections())
