@@ -27,6 +27,7 @@ HOUSE = (
     (3, {"_losses"}),
     (3, {"_strategies"}),
     (3, {"_sets"}),
+    (3, {"_channels"}),
     (4, {"accounting", "bounds", "calibration"}),
     (5, {"_releases"}),
     (6, {"_noiser"}),

@@ -1,0 +1,5 @@
+"""Channels that change least: which row to release for which, found by linear programming."""
+
+from sklearn_puffer._channels.problem import ChannelProblem, CostFunction, Costs, Family, Found
+
+__all__ = ["ChannelProblem", "CostFunction", "Costs", "Family", "Found"]
