@@ -12,6 +12,7 @@ from sklearn_puffer._noise.grid import (
     grid_step,
     to_steps,
 )
+from sklearn_puffer._noise.integer_rows import WHOLE, IntegerRows, RowSampler
 from sklearn_puffer._noise.laplace_sampler import LaplaceSampler
 from sklearn_puffer._noise.protocol import Noise
 from sklearn_puffer._noise.sampler import (
@@ -58,14 +59,17 @@ __all__ = [
     "RELATIVE_ERROR",
     "ROUNDING",
     "SPARE",
+    "WHOLE",
     "Bell",
     "CheckedEntropy",
     "Entropy",
     "Grid",
     "HeavyPower",
+    "IntegerRows",
     "LaplaceSampler",
     "Noise",
     "ProductNoise",
+    "RowSampler",
     "Sampler",
     "Shape",
     "Steep",
