@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._noiser import drawn_priors
+from sklearn_puffer._noiser import adversaries as knowing
 from sklearn_puffer._noiser import fit_table as fitting
 from sklearn_puffer._noiser import scales as planning
 from sklearn_puffer.bounds import Relaxed
@@ -48,7 +49,7 @@ def no_work(monkeypatch):
         raise AssertionError("work was done before the input was refused")
 
     monkeypatch.setattr(fitting, "find_scales", work)
-    monkeypatch.setattr(fitting, "empirical_adversary", work)
+    monkeypatch.setattr(knowing, "empirical_adversary", work)
 
 
 def refuses(kind, message, X=FRAME, *, fit=None, **options):

@@ -16,6 +16,7 @@ from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._losses import joint_grids
 from sklearn_puffer._noise import sampler_loss
 from sklearn_puffer._noiser import Part, Problem, find_scales, problems, wide
+from sklearn_puffer._noiser import adversaries as knowing
 from sklearn_puffer._noiser import fit_table as fitting
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Laplace
@@ -185,7 +186,7 @@ def test_only_numeric_columns_are_advised_to_be_binned(n_labels, advice):
 
 def test_a_coupling_too_large_for_memory_is_refused_before_counting(monkeypatch):
     monkeypatch.setattr(fitting, "MOST_JOINT_POINTS", 100)
-    monkeypatch.setattr(fitting, "empirical_adversary", None)  # whoever allocates fails otherwise
+    monkeypatch.setattr(knowing, "empirical_adversary", None)  # whoever allocates fails otherwise
     exact = r"n_bins=5 would be exact, and so would leaving out 'c0', 'c1'"
     ways = rf"'c0', 'c1'.*; {exact}.*dependence=\[\[.*dependence=\"independent\""
     with pytest.raises(ValueError, match=ways):

@@ -1,6 +1,7 @@
 """What stands behind `PufferfishNoiser`: from a table to its priors, scales and release."""
 
 from sklearn_puffer._noiser import (
+    adversaries,
     drawn_priors,
     fit_table,
     over_set,
@@ -25,6 +26,7 @@ __all__ = [
     "PufferfishNoiser",
     "RawLaw",
     "SecretPair",
+    "adversaries",
     "drawn_priors",
     "find_scales",
     "fingerprint",

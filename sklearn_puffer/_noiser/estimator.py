@@ -14,20 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import (
-    as_array,
     check_choice,
     check_jobs,
     check_positive,
     check_seed,
     check_verbose,
-    listed,
     listening,
 )
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._noiser.fit_table import learn
+from sklearn_puffer._noiser.input_table import first_table, next_table
 from sklearn_puffer._noiser.release import (
     as_certified,
     fingerprint,
@@ -46,11 +45,7 @@ from sklearn_puffer._releases import (
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
     Table,
-    array_table,
     as_pandas,
-    check_whole,
-    frame_table,
-    is_frame,
     known,
     secret_columns,
     series,
@@ -319,7 +314,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         """
         self._check_as_certified()
         self._check_certified()
-        table = self._read_again(X)
+        table = next_table(self, X)
         released, moved = release_table(
             table,
             self._releases,
@@ -456,7 +451,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
                 "name the secrets in one of the two ways."
             )
         X = known(X)
-        table = self._read(X)
+        table = first_table(self, X)
         given = None
         if sensitive_features is not None:
             given = secret_columns(sensitive_features, table.n_rows, X)
@@ -506,62 +501,6 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             (self._missing, self._patterns),
         )
 
-    def _read(self, X: Any) -> Table:
-        least = 1 if self.sensitive is None else 2
-        if not is_frame(X):
-            array = validate_data(
-                self,
-                _unmerged(X),
-                dtype=None,
-                ensure_all_finite=False,
-                ensure_min_samples=2,
-                ensure_min_features=least,
-            )
-            return array_table(array)
-        table = frame_table(X)
-        validate_data(self, X, skip_check_array=True)
-        for count, minimum, what in ((table.n_rows, 2, "row"), (len(table.names), least, "column")):
-            if count < minimum:
-                raise ValueError(
-                    f"X has {count} {what}(s) and a minimum of {minimum} is required; "
-                    f"give more {what}s."
-                )
-        return table
-
-    def _read_again(self, X: Any) -> Table:
-        X = known(X)
-        if is_frame(X):
-            return self._read_by_name(frame_table(X))
-        X = _unmerged(X)
-        array = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
-        table = array_table(array, self._names)
-        if self._missing == "error":  # an array is refused whole, as scikit-learn does
-            for name in self._sensitive_names:
-                check_whole(table.values(name), name)
-        return table
-
-    def _read_by_name(self, table: Table) -> Table:
-        """Return a table in which every column that is released can be found by its name."""
-        named, plain = (
-            hasattr(self, "feature_names_in_"),
-            all(isinstance(n, int) for n in table.names),
-        )
-        if not named and not (plain and len(table.names) <= len(self._names)):
-            raise ValueError(
-                f"fit saw {len(self._names)} columns without names, and X has "
-                f"{listed(list(table.names))}, which may stand for others; pass X.to_numpy() with "
-                "the columns of fit in their order, or fit on a DataFrame."
-            )
-        absent = [name for name in self._order if name not in table.names]
-        if absent:
-            raise ValueError(
-                f"X lacks column {listed(absent, len(absent))}, which fit released; columns are "
-                f"found by name, and those of X are {listed(list(table.names), 10)}."
-            )
-        if not table.n_rows:
-            raise ValueError("X has 0 row(s) and a minimum of 1 is required to release.")
-        return table
-
     def _check_certified(self) -> None:
         way = check_choice(self.on_uncertified, "on_uncertified", ["raise", "warn"])
         if self.certificate_.holds:
@@ -584,13 +523,3 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         warnings.warn(say.seed_sentence(seed), UserWarning, stacklevel=4)
         call = next(_calls.setdefault(self, itertools.count()))
         return lambda column: seeded_entropy(seed, column, call)
-
-
-def _unmerged(X: Any) -> Any:
-    """Return lists as an array in which no two values of theirs are one."""
-    if not isinstance(X, list | tuple):
-        return X
-    try:
-        return as_array(X, "X")
-    except ValueError:  # rows of different lengths, for which scikit-learn has words
-        return X

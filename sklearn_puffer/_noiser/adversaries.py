@@ -1,0 +1,103 @@
+"""Who the promise is made against: the laws that adversaries hold, over the columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._noiser.conditional_priors import (
+    Adversary,
+    empirical_adversary,
+    fitted_adversary,
+    given_adversary,
+)
+from sklearn_puffer._noiser.read_table import TableRead
+from sklearn_puffer._noiser.utility import RawLaw
+from sklearn_puffer._tables import Column, Reader, standard_deviation
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Who knows what, and what the values of the columns are.
+
+    Attributes
+    ----------
+    counted : Adversary
+        The laws counted from the rows; of single columns where the prior is given.
+    adversaries : list of Adversary
+        All of them, the fitted one first.
+    spreads : ndarray of shape (n_columns,)
+        Standard deviation of each column, before binning.
+    raw : list of RawLaw
+        How often each value of a column stood in the table.
+    """
+
+    counted: Adversary
+    adversaries: list[Adversary]
+    spreads: FloatArray
+    raw: list[RawLaw]
+
+
+def known_to_adversaries(read: TableRead) -> Known:
+    """Return what the adversaries of a table know."""
+    settings, rows, secrets, groups = read.settings, read.rows, read.secrets, read.groups
+    columns, readers = read.columns, read.readers
+    given = {f"adversaries[{k}]": prior for k, prior in enumerate(settings.adversaries)}
+    given = given if settings.prior is None else {"prior": settings.prior, **given}
+    adversaries: list[Adversary] = []
+    for name, prior in given.items():
+        _check_complete(readers, groups, name)
+        adversaries.append(given_adversary(prior, name, secrets, groups, columns))
+    # the spread of a column is that of its rows, whatever the prior
+    counted_groups = groups if settings.prior is None else [[k] for k in range(len(columns))]
+    counted = empirical_adversary(
+        secrets, columns, readers, counted_groups, rows.n_rows, rows.weights
+    )
+    laws = counted[secrets[0].name]
+    seen = [_values_seen(column, k, laws) for k, column in enumerate(columns)]
+    spreads = np.array([_spread(c, *of) for c, of in zip(columns, seen, strict=True)])
+    raw = [
+        RawLaw.of(*of, rows.total, reader.values) for of, reader in zip(seen, readers, strict=True)
+    ]
+    if settings.prior is None:
+        fit = settings.fit
+        own = counted if fit is None else fitted_adversary(counted, fit, spreads, columns)
+        adversaries = [own, *adversaries]
+    return Known(counted, adversaries, spreads, raw)
+
+
+def _check_complete(
+    readers: Sequence[Reader], groups: Sequence[Sequence[int]], argument: str
+) -> None:
+    """Refuse a given prior where a row may be incomplete: it says nothing about such rows."""
+    for group in groups:
+        gone = [readers[k].column.name for k in group if readers[k].propagates]
+        if gone and len(group) > 1:
+            raise ValueError(
+                f"{argument} gives no law for rows in which {gone[0]!r} is missing; fill its "
+                "missing values, or name it as a group of its own in dependence=."
+            )
+
+
+def _values_seen(
+    column: Column, position: int, laws_of: Mapping[Any, Any]
+) -> tuple[FloatArray, Array]:
+    """Return the values of a column before binning, in any order, and how often each counts."""
+    if column.raw is not None:
+        return column.raw
+    laws = [
+        law.marginal([members.index(position)])
+        for laws in laws_of.values()
+        for members, law in laws.items()
+        if position in members
+    ]
+    return np.concatenate([law.atoms for law in laws]), np.concatenate([law.counts for law in laws])
+
+
+def _spread(column: Column, values: FloatArray, counts: Array) -> float:
+    """Return the standard deviation of a column over all rows, whatever their order."""
+    return standard_deviation(values, counts) if column.spread is None else column.spread

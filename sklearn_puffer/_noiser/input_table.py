@@ -1,0 +1,87 @@
+"""The X of `fit` and `transform` as a table, checked as those of other estimators are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.utils.validation import validate_data
+
+from sklearn_puffer._base import as_array, listed
+from sklearn_puffer._tables import (
+    Table,
+    array_table,
+    check_whole,
+    frame_table,
+    is_frame,
+    known,
+)
+
+
+def first_table(estimator: Any, X: Any) -> Table:
+    """Return the table of the X of `fit`, and note its columns in the estimator."""
+    least = 1 if estimator.sensitive is None else 2
+    if not is_frame(X):
+        array = validate_data(
+            estimator,
+            _unmerged(X),
+            dtype=None,
+            ensure_all_finite=False,
+            ensure_min_samples=2,
+            ensure_min_features=least,
+        )
+        return array_table(array)
+    table = frame_table(X)
+    validate_data(estimator, X, skip_check_array=True)
+    for count, minimum, what in ((table.n_rows, 2, "row"), (len(table.names), least, "column")):
+        if count < minimum:
+            raise ValueError(
+                f"X has {count} {what}(s) and a minimum of {minimum} is required; "
+                f"give more {what}s."
+            )
+    return table
+
+
+def next_table(estimator: Any, X: Any) -> Table:
+    """Return the table of the X of `transform`, with the columns that were fitted."""
+    X = known(X)
+    if is_frame(X):
+        return _read_by_name(estimator, frame_table(X))
+    X = _unmerged(X)
+    array = validate_data(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
+    table = array_table(array, estimator._names)
+    if estimator._missing == "error":  # an array is refused whole, as scikit-learn does
+        for name in estimator._sensitive_names:
+            check_whole(table.values(name), name)
+    return table
+
+
+def _read_by_name(estimator: Any, table: Table) -> Table:
+    """Return a table in which every column that is released can be found by its name."""
+    seen, released = estimator._names, estimator._order
+    named = hasattr(estimator, "feature_names_in_")
+    plain = all(isinstance(n, int) for n in table.names)
+    if not named and not (plain and len(table.names) <= len(seen)):
+        raise ValueError(
+            f"fit saw {len(seen)} columns without names, and X has "
+            f"{listed(list(table.names))}, which may stand for others; pass X.to_numpy() with "
+            "the columns of fit in their order, or fit on a DataFrame."
+        )
+    absent = [name for name in released if name not in table.names]
+    if absent:
+        raise ValueError(
+            f"X lacks column {listed(absent, len(absent))}, which fit released; columns are "
+            f"found by name, and those of X are {listed(list(table.names), 10)}."
+        )
+    if not table.n_rows:
+        raise ValueError("X has 0 row(s) and a minimum of 1 is required to release.")
+    return table
+
+
+def _unmerged(X: Any) -> Any:
+    """Return lists as an array in which no two values of theirs are one."""
+    if not isinstance(X, list | tuple):
+        return X
+    try:
+        return as_array(X, "X")
+    except ValueError:  # rows of different lengths, for which scikit-learn has words
+        return X

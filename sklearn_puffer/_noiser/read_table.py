@@ -1,0 +1,257 @@
+"""What is read of a table, whatever is then done with it: secrets, columns, readers and pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import FloatArray, listed, quoted
+from sklearn_puffer._noiser.conditional_priors import given_priors
+from sklearn_puffer._noiser.rows import Rows, checked_weights
+from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._tables import (
+    Column,
+    Faults,
+    Name,
+    Pair,
+    Reader,
+    Secret,
+    Table,
+    Values,
+    column_groups,
+    hardly_repeats,
+    learn_column,
+    learn_secret,
+    looks_like_key,
+    public_columns,
+    resolve,
+    rule_of,
+    secret_pairs_of,
+)
+from sklearn_puffer.priors import Discrete, GaussianMixture
+
+
+@dataclass(frozen=True, eq=False)
+class TableRead:
+    """A table as it was read.
+
+    Attributes
+    ----------
+    settings : Settings
+    rows : Rows
+    secrets : list of Secret
+    columns, readers
+        Of the public columns, in X's order; columns hold their raw numbers where they are binned.
+    groups : list of list of int
+        Positions of the public columns that are protected together.
+    pairs : dict of list of Pair
+    hidden, passed : list of names
+        Sensitive columns that are columns of the table, and those handed through.
+    n_columns : int
+        Of the table, the sensitive ones included.
+    """
+
+    settings: Settings
+    rows: Rows
+    secrets: list[Secret]
+    columns: list[Column]
+    readers: list[Reader]
+    groups: list[list[int]]
+    pairs: dict[Name, list[Pair]]
+    hidden: list[Name]
+    passed: list[Name]
+    n_columns: int
+
+    @property
+    def public(self) -> list[Name]:
+        """The names of the public columns."""
+        return [column.name for column in self.columns]
+
+    def fewest_rows(self) -> int:
+        """Return how many rows the rarest secret has."""
+        return min(int(self.rows.tally(secret.coded).min()) for secret in self.secrets)
+
+    def remarks(self) -> list[str]:
+        """Return what there is to warn of before anything is computed."""
+        settings, n_rows = self.settings, self.rows.total
+        fine = [
+            say.too_fine_sentence(column.name, len(column.atoms), n_rows)
+            for column in self.columns
+            if settings.prior is None
+            and not column.free
+            and column.kind in ("float", "integer")
+            and column.edges is None
+            and hardly_repeats(len(column.atoms), n_rows)
+        ]
+        collapsed = [
+            say.collapsed_sentence(column.name, asked, column.atoms.tolist())
+            for column in self.columns
+            if column.merged and len(column.atoms) < (asked := settings.bins_of(column.name) or 0)
+        ]
+        many = [
+            say.many_secrets_sentence(secret.name, len(secret.labels), n_rows)
+            for secret in self.secrets
+            if hardly_repeats(len(secret.labels), n_rows)
+        ]
+        return fine + collapsed + many
+
+
+def read_table(
+    settings: Settings,
+    table: Table,
+    given_secrets: Mapping[Name, Values] | None,
+    sample_weight: Any,
+) -> TableRead:
+    """Return the secrets and public columns of a table, with all that is wrong in one error.
+
+    Parameters
+    ----------
+    settings : Settings
+    table : Table
+    given_secrets : mapping of Values, or None
+        The sensitive columns, where they are not columns of the table.
+    sample_weight : array-like of shape (n_rows,) or None
+    """
+    rows = Rows(table, checked_weights(sample_weight, table.n_rows))
+    hidden = _sensitive(settings, table, given_secrets)
+    public = public_columns(settings.public, table.names, hidden)
+    groups = column_groups(settings.dependence, public, table.names)
+    _check_named(settings, public)
+    settings.check_fitted_rows(max(map(len, groups)))
+    continuous = _is_continuous(settings)
+    faults = Faults()
+    secrets = faults.of(
+        lambda name: _learn_secret(settings, rows, given_secrets, name),
+        list(given_secrets) if given_secrets is not None else hidden,
+    )
+    learnt = faults.of(
+        lambda k: _learn_column(settings, rows, public[k], k, continuous=continuous),
+        range(len(public)),
+    )
+    faults.refuse()
+    n_adversaries = 1 + len(settings.adversaries)
+    alone = not settings.at_once
+    used = {*hidden, *public}
+    return TableRead(
+        settings=settings,
+        rows=rows,
+        secrets=secrets,
+        columns=[column for column, _ in learnt],
+        readers=[reader for _, reader in learnt],
+        groups=groups,
+        pairs=secret_pairs_of(settings.secret_pairs, secrets, n_adversaries, alone=alone),
+        hidden=hidden,
+        passed=[n for n in table.names if n not in used and settings.remainder == "passthrough"],
+        n_columns=len({*table.names, *(given_secrets or ())}),
+    )
+
+
+def _sensitive(settings: Settings, table: Table, given: Mapping[Name, Values] | None) -> list[Name]:
+    """Return the columns of X that are sensitive, those named as in sensitive_features included."""
+    if settings.sensitive is not None:
+        return resolve(settings.sensitive, table.names, "sensitive")
+    return [name for name in given or () if isinstance(name, str) and name in table.names]
+
+
+def _learn_secret(
+    settings: Settings, rows: Rows, given: Mapping[Name, Values] | None, name: Name
+) -> Secret:
+    values = rows.values(name) if given is None else rows.kept(given[name])
+    return learn_secret(name, values, settings.missing)
+
+
+def _learn_column(
+    settings: Settings, rows: Rows, name: Name, position: int, *, continuous: bool
+) -> tuple[Column, Reader]:
+    values = rows.values(name)
+    categories = settings.categories.get(name)
+    unknown = rule_of(settings.unknown, name, values.kind if categories is None else "category")
+    column = learn_column(
+        name,
+        values,
+        n_bins=settings.bins_of(name),
+        categories=categories,
+        missing=settings.missing,
+        unknown=unknown,
+        weights=rows.weights,
+    )
+    if isinstance(settings.n_bins, Mapping) and name in settings.n_bins and column.edges is None:
+        raise ValueError(
+            f"n_bins names column {name!r}, which is not numeric ({column.kind}); "
+            "remove it from n_bins."
+        )
+    column = column.with_any_number() if continuous else column
+    column = _with_given_atoms(column, settings, position)
+    if settings.public is None and _looks_like_identifier(settings, column, values, rows.total):
+        numeric = column.kind != "category"
+        raise ValueError(
+            say.identifier_sentence(name, len(column.atoms), rows.total, numeric=numeric)
+        )
+    return column, column.reader(values, unknown, settings.missing)
+
+
+def _looks_like_identifier(settings: Settings, column: Column, values: Values, n_rows: int) -> bool:
+    n_atoms = len(column.atoms)
+    if column.kind == "category":
+        return not values.declared and hardly_repeats(n_atoms, n_rows)
+    counted = settings.prior is None and not column.free and column.edges is None
+    return counted and looks_like_key(column.atoms, n_rows)
+
+
+def _with_given_atoms(column: Column, settings: Settings, position: int) -> Column:
+    """Return the column over the alphabet of all given priors: what they know can be released.
+
+    A value that no prior knows is refused or moved, and then the loss is not that of the priors.
+    """
+    own = _given_atoms(column, settings.prior, position)
+    strange = np.setdiff1d(column.atoms[column.known], own)
+    if own.size and strange.size:
+        shown = repr(float(strange[0]))
+        if column.levels is not None:
+            shown = f"{quoted(column.levels[int(strange[0])])} (code {int(strange[0])})"
+        raise ValueError(
+            f"column {column.name!r} contains {shown}, to which no prior in prior= gives an "
+            "atom; add it to the atoms, with probability zero if it is impossible."
+        )
+    further = [_given_atoms(column, prior, position) for prior in settings.adversaries]
+    return column.extended(np.concatenate([own, *further]))
+
+
+def _given_atoms(column: Column, prior: Any, position: int) -> FloatArray:
+    """Return what is released, before the noise, for the values that a given prior knows."""
+    discrete = [p for p in given_priors(prior) if isinstance(p, Discrete)]
+    axes = [p.rows[:, position] for p in discrete if position < p.n_axes]
+    return column.placed(np.concatenate(axes)) if axes else np.empty(0)
+
+
+def _is_continuous(settings: Settings) -> bool:
+    """Return whether the priors are laws of all numbers; they must not be of both kinds."""
+    learnt = [settings.fit is not None] if settings.prior is None else []
+    given = [p for prior in (settings.prior, *settings.adversaries) for p in given_priors(prior)]
+    kinds = {*learnt, *(isinstance(p, GaussianMixture) for p in given)}
+    if len(kinds) > 1:
+        raise ValueError(
+            "prior and adversaries must be of one family, got Discrete and GaussianMixture priors; "
+            "give a mixture for each, or discrete laws for each."
+        )
+    return kinds == {True}
+
+
+def _check_named(settings: Settings, public: Sequence[Name]) -> None:
+    mappings = {"categories": settings.categories}
+    mappings |= {
+        name: given
+        for name, given in (("n_bins", settings.n_bins), ("unknown", settings.unknown))
+        if isinstance(given, Mapping)
+    }
+    for argument, mapping in mappings.items():
+        strange = [name for name in mapping if name not in public]
+        if strange:
+            raise ValueError(
+                f"{argument} names column {strange[0]!r}, which is not public; "
+                f"the public columns are {listed(list(public), 10)}."
+            )

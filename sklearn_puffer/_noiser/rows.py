@@ -1,0 +1,73 @@
+"""The rows of a table that count, and how often each does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import Array, as_array, real_numbers
+from sklearn_puffer._tables import Coded, Name, Table, Values, tally, without_unused
+
+_MOST_ROWS = 2.0**53  # up to here floats count exactly
+
+
+class Rows:
+    """The rows that count, and how often."""
+
+    def __init__(self, table: Table, weights: Array | None) -> None:
+        self.table = table
+        some = weights is not None and not weights.all()
+        self.mask = weights > 0 if weights is not None and some else None
+        self.weights = weights[self.mask] if weights is not None and some else weights
+        self.n_rows = table.n_rows if self.mask is None else int(self.mask.sum())
+        self.total = self.n_rows if self.weights is None else int(self.weights.sum())
+
+    def kept(self, values: Values) -> Values:
+        """Return the values of the rows that count."""
+        if self.mask is None:
+            return values
+        missing = None if values.missing is None else values.missing[self.mask]
+        some = missing is not None and missing.any()
+        kept = replace(values, data=values.data[self.mask], missing=missing if some else None)
+        return without_unused(kept)
+
+    def values(self, name: Name) -> Values:
+        """Return a column's values of the rows that count."""
+        return self.kept(self.table.values(name))
+
+    def tally(self, coded: Coded) -> Array:
+        """Return how often each code counts."""
+        return tally(coded, self.n_rows, self.weights)
+
+
+def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
+    if sample_weight is None:
+        return None
+    weights = as_array(sample_weight, "sample_weight")
+    numbers = real_numbers(weights, "sample_weight")
+    if weights.ndim == 0:
+        numbers = np.full(n_rows, numbers)
+    if numbers.ndim != 1:
+        raise ValueError(f"sample_weight must be 1D array or scalar, got shape {weights.shape}.")
+    if len(numbers) != n_rows:
+        raise ValueError(
+            f"sample_weight has {len(numbers)} entries and X {n_rows} rows; give one a row."
+        )
+    whole = np.isfinite(numbers) & (numbers >= 0) & (np.floor(numbers) == numbers)
+    if not whole.all():
+        raise ValueError(
+            "sample_weight must hold non-negative whole numbers, as it counts rows; got "
+            f"{float(numbers[~whole][0])!r}."
+        )
+    if not numbers.any():
+        raise ValueError("sample_weight is zero for every row; give some row a positive count.")
+    with np.errstate(over="ignore"):
+        total = numbers.sum()
+    if total >= _MOST_ROWS:
+        raise ValueError(
+            f"sample_weight counts {total:.4g} rows, more than {_MOST_ROWS:.4g}; divide "
+            "the counts by a common factor."
+        )
+    return numbers.astype(np.int64)
