@@ -52,21 +52,19 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_puffer._base import ULP, FloatArray
+from sklearn_puffer._losses.box_columns import NOTHING, Column, column_over
+from sklearn_puffer._losses.box_edges import SHARE, first_edges, split_edges
 from sklearn_puffer._losses.divergences import Panels, divergence_interval, gaps, interval_of
-from sklearn_puffer.noise import ROUNDING, Noise
+from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, PowerMean
 from sklearn_puffer.priors import Discrete
 
 MOST_CELLS = 1024
 """Largest grid of atoms that is cut into boxes."""
 
-MAX_BOXES = 2**18
-"""Most boxes that the plane is cut into."""
-
 _LOST = 1e-304  # more than all products of a sum of products that underflow
 _UNKNOWN = 1e-280  # below this what underflows could matter
 _TOLERANCE = 1e-3
-_SHARE = 1e-2
 
 
 def boxes_computable(priors: Sequence[Discrete], noise: Noise, notion: Notion) -> bool:
@@ -129,12 +127,12 @@ def box_panels(
     True
     """
     plane = _Plane.of(p, q, noise)
-    edges = [_first_edges(plane.atoms[k], plane.last(k), plane.noises[k], notion) for k in (0, 1)]
+    edges = [first_edges(plane.atoms[k], plane.last(k), plane.noises[k], notion) for k in (0, 1)]
     while True:
         panels, shares = plane.cut(edges, notion)
         if _is_tight(panels, notion) or _is_decided(panels, notion, budget):
             return panels
-        finer = _split(edges, shares)
+        finer = split_edges(edges, shares)
         if finer is None:
             return panels
         edges = finer
@@ -167,250 +165,6 @@ def _is_decided(panels: Panels, notion: Notion, budget: float | None) -> bool:
     return max(high for _, high in ends) <= budget or max(low for low, _ in ends) > budget
 
 
-# ------------------------------------------------------------------------------- where to cut
-
-
-def _first_edges(atoms: FloatArray, last: float, noise: Noise, notion: Notion) -> FloatArray:
-    """Return a few edges around each atom and beyond the last ones, the infinite ones included."""
-    if atoms.size == 1:
-        return np.array([-inf, atoms[0], inf])
-    scale = float(noise.axis_scales(1)[0])
-    steps = scale * np.array([-4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0])
-    around = (atoms[:, None] + steps).ravel()
-    around = around[(around > atoms[0]) & (around < atoms[-1])]
-    kept = np.unique(np.floor((around - atoms[0]) / (0.4 * scale)), return_index=True)[1]
-    beyond = _reach(float(atoms[-1] - atoms[0]), last, noise, notion)
-    kinks = atoms if _has_kink(noise) else atoms[[0, -1]]
-    parts = (
-        kinks,
-        np.sort(around)[kept[kept < around.size]],
-        atoms[0] - beyond,
-        atoms[-1] + beyond,
-    )
-    return np.concatenate([[-inf], np.unique(np.concatenate(parts)), [inf]])
-
-
-def _has_kink(noise: Noise) -> bool:
-    """Return whether the density has a kink at 0, so that atoms must be edges."""
-    scale = float(noise.axis_scales(1)[0])
-    return bool(_steepness(noise, np.zeros(1))[0] * scale > 1e-9)
-
-
-def _steepness(noise: Noise, distance: FloatArray) -> FloatArray:
-    """Return |score| just beyond a distance: at a kink, its outer side."""
-    return np.abs(noise.score(np.nextafter(distance, inf)))
-
-
-def _reach(span: float, last: float, noise: Noise, notion: Notion) -> FloatArray:
-    """Return distances beyond the outermost atoms to cut at: up to where little is left to know."""
-    scale = float(noise.axis_scales(1)[0])
-    if _has_kink(noise):
-        return np.zeros(0)
-    steps = (np.arange(0.5, 5.0, 0.5), 5.0 * 1.25 ** np.arange(60), 2.0 ** np.arange(22, 72))
-    near = scale * np.concatenate(steps)
-    mass = noise.mass(near, np.full_like(near, inf))
-    with np.errstate(invalid="ignore", over="ignore"):
-        moved = noise.drift(near, span)
-    divergence = notion.divergence
-    if isinstance(divergence, PowerMean):
-        order = divergence.order
-        worth = min(order * notion.budget, 1.0)
-        here, there = (noise.log_density((near + d)[:, None]) for d in (0.0, last))
-        left = here + order * (here - there) - order * log(_SHARE) + log(scale)
-        # a chord lies above its function by the square of what f moves
-        bent = divergence.alpha * order * np.square(np.minimum(moved, 1.0)) * mass
-        enough = (left <= log(1e-6 * worth)) | ((moved <= 1.0) & (bent <= 1e-4 * worth))
-    elif notion.is_chance:
-        enough = mass * np.minimum(moved, 1.0) <= 1e-5 * notion.budget
-    else:
-        enough = moved <= 1e-4 * notion.budget
-    enough &= near >= 2.0 * scale
-    stop = int(np.argmax(enough)) if enough.any() else near.size - 1
-    return near[: stop + 1]
-
-
-def _split(edges: list[FloatArray], shares: list[FloatArray]) -> list[FloatArray] | None:
-    """Halve the intervals that widen the loss most; None where there is no room for enough."""
-    # a row costs as many new boxes as there are columns, so shares compare as parts of a mean
-    most = max(float(share.sum()) for share in shares)
-    middles = [old[:-1] / 2.0 + old[1:] / 2.0 for old in edges]
-    wanted = []
-    for old, middle, share in zip(edges, middles, shares, strict=True):
-        possible = np.isfinite(middle) & (middle > old[:-1]) & (middle < old[1:])
-        chosen = np.flatnonzero(possible & (share > 0.5 * most / share.size))
-        wanted.append(chosen[np.argsort(-share[chosen])])
-    boxes, part = shares[0].size * shares[1].size, 1.0
-    while True:
-        kept = [chosen[: int(part * chosen.size)] for chosen in wanted]
-        finer = (shares[0].size + kept[0].size) * (shares[1].size + kept[1].size)
-        if finer <= MAX_BOXES:
-            break
-        part *= 0.8
-    if finer == boxes or (part < 1.0 and finer < 1.2 * boxes):
-        return None
-    return [np.sort(np.append(e, m[k])) for e, m, k in zip(edges, middles, kept, strict=True)]
-
-
-# -------------------------------------------------------------------------------- one column
-
-
-@dataclass(frozen=True)
-class _Column:
-    """What is known of one axis' noise on each interval, for each atom.
-
-    Attributes
-    ----------
-    mass, kernel, score : ndarray of shape (n_atoms, n_intervals)
-        Mass; density at the centre, relative to the largest; slope of its log, relative to theirs.
-    top, middle : ndarray of shape (n_intervals,)
-        What `kernel` is relative to, as a log, and what `score` is.
-    corner_kernel, corner_top : ndarray of shape (n_atoms, n_edges) and (n_edges,)
-        The same at the edges.
-    half : ndarray of shape (n_intervals,)
-        Half the width; 0 where that is infinite.
-    stoop : ndarray of shape (n_intervals,)
-        m r^2 / 2 of the convexity bound.
-    lip, bend : ndarray of shape (n_intervals,)
-        How far f moves from the centre at most, and how far from its tangent.
-    blur, margin : ndarray of shape (n_intervals,)
-        Rounding errors of the log densities, and relative ones of the masses.
-    """
-
-    mass: FloatArray
-    kernel: FloatArray
-    score: FloatArray
-    top: FloatArray
-    middle: FloatArray
-    corner_kernel: FloatArray
-    corner_top: FloatArray
-    half: FloatArray
-    stoop: FloatArray
-    lip: FloatArray
-    bend: FloatArray
-    blur: FloatArray
-    margin: FloatArray
-
-
-_ZERO, _ONE = np.zeros(1), np.ones(1)
-_NOTHING = _Column(
-    mass=_ONE[:, None],
-    kernel=_ONE[:, None],
-    score=_ZERO[:, None],
-    top=_ZERO,
-    middle=_ZERO,
-    corner_kernel=np.ones((1, 2)),
-    corner_top=np.zeros(2),
-    half=_ZERO,
-    stoop=_ZERO,
-    lip=_ZERO,
-    bend=_ZERO,
-    blur=_ZERO,
-    margin=_ZERO,
-)
-"""A column that says nothing."""
-
-
-def _column(atoms: FloatArray, edges: FloatArray, noise: Noise) -> _Column:
-    low, high = edges[:-1], edges[1:]
-    infinite = np.isinf(low) | np.isinf(high)
-    centre = np.where(np.isinf(low), high, np.where(np.isinf(high), low, low / 2.0 + high / 2.0))
-    half = np.where(infinite, 0.0, np.maximum(centre - low, high - centre) * (1.0 + 2.0 * ULP))
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        logs = noise.log_density((centre - atoms[:, None])[..., None])
-        score = noise.score(centre - atoms[:, None])
-        spread, steepest = _spread(atoms, low, high, noise)
-        steps, bends = _between_atoms(atoms, low, high, noise)
-        spread = np.fmin(spread, steps)
-        lip = np.where(spread == 0.0, 0.0, spread * np.where(infinite, inf, half))
-        lip = np.where(infinite, np.fmin(lip, _beyond(atoms, centre, noise)), lip)
-        lowest, highest = _bends(atoms, low, high, noise)
-        bent = np.fmin(highest - lowest, bends)
-        bend = 0.5 * bent * half**2 + lip**2 / 8.0 + 1e-11 * lip
-    top = logs.max(axis=0)
-    # what lies deeper underflows, and `_UNKNOWN` tells where that could matter
-    depth = 8.0 + np.minimum(top - logs.min(axis=0), 752.0)
-    middle = 0.5 * (score.max(axis=0) + score.min(axis=0))
-    at_edges = np.where(np.isfinite(edges), edges, 0.0)
-    corners = noise.log_density((at_edges - atoms[:, None])[..., None])
-    corner_top = corners.max(axis=0)
-    off = 2.0 * ULP * (np.abs(centre) + half + np.abs(atoms).max())
-    steep = np.where(infinite, np.abs(score).max(axis=0), steepest)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        per_width = np.where(infinite, 0.0, 1.0 / (high - low))
-        margin = 2.0 * ROUNDING + 4.0 * off * (per_width + 2.0 * steep)
-    return _Column(
-        mass=noise.mass(low - atoms[:, None], high - atoms[:, None]),
-        kernel=np.exp(logs - top),
-        score=score - middle,
-        top=top,
-        middle=middle,
-        corner_kernel=np.exp(corners - corner_top),
-        corner_top=corner_top,
-        half=half,
-        stoop=np.where(infinite, inf, 0.5 * np.maximum(-lowest, 0.0) * half**2),
-        lip=lip,
-        bend=np.where(infinite & (lip > 0.0), inf, bend),
-        blur=4.0 * off * steep + 16.0 * ULP * (np.abs(top) + depth + 3.0 * half * steep),
-        margin=margin,
-    )
-
-
-def _spread(
-    atoms: FloatArray, low: FloatArray, high: FloatArray, noise: Noise
-) -> tuple[FloatArray, FloatArray]:
-    """Return the width of the atoms' range of scores on each interval, and the steepest score."""
-    near, far = _distances(atoms, low, high)
-    steep = noise.steepest(near, far)
-    flat = np.minimum(_steepness(noise, near), np.abs(noise.score(far)))
-    # where an atom lies to the left the density falls, to the right it rises
-    least = np.where(atoms[:, None] >= high, flat, -steep)
-    most = np.where(atoms[:, None] <= low, -flat, steep)
-    spread = most.max(axis=0) - least.min(axis=0)
-    if atoms.size == 1:  # whatever y is, x is known
-        spread = np.zeros_like(spread)
-    return spread, steep.max(axis=0)
-
-
-def _between_atoms(
-    atoms: FloatArray, low: FloatArray, high: FloatArray, noise: Noise
-) -> tuple[FloatArray, FloatArray]:
-    """Return how far scores, and their slopes, are apart at any one point of each interval.
-
-    By the mean value theorem, for densities without a kink: the atoms may lie much closer to each
-    other than the ends of the interval.
-    """
-    if _has_kink(noise):
-        return np.full_like(low, inf), np.full_like(low, inf)
-    span = (atoms[-1] - atoms[0]) * (1.0 + 4.0 * ULP)
-    near = np.maximum(np.maximum(low - atoms[-1], atoms[0] - high), 0.0) * (1.0 - 4.0 * ULP)
-    least, most = noise.curvature(near, np.full_like(near, inf))
-    steps = span * np.maximum(np.abs(least), np.abs(most)) * (1.0 + 1e-11)
-    return steps, span * noise.turning(near) * (1.0 + 1e-11)
-
-
-def _bends(
-    atoms: FloatArray, low: FloatArray, high: FloatArray, noise: Noise
-) -> tuple[FloatArray, FloatArray]:
-    """Return the least and the largest (log K)'' over each interval and all atoms."""
-    least, most = noise.curvature(*_distances(atoms, low, high))
-    lowest = least.min(axis=0)
-    return lowest, lowest if atoms.size == 1 else most.max(axis=0)
-
-
-def _distances(
-    atoms: FloatArray, low: FloatArray, high: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    x = atoms[:, None]
-    near = np.maximum(np.maximum(low - x, x - high), 0.0)
-    return near, np.maximum(np.abs(low - x), np.abs(high - x))
-
-
-def _beyond(atoms: FloatArray, centre: FloatArray, noise: Noise) -> FloatArray:
-    """Return how far f moves beyond an outer edge at most."""
-    nearest = np.maximum(np.maximum(atoms[0] - centre, centre - atoms[-1]), 0.0)
-    return noise.drift(nearest, float(atoms[-1] - atoms[0]))
-
-
 # --------------------------------------------------------------------------------- the plane
 
 
@@ -438,7 +192,7 @@ class _Plane:
     def cut(self, edges: list[FloatArray], notion: Notion) -> tuple[Panels, list[FloatArray]]:
         """Return the panels, and how much each interval of each axis widens the loss."""
         columns = zip(self.atoms, edges, self.noises, strict=True)
-        one, two = (_column(*column) for column in columns)
+        one, two = (column_over(*column) for column in columns)
         shape = (one.half.size, two.half.size)
         panels, portion = _boxes(self.weights[0], self.weights[1], one, two)
         divergence = notion.divergence
@@ -457,7 +211,7 @@ class _Plane:
         """Return how far into an axis, from either side, both laws always have some mass."""
         atoms = self.atoms[axis]
         depths = [
-            np.abs(atoms - end)[_shares(w, axis, side) >= _SHARE].min()
+            np.abs(atoms - end)[_shares(w, axis, side) >= SHARE].min()
             for w in self.weights
             for side, end in ((-1, atoms[0]), (1, atoms[-1]))
         ]
@@ -467,7 +221,7 @@ class _Plane:
         self,
         panels: Panels,
         edges: list[FloatArray],
-        columns: tuple[_Column, _Column],
+        columns: tuple[Column, Column],
         alpha: float,
     ) -> Panels:
         """Put all boxes of unbounded ratio into one panel, with what they can amount to."""
@@ -491,7 +245,7 @@ class _Plane:
         self,
         laws: tuple[FloatArray, FloatArray],
         edges: list[FloatArray],
-        columns: tuple[_Column, _Column],
+        columns: tuple[Column, Column],
         alpha: float,
     ) -> float:
         tails = [
@@ -527,11 +281,11 @@ def _shares(weights: FloatArray, axis: int, side: int) -> FloatArray:
 
 
 def _log_inside(
-    laws: tuple[FloatArray, FloatArray], axis: int, column: _Column, alpha: float
+    laws: tuple[FloatArray, FloatArray], axis: int, column: Column, alpha: float
 ) -> float:
     """Bound log int h_p^alpha h_q^(1 - alpha) of one column, between its outer edges."""
     alone = [law.sum(axis=1 - axis, keepdims=True).reshape(-1, 1) for law in laws]
-    panels = _boxes(alone[0], alone[1], column, _NOTHING)[0].taken(np.isfinite(column.lip))
+    panels = _boxes(alone[0], alone[1], column, NOTHING)[0].taken(np.isfinite(column.lip))
     return (alpha - 1.0) * interval_of(panels, PowerMean(alpha))[1]
 
 
@@ -560,7 +314,7 @@ def _log_tail(
     return float(np.logaddexp(logs[0], logs[1])) + 1e-9 * (1.0 + abs(logs[0]) + abs(logs[1]))
 
 
-def _boxes(p: FloatArray, q: FloatArray, one: _Column, two: _Column) -> tuple[Panels, FloatArray]:
+def _boxes(p: FloatArray, q: FloatArray, one: Column, two: Column) -> tuple[Panels, FloatArray]:
     """Return the boxes of two laws row by row, and the first axis' portion of f's moves."""
     margin = one.margin[:, None] + two.margin + 4.0 * ULP * (sum(p.shape) + 8)
     p_mass, q_mass = (one.mass.T @ w @ two.mass for w in (p, q))
@@ -576,7 +330,7 @@ def _boxes(p: FloatArray, q: FloatArray, one: _Column, two: _Column) -> tuple[Pa
 
 
 def _log_ratios(
-    p_law: FloatArray, q_law: FloatArray, one: _Column, two: _Column
+    p_law: FloatArray, q_law: FloatArray, one: Column, two: Column
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return bounds on f in each box, roundings included, and the first axis' portion."""
     p, q = (_values(law, one, two) for law in (p_law, q_law))
@@ -608,7 +362,7 @@ class _Values(NamedTuple):
     corner: FloatArray
 
 
-def _values(weights: FloatArray, one: _Column, two: _Column) -> _Values:
+def _values(weights: FloatArray, one: Column, two: Column) -> _Values:
     right = weights @ two.kernel
     value = one.kernel.T @ right
     value = np.where(value > _UNKNOWN, value, np.nan)
@@ -622,7 +376,7 @@ def _values(weights: FloatArray, one: _Column, two: _Column) -> _Values:
     )
 
 
-def _moved(p: _Values, q: _Values, one: _Column, two: _Column) -> tuple[FloatArray, FloatArray]:
+def _moved(p: _Values, q: _Values, one: Column, two: Column) -> tuple[FloatArray, FloatArray]:
     """Return how far f moves from each centre, by the ranges of the scores; the first's portion."""
     with np.errstate(invalid="ignore"):
         first = np.abs(p.up - q.up) * one.half[:, None] + one.bend[:, None]
@@ -636,7 +390,7 @@ def _moved(p: _Values, q: _Values, one: _Column, two: _Column) -> tuple[FloatArr
     return moved, np.where(np.isnan(portion), 0.5, portion)
 
 
-def _highest(p: _Values, q: _Values, one: _Column, two: _Column) -> FloatArray:
+def _highest(p: _Values, q: _Values, one: Column, two: Column) -> FloatArray:
     """Return the largest log h_p less the tangent of log h_q, over the corners of each box."""
     up, across = q.up * one.half[:, None], q.across * two.half
     corners = (
