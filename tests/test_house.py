@@ -22,7 +22,7 @@ PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 HOUSE = (
     (0, {"_base"}),
     (1, {"_tables"}),
-    (1, {"priors", "fits", "notions"}),
+    (1, {"priors", "_fits", "fits", "notions"}),
     (2, {"noise", "_noise"}),
     (3, {"_losses"}),
     (3, {"_strategies"}),
