@@ -1,10 +1,11 @@
 r"""Strategies on Gaussian mixtures: bounds read off a coupling between their components.
 
-Let w couple the components (`_strategies.component_couplings`). Within a coupled pair X - X' = m + s Z
-with Z standard normal, m the difference of the means and s that of the standard deviations, so all
-of X - X' is a mixture of such Gaussians, with weights w. What bounds the loss is what
-`_strategies.coupling_bounds` says of moves: a maximum, a mean, or a probability and the loss of what
-remains. As noise is even and shifts enter by their size, all bounds hold in both directions.
+Let w couple the components (`_strategies.component_couplings`). Within a coupled pair
+X - X' = m + s Z with Z standard normal, m the difference of the means and s that of the standard
+deviations, so all of X - X' is a mixture of such Gaussians, with weights w. What bounds the loss is
+what `_strategies.coupling_bounds` says of moves: a maximum, a mean, or a probability and the loss
+of what remains. As noise is even and shifts enter by their size, all bounds hold in both
+directions.
 
 Which notions and noises a strategy takes is checked in `bounds`, but for what depends on the
 priors: a maximum over moves exists only where no component has to stretch.
