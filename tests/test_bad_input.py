@@ -13,8 +13,8 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._noiser import drawn_priors
 from sklearn_puffer._noiser import adversaries as knowing
+from sklearn_puffer._noiser import drawn_priors
 from sklearn_puffer._noiser import fit_table as fitting
 from sklearn_puffer._noiser import scales as planning
 from sklearn_puffer.bounds import Relaxed
