@@ -13,6 +13,7 @@ from oracle import loss
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._noise import grid_step
+from sklearn_puffer._tables import frame_table, learn_column
 
 N_ROWS = 240
 LETTERS = np.array(list("abcde"))
@@ -757,3 +758,23 @@ def test_columns_keep_their_names_and_order_under_a_gaussian_prior():
     assert result.schema["a"] == pl.Float64
     plain = noiser(**options | {"output": "native"}).fit(frame).transform(frame)
     assert plain.dtypes.to_dict() == frame[["b", "a", "kept"]].dtypes.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("values", "categories", "unordered"),
+    [
+        (pd.Series(["b", "a"]), None, True),
+        (pd.Series(["b", "a"], dtype="category"), None, True),
+        (pd.Series(pd.Categorical(["b", "a"], ordered=True)), None, False),
+        (pd.Series(["b", "a"]), ["b", "a"], False),
+        (pd.Series([True, False]), None, True),
+        (pd.Series([3, 1]), None, False),
+        (pd.Series([3, 1]), [3, 1], False),
+        (pl.Series("x", ["b", "a"], dtype=pl.Enum(["b", "a"])), None, False),
+        (pl.Series("x", ["b", "a"], dtype=pl.Categorical), None, True),
+    ],
+)
+def test_an_order_is_known_where_it_is_declared(values, categories, unordered):
+    frame = values.to_frame() if isinstance(values, pl.Series) else values.to_frame("x")
+    column = learn_column("x", frame_table(frame).values("x"), categories=categories)
+    assert column.unordered is unordered

@@ -59,6 +59,9 @@ class Column:
         Standard deviation of a binned column before it was binned.
     known : ndarray of bool of shape (n,)
         Which atoms may be released: seen in `fit`, or declared by the caller.
+    ordered : bool
+        Whether the order of the levels is declared, by ``categories=`` or by the column's type;
+        elsewhere it is that of the alphabet.
     free : bool
         Whether any number may be released, seen in `fit` or not: its priors are continuous.
     raw : tuple of ndarray, or None
@@ -74,8 +77,14 @@ class Column:
     merged: bool = False
     missing_code: int | None = None
     spread: float | None = None
+    ordered: bool = False
     free: bool = False
     raw: tuple[FloatArray, Array] | None = None
+
+    @property
+    def unordered(self) -> bool:
+        """Whether codes are names alone: booleans, and categories without a declared order."""
+        return self.kind == "boolean" or (self.kind == "category" and not self.ordered)
 
     @property
     def whole(self) -> bool:
@@ -468,7 +477,7 @@ def _level_column(name: Name, values: Values, missing: Missing, unknown: Unknown
     seen[np.unique(present(values))] = True
     if isinstance(unknown, Other):
         seen[levels.index(unknown.value)] = True
-    return _levelled(name, values, levels, seen, missing)
+    return _levelled(name, values, levels, seen, missing, ordered=values.ordered)
 
 
 def _declared_column(
@@ -484,7 +493,8 @@ def _declared_column(
             "list; add it there, pass unknown={column: value} to turn it into a value listed "
             "there, or drop those rows."
         )
-    return _levelled(name, values, levels, np.ones(len(levels), dtype=bool), missing)
+    everyone = np.ones(len(levels), dtype=bool)
+    return _levelled(name, values, levels, everyone, missing, ordered=True)
 
 
 def _checked_levels(name: Name, categories: Any) -> tuple[Any, ...]:
@@ -510,13 +520,19 @@ def used_levels(values: Values) -> list[Any]:
 
 
 def _levelled(
-    name: Name, values: Values, levels: tuple[Any, ...], known: Array, missing: Missing
+    name: Name,
+    values: Values,
+    levels: tuple[Any, ...],
+    known: Array,
+    missing: Missing,
+    *,
+    ordered: bool,
 ) -> Column:
     code = None
     if missing == "category" and values.missing is not None:
         code, levels, known = len(levels), (*levels, None), np.append(known, True)
     atoms = np.arange(len(levels), dtype=float)
-    return Column(name, "category", atoms, known, levels, missing_code=code)
+    return Column(name, "category", atoms, known, levels, missing_code=code, ordered=ordered)
 
 
 def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, int]:

@@ -42,6 +42,8 @@ class Values:
         The values of a categorical column, in its declared order, or sorted.
     declared : bool
         Whether the column's own type declares the levels (values outside the data included).
+    ordered : bool
+        Whether it declares an order of them, too.
     """
 
     kind: Kind
@@ -49,6 +51,7 @@ class Values:
     missing: Array | None = None
     levels: tuple[Any, ...] | None = None
     declared: bool = False
+    ordered: bool = False
 
     def __len__(self) -> int:
         return len(self.data)
@@ -79,7 +82,8 @@ def pandas_values(column: pd.Series[Any], name: Name) -> Values:
         codes = column.cat.codes.to_numpy()
         if not dtype.ordered:
             _check_one_kind(dtype.categories, name)
-        return Values("category", codes, _some(codes < 0), tuple(dtype.categories), declared=True)
+        missing, ordered = _some(codes < 0), bool(dtype.ordered)
+        return Values("category", codes, missing, tuple(dtype.categories), True, ordered)
     _refuse_times(dtype, name)
     if isinstance(dtype, pd.SparseDtype):
         raise TypeError(
@@ -242,7 +246,7 @@ def narwhals_categories(column: nw.Series[Any]) -> Values:
     enum = column.dtype == nw.Enum
     levels = list(column.cat.get_categories()) if enum else sorted(column.drop_nulls().unique())
     codes = pd.Index(levels, dtype=object).get_indexer(pd.Index(column.to_list(), dtype=object))
-    return Values("category", codes, _some(codes < 0), tuple(levels), declared=enum)
+    return Values("category", codes, _some(codes < 0), tuple(levels), declared=enum, ordered=enum)
 
 
 def _some(mask: Array) -> Array | None:
