@@ -2,6 +2,7 @@
 
 from sklearn_puffer._losses import pair_losses, quadrature
 from sklearn_puffer._losses.boxes import MOST_CELLS, box_panels, boxes_computable
+from sklearn_puffer._losses.channel_losses import channel_losses
 from sklearn_puffer._losses.convolution import Grid, Wide
 from sklearn_puffer._losses.discrete_laws import DiscretePair
 from sklearn_puffer._losses.divergences import ROUGHLY, Panels, divergence_interval, gaps
@@ -46,6 +47,7 @@ __all__ = [
     "all_computable",
     "box_panels",
     "boxes_computable",
+    "channel_losses",
     "compose",
     "computable",
     "divergence_interval",
