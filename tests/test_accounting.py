@@ -198,6 +198,7 @@ def test_gaps_of_all_sizes_mixed_agree_with_brute_force():
         assert_agrees(*wild_pair(rng, size), 1.0)
 
 
+@pytest.mark.slow
 def test_many_atoms_at_wild_spacing_agree_with_brute_force_where_it_is_attained():
     rng = np.random.default_rng(9)
     p, q = wild_pair(rng, 3000)

@@ -343,6 +343,7 @@ def test_the_delta_of_gaussian_users_is_that_of_their_densities():
     assert max(deltas) == pytest.approx(0.01, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_corollary_1a_is_sound_and_above_the_exact_scale():
     means, sds, counts = [1.0, -2.0, 0.5], [1.0, 0.5, 1.5], [3, 1, 2]
     for delta in (1e-2, 1e-12):

@@ -67,8 +67,18 @@ def assert_holds_the_truth(p, q, noise, notion):
         assert upper - lower <= 1e-9 * upper + 1e-14
 
 
-@noises
-@notions
+def takes_long(noise, notion):
+    """Whether a quadrature of powers takes a second."""
+    return notion == NOTIONS[2] and not isinstance(noise, Laplace)
+
+
+@pytest.mark.parametrize(
+    ("noise", "notion"),
+    [
+        pytest.param(*case, marks=pytest.mark.slow if takes_long(*case) else ())
+        for case in product(NOISES, NOTIONS)
+    ],
+)
 def test_the_interval_holds_a_50_digit_quadrature(noise, notion):
     p, q = Discrete.from_counts([0, 1], [3, 1]), Discrete.from_counts([0, 1], [1, 4])
     assert_holds_the_truth(p, q, noise, notion)

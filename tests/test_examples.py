@@ -136,6 +136,7 @@ def test_the_mixtures_of_paper_003_are_fitted_again_where_the_tables_are(table, 
     assert 30.0 < published["Hungarian"] < 54.0
 
 
+@pytest.mark.slow
 def test_the_figures_and_tables_of_paper_001_are_printed_and_drawn(run, tmp_path):
     printed = run("plot_users", "--budgets", "0.1")
     assert row(printed, "6: P_4 or Q_4", "0.1") == [20, 0.02878, 20, 17.83, 4.984, 16.98, 75.1]

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from all_pairs import pairs_first
 from scipy import stats
 
 from sklearn_puffer import PufferfishNoiser
@@ -415,9 +416,14 @@ def bare_losses(frame, epsilon, alpha):
     }
 
 
-@pytest.mark.parametrize("noise", ["laplace", "gaussian", "cauchy"])
-@pytest.mark.parametrize("notion", ["pure", "delta", "renyi"])
-@pytest.mark.parametrize("above", [True, False])
+@pytest.mark.parametrize(
+    ("noise", "notion", "above"),
+    pairs_first(
+        itertools.product(
+            ["laplace", "gaussian", "cauchy"], ["pure", "delta", "renyi"], [True, False]
+        )
+    ),
+)
 def test_nothing_is_added_only_where_the_values_themselves_keep_the_promise(noise, notion, above):
     frame = pd.DataFrame({"s": ["a"] * 10 + ["b"] * 10, "x": [0] * 4 + [1] * 10 + [3] * 6})
     frame.loc[[0, 10], "x"] = [3, 0]
@@ -513,7 +519,7 @@ def test_optimal_weights_are_reproducible_and_never_worse_than_spreads(epsilon):
     assert all(each.certificate_.holds for each in noisers)
 
 
-@pytest.mark.parametrize("prior", ["gaussian", "gmm"])
+@pytest.mark.parametrize("prior", ["gaussian", pytest.param("gmm", marks=pytest.mark.slow)])
 def test_a_stored_noiser_does_not_hold_the_rows_of_continuous_columns(prior):
     rng = np.random.default_rng(0)
     sizes = []

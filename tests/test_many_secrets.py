@@ -78,7 +78,13 @@ def test_all_pairs_of_seven_hundred_values_have_room():
 
 @pytest.mark.filterwarnings("ignore:Column.* need no noise:UserWarning")
 @pytest.mark.parametrize(
-    "promise", [{"delta": 1e-5}, {"alpha": 2.0}, {"noise": "cauchy"}, {"prior": "gaussian"}]
+    "promise",
+    [
+        {"delta": 1e-5},
+        {"alpha": 2.0},
+        {"noise": "cauchy"},
+        pytest.param({"prior": "gaussian"}, marks=pytest.mark.slow),
+    ],
 )
 def test_pairs_that_are_looked_at_one_by_one_are_refused_earlier(promise):
     noiser = PufferfishNoiser(1.0, sensitive="city", public="t", **promise)
@@ -133,7 +139,14 @@ def calls_made(work):
     return n_calls
 
 
-@pytest.mark.parametrize("options", [{}, {"adversaries": "confidence"}, {"public": ["x", "t"]}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"adversaries": "confidence"},
+        pytest.param({"public": ["x", "t"]}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_fit_makes_few_calls_for_each_further_pair(options):
     # what depends on one secret alone (law, set, reach, layout) is found once for it
     noiser = PufferfishNoiser(1.0, sensitive="city", **{"public": "x", **options})

@@ -243,6 +243,7 @@ def test_the_mean_power_is_bounded_closely(noise, alpha, move):
     assert exact * (1.0 - 1e-9) - 1e-15 <= got[0] <= exact * (1.0 + 1e-3) + 1e-13
 
 
+@pytest.mark.slow
 def test_the_mean_power_is_bounded_where_shifts_lie_beyond_all_knots():
     noise, alpha, s = Cauchy(1.0), 1.125, 1e11
     exact = float(mp.log(gaussian_mean(lambda z: power(noise, z, alpha), 0.0, s)))

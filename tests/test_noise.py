@@ -169,7 +169,14 @@ def assert_close(value, exact, tolerance):
 # --- Renyi ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("u", "alpha"), [(1e-3, 1.5), (0.7, 2.0), (6.0, 5.3)])
+@pytest.mark.parametrize(
+    ("u", "alpha"),
+    [
+        pytest.param(1e-3, 1.5, marks=pytest.mark.slow),
+        (0.7, 2.0),
+        pytest.param(6.0, 5.3, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("noise", UNITS, ids=repr)
 def test_renyi_divergences_agree_with_quadrature_of_the_definition(noise, u, alpha):
     exact = renyi(noise, u, alpha)

@@ -122,6 +122,8 @@ BOUNDS = {
 }
 NOISES = {"laplace": Laplace}
 
+# the fast run draws a third of the pairs
+shares = pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.slow)])
 product_of_all = pytest.mark.parametrize(
     ("noise", "family", "strategy"),
     [(noise, family, strategy) for noise in NOISES for family in PRIORS for strategy in BOUNDS],
@@ -145,11 +147,11 @@ class Instance(NamedTuple):
 
 
 @cache
-def instances(noise, family):
+def instances(noise, family, share):
     seed = [sorted(NOISES).index(noise), sorted(PRIORS).index(family)]
     rng = np.random.default_rng(seed)
-    pairs = [PriorPair(*PRIORS[family](rng)) for _ in range(PAIRS)]
-    pairs = pairs if pairs[0].p.n_axes == 1 else pairs[: PAIRS // 3]
+    pairs = [PriorPair(*PRIORS[family](rng)) for _ in range(PAIRS // share)]
+    pairs = pairs if pairs[0].p.n_axes == 1 else pairs[: PAIRS // share // 3]
     template = NOISES[noise](tuple(rng.uniform(0.5, 2.0, pairs[0].p.n_axes)))
     spans = [np.ptp(np.concatenate([p.rows, q.rows]), axis=0) for p, q in pairs]
     reach = float(np.median(template.max_divergence(np.array(spans))))
@@ -164,20 +166,22 @@ def _instance(pair, template, factor):
 
 
 @cache
-def _bound_on_all(noise, family, strategy):
-    drawn = instances(noise, family)
+def _bound_on_all(noise, family, strategy, share):
+    drawn = instances(noise, family, share)
     return BOUNDS[strategy]([each.pair for each in drawn], drawn[0].template, Pufferfish(1.0))
 
 
+@pytest.mark.slow
 def test_there_are_a_thousand_random_pairs():
-    drawn = [instances(noise, family) for noise in NOISES for family in PRIORS]
+    drawn = [instances(noise, family, 1) for noise in NOISES for family in PRIORS]
     assert sum(map(len, drawn)) >= 1000 * len(NOISES)
 
 
 @product_of_all
-def test_a_bound_is_never_below_the_loss_in_either_direction(noise, family, strategy):
-    drawn = instances(noise, family)
-    bound = _bound_on_all(noise, family, strategy)
+@shares
+def test_a_bound_is_never_below_the_loss_in_either_direction(noise, family, strategy, share):
+    drawn = instances(noise, family, share)
+    bound = _bound_on_all(noise, family, strategy, share)
     found = {factor: bound.losses(factor) for factor in {each.factor for each in drawn}}
     for k, instance in enumerate(drawn):
         losses = found[instance.factor]
@@ -187,9 +191,9 @@ def test_a_bound_is_never_below_the_loss_in_either_direction(noise, family, stra
 
 
 @product_of_all
-@pytest.mark.parametrize("every", [24, pytest.param(8, marks=pytest.mark.slow)])
-def test_the_loss_at_the_calibrated_scale_is_within_the_budget(noise, family, strategy, every):
-    for instance in instances(noise, family)[::every]:
+@shares
+def test_the_loss_at_the_calibrated_scale_is_within_the_budget(noise, family, strategy, share):
+    for instance in instances(noise, family, share)[::8]:
         epsilon = _budget(instance)
         found = calibrate(
             [instance.pair],
@@ -206,9 +210,9 @@ def test_the_loss_at_the_calibrated_scale_is_within_the_budget(noise, family, st
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("family", PRIORS)
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
-def test_exact_calibration_finds_the_smallest_scale_and_never_less(noise, family, every):
-    for instance in instances(noise, family)[::every]:
+@shares
+def test_exact_calibration_finds_the_smallest_scale_and_never_less(noise, family, share):
+    for instance in instances(noise, family, share):
         epsilon = _budget(instance)
         found = calibrate([instance.pair], Pufferfish(epsilon), noise=instance.template)
         if found.scale == 0.0:
@@ -221,10 +225,11 @@ def test_exact_calibration_finds_the_smallest_scale_and_never_less(noise, family
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("family", PRIORS)
-def test_exact_is_below_relaxed_below_wasserstein_below_sensitivity(noise, family):
+@shares
+def test_exact_is_below_relaxed_below_wasserstein_below_sensitivity(noise, family, share):
     names = ["exact", "relaxed", "distribution_aware", "wasserstein", "sensitivity"]
-    made = [_bound_on_all(noise, family, name) for name in names]
-    factors = {instance.factor for instance in instances(noise, family)}
+    made = [_bound_on_all(noise, family, name, share) for name in names]
+    factors = {instance.factor for instance in instances(noise, family, share)}
     for level in (0.0, min(factors) / 10.0, *factors, 10.0 * max(factors)):
         for smaller, larger in pairwise([bound.losses(level) for bound in made]):
             assert np.all(smaller <= larger * (1.0 + 1e-12) + 1e-13)
@@ -232,8 +237,9 @@ def test_exact_is_below_relaxed_below_wasserstein_below_sensitivity(noise, famil
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("strategy", BOUNDS)
-def test_several_pairs_need_what_the_worst_of_them_needs(noise, strategy):
-    pairs = [instance.pair for instance in instances(noise, "with zero masses")]
+@shares
+def test_several_pairs_need_what_the_worst_of_them_needs(noise, strategy, share):
+    pairs = [instance.pair for instance in instances(noise, "with zero masses", share)]
     single = [_scale([pair], noise, strategy) for pair in pairs]
     together = calibrate(
         pairs, Pufferfish(0.7), noise=NOISES[noise](1.0), strategy=BOUNDS[strategy]

@@ -143,9 +143,9 @@ def test_a_verbose_that_is_no_count_is_refused(verbose):
 @pytest.mark.parametrize(
     ("noise", "notion"),
     [
-        (Gaussian(1.0), RENYI),
+        pytest.param(Gaussian(1.0), RENYI, marks=pytest.mark.slow),
         (Laplace(1.0), RENYI),
-        (Gaussian(1.0), Pufferfish(0.3, delta=1e-3)),
+        pytest.param(Gaussian(1.0), Pufferfish(0.3, delta=1e-3), marks=pytest.mark.slow),
     ],
 )
 def test_of_many_pairs_only_the_worst_are_searched(noise, notion, evaluations):

@@ -907,6 +907,7 @@ def test_bad_numbers_of_releases_are_named():
             PufferfishSum(releases=value).fit([User(P4)])
 
 
+@pytest.mark.slow
 def test_several_answers_have_the_noise_of_each():
     query = PufferfishSum(0.5, releases=4, random_state=11)
     values = released(query, [5, 4], 4000, [User(P4), User(THREE[0])])

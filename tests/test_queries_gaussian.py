@@ -144,6 +144,7 @@ def test_the_unit_of_the_reports_does_not_matter(size):
     assert math.isfinite(scaled.release([size] * 11).value)
 
 
+@pytest.mark.slow
 def test_users_who_know_each_other_make_the_worst_case_one_user_alone():
     users = SYSTEMS["one among wide ones"]
     query = PufferfishSum(0.05, strategy="worst_case").fit(users)
@@ -166,10 +167,8 @@ def test_a_class_that_leaves_together_is_one_gaussian():
 # ----------------------------------------------------------------------------- promises with delta
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    ["exact", *(pytest.param(x, marks=pytest.mark.slow) for x in ("worst_case", "corollary_1a"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["exact", "worst_case", "corollary_1a"])
 def test_deltas_are_those_of_the_densities(strategy):
     users = [gaussian(1.0, 1.0), gaussian(0.0, 2.0, count=2)]
     query = PufferfishSum(0.6, delta=1e-3, strategy=strategy).fit(users)
@@ -191,6 +190,7 @@ def test_deltas_are_those_of_the_densities(strategy):
     assert "find no event more than" in certificate.promise()
 
 
+@pytest.mark.slow
 def test_the_published_conditions_stand_beside_the_exact_scale():
     users, notion = [gaussian(1.0, 2.0, count=10)], Pufferfish(1.0, 1e-5)
     query = PufferfishSum(1.0, delta=1e-5).fit(users)
@@ -295,7 +295,7 @@ def answers_of(query, reports, n, users):
         return np.array([query.release(reports).value for _ in range(n)])
 
 
-@pytest.mark.parametrize("query", ["sum", "mean"])
+@pytest.mark.parametrize("query", [pytest.param("sum", marks=pytest.mark.slow), "mean"])
 def test_the_noise_has_the_law_that_is_promised(query):
     users, reports = [gaussian(1.0, 2.0, count=2), gaussian(0.0, 1.0)], [1.25, math.pi, -0.3]
     made = PufferfishSum(0.5, query=query, random_state=3)

@@ -286,6 +286,7 @@ def test_the_release_is_drawn_at_theta_and_anew_each_time():
     assert np.abs(noise).mean() == pytest.approx(noiser.theta_["x"], rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_free_column_pays_for_its_rounding_and_keeps_the_budget():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"s": np.repeat(["no", "yes"], 200), "x": rng.normal(size=400).round(2)})

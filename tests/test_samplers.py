@@ -328,7 +328,14 @@ def test_whatever_is_released_can_come_from_every_neighbour(output, shift, k, sc
 
 
 @pytest.mark.parametrize("k", POWERS)
-@pytest.mark.parametrize("shift", [1, 2**20 + 1, 2**38])
+@pytest.mark.parametrize(
+    "shift",
+    [
+        pytest.param(1, marks=pytest.mark.slow),
+        2**20 + 1,
+        pytest.param(2**38, marks=pytest.mark.slow),
+    ],
+)
 def test_the_loss_of_a_shift_is_that_of_the_continuous_law(k, shift):
     table = table_of(k)
     spare = mp.log((1 + mpf(RELATIVE_ERROR)) / (1 - mpf(RELATIVE_ERROR)))

@@ -123,9 +123,9 @@ def test_a_bound_on_rows_is_never_below_their_loss(noise, notion):
             assert np.all(bound >= truth * (1 - 1e-9) - 1e-14), strategy
 
 
-@every_noise
-@every_notion
-@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize(
+    ("noise", "notion", "rows"), pairs_first(itertools.product(NOISES, NOTIONS, [False, True]))
+)
 def test_averages_are_below_maxima_and_these_below_sensitivity(noise, notion, rows):
     names = ["relaxed", "distribution_aware", "approximate", "wasserstein", "sensitivity"]
     bounds = [bound_of(name, noise, notion, rows) for name in names]
@@ -214,13 +214,22 @@ def test_the_bound_at_the_calibrated_scale_is_within_the_budget_and_just_below_i
 MOVES = [1e-5, 0.03, 0.5, 1.0, 1.7, 4.0, 30.0, 700.0]
 
 
-@every_noise
-@every_notion
+def takes_long(noise, notion):
+    """Whether 50 digits of an integral take their time."""
+    return "cauchy" in noise and "Renyi" in notion
+
+
+@pytest.mark.parametrize(
+    ("noise", "notion"),
+    [
+        pytest.param(*case, marks=pytest.mark.slow if takes_long(*case) else ())
+        for case in itertools.product(NOISES, NOTIONS)
+    ],
+)
 def test_the_loss_of_a_single_move_is_right_and_never_low(noise, notion):
     name = "cauchy" if "cauchy" in noise else noise
     k = 3.5 if noise == "generalised cauchy" else 2.0
-    # 50 digits of an integral take their time
-    for z in MOVES[1::3] if name == "cauchy" and "Renyi" in notion else MOVES:
+    for z in MOVES[1::3] if takes_long(noise, notion) else MOVES:
         truth = oracle.shift_loss(name, z, NOTIONS[notion], k)
         pair = PriorPair(Discrete([0.0], [1.0]), Discrete([z], [1.0]))
         for strategy in (sensitivity, wasserstein, distribution_aware, approximate):

@@ -163,7 +163,7 @@ def as_codes(table):
     [
         {},
         {"output": "noisy"},
-        {"noise": "gaussian", "alpha": 4.0},
+        pytest.param({"noise": "gaussian", "alpha": 4.0}, marks=pytest.mark.slow),
         {"noise": GeneralizedCauchy(1.0, k=6.0)},
         {"epsilon": 3.0, "releases": 3},
     ],

@@ -70,7 +70,7 @@ SETS += [("laplace", {"alpha": 2.0}), ("gaussian", {"alpha": 8.0}), ("cauchy", {
 @pytest.mark.filterwarnings("ignore:secret.* have so few rows:UserWarning")
 @pytest.mark.filterwarnings("ignore:the loss over the confidence set is not computable:UserWarning")
 @pytest.mark.parametrize(("noise", "promise"), SETS)
-@pytest.mark.parametrize("public", ["b", ["a", "b"]])
+@pytest.mark.parametrize("public", [pytest.param("b", marks=pytest.mark.slow), ["a", "b"]])
 def test_a_set_of_priors_costs_no_more_than_all_of_them(noise, promise, public):
     options = {"epsilon": 0.5, "noise": noise, "public": public, **promise}
     within = scales(3, adversaries="confidence", **options)
