@@ -53,9 +53,10 @@ class Import(NamedTuple):
 
 def imports_of(tree):
     """Return every import in a tree, at any depth, and each attribute reached through one."""
-    typed = {id(node) for block in ast.walk(tree) if _is_type_block(block) for node in _body(block)}
+    nodes = list(ast.walk(tree))
+    typed = {id(node) for block in nodes if _is_type_block(block) for node in _body(block)}
     found, names = set(), {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 found.add(Import(alias.name, id(node) in typed))
@@ -66,7 +67,7 @@ def imports_of(tree):
             base = "." * node.level + (node.module or "")
             for alias in node.names:
                 found.add(Import(f"{base}.{alias.name}", id(node) in typed))
-    for node in ast.walk(tree):
+    for node in nodes:
         path = _dotted(node, names)
         if path:
             found.add(Import(path, False))
@@ -113,10 +114,19 @@ def _module(path):
     return Module(name, parts[0], tree, frozenset(imports_of(tree)))
 
 
-MODULES = {module.name: module for module in map(_module, sorted(PACKAGE.rglob("*.py")))}
-FACES = {
-    name for name, module in MODULES.items() if name == module.unit and (PACKAGE / name).is_dir()
-}
+@functools.cache
+def modules():
+    """Return every module by its name, each file read once, and none where tests are collected."""
+    return {module.name: module for module in map(_module, sorted(PACKAGE.rglob("*.py")))}
+
+
+@functools.cache
+def faces():
+    return {name for name, each in modules().items() if name == each.unit and _is_folder(name)}
+
+
+def _is_folder(name):
+    return (PACKAGE / name).is_dir()
 
 
 def _unit(path):
@@ -132,14 +142,14 @@ def _outside(units, wanted):
     """Return which modules outside of ``units`` import something that starts with ``wanted``."""
     return {
         (module.name, found.path)
-        for module in MODULES.values()
+        for module in modules().values()
         for found in module.imports
         if module.unit not in units and _starts_with(found.path, wanted)
     }
 
 
 def test_every_module_has_a_rank_and_every_rank_a_module():
-    assert {module.unit for module in MODULES.values()} == set(LINE_OF)
+    assert {module.unit for module in modules().values()} == set(LINE_OF)
 
 
 def test_an_import_goes_to_a_lower_rank_or_stays_in_its_line():
@@ -148,7 +158,7 @@ def test_an_import_goes_to_a_lower_rank_or_stays_in_its_line():
 
     up = {
         (module.name, path)
-        for module in MODULES.values()
+        for module in modules().values()
         for path in module.inner
         if not allowed(module.unit, _unit(path))
     }
@@ -158,13 +168,13 @@ def test_an_import_goes_to_a_lower_rank_or_stays_in_its_line():
 def _siblings(module):
     """Return the modules of the same line that a module imports."""
     paths = {path for path in module.inner if LINE_OF[_unit(path)] == LINE_OF[module.unit]}
-    known = {path if path in MODULES else path.rpartition(".")[0] for path in paths}
-    return (known & set(MODULES)) - {module.name}
+    known = {path if path in modules() else path.rpartition(".")[0] for path in paths}
+    return (known & set(modules())) - {module.name}
 
 
 def test_the_modules_of_a_line_form_no_circle():
     order = graphlib.TopologicalSorter(
-        {name: _siblings(module) for name, module in MODULES.items()}
+        {name: _siblings(module) for name, module in modules().items()}
     )
     order.prepare()  # raises CycleError, which names the circle
 
@@ -172,22 +182,22 @@ def test_the_modules_of_a_line_form_no_circle():
 def test_a_folder_is_entered_by_its_face():
     past_the_face = {
         (module.name, path)
-        for module in MODULES.values()
+        for module in modules().values()
         for path in module.inner
-        if _unit(path) in FACES and _unit(path) != module.unit and path.count(".") > 1
-        if ".".join(path.split(".")[:2]) in MODULES
+        if _unit(path) in faces() and _unit(path) != module.unit and path.count(".") > 1
+        if ".".join(path.split(".")[:2]) in modules()
     }
     assert past_the_face == set()
 
 
 def test_modules_import_each_other_by_absolute_names():
-    relative = {i.path for m in MODULES.values() for i in m.imports if i.path.startswith(".")}
+    relative = {i.path for m in modules().values() for i in m.imports if i.path.startswith(".")}
     assert relative == set()
 
 
 def test_a_face_holds_nothing_but_names_that_others_use():
-    for name in FACES - {"datasets"}:
-        tree = MODULES[name].tree
+    for name in faces() - {"datasets"}:
+        tree = modules()[name].tree
         body = tree.body[1:]  # after the docstring
         assert ast.get_docstring(tree)
         assert all(isinstance(node, ast.ImportFrom | ast.Assign) for node in body), name
@@ -208,7 +218,7 @@ def _units_behind(unit):
         current = left.pop()
         used = {
             _unit(path)
-            for module in MODULES.values()
+            for module in modules().values()
             if module.unit == current
             for path in module.inner
         }
@@ -226,7 +236,7 @@ def test_the_checker_shares_no_code_with_what_it_checks():
 def test_dataframe_libraries_are_known_to_the_tables_alone():
     at_run_time = {
         (module.name, found.path)
-        for module in MODULES.values()
+        for module in modules().values()
         for found in module.imports
         if not found.for_types and _starts_with(found.path, FRAMES)
         if module.unit not in {"_tables", "datasets"}
@@ -241,7 +251,7 @@ def test_random_bits_come_from_the_noise_alone():
 def test_only_the_public_interface_of_a_library_is_used():
     private = {
         (module.name, found.path)
-        for module in MODULES.values()
+        for module in modules().values()
         for found in module.imports
         if not _starts_with(found.path, ["sklearn_puffer"]) and re.search(r"\._[a-z]", found.path)
     }
@@ -257,7 +267,7 @@ def test_run_time_imports_are_declared_dependencies():
     known = {IMPORT_NAMES.get(name, name) for name in names} | {"sklearn_puffer", "__future__"}
     used = {
         found.path.split(".")[0]
-        for module in MODULES.values()
+        for module in modules().values()
         for found in module.imports
         if not found.for_types
     }
@@ -312,12 +322,13 @@ def _classes_of(module):
 
 
 def test_nothing_outside_them_asks_which_noise_or_notion_it_has_in_hand():
+    classes = {part.__name__.rpartition(".")[2]: _classes_of(part) for part in (noise, notions)}
     asked = {
         (module.name, name)
-        for part in (noise, notions)
-        for module in MODULES.values()
-        for name in _classes_of(part) & set(_asked_by_type(module.tree))
-        if module.unit != part.__name__.rpartition(".")[2]
+        for module in modules().values()
+        for name in _asked_by_type(module.tree)
+        for part, own in classes.items()
+        if module.unit != part and name in own
     }
     assert asked == set()
 
