@@ -246,7 +246,7 @@ class Fuzz:
             "n_bins": [None, 2, 3, {"a": 2}, {"z": 2}, 1],
             "missing": ["error", "category", "propagate"],
             "unknown": ["error", "nearest"],
-            "output": ["native", "noisy"],
+            "output": ["native", "remapped", "noisy"],
             "remainder": ["drop", "passthrough"],
             "on_uncertified": ["raise", "warn"],
             "random_state": [None, None, 0, np.random.default_rng(0)],

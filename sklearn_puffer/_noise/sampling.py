@@ -46,6 +46,7 @@ __all__ = [
     "gaussian",
     "grid_step",
     "laplace",
+    "noisy_steps",
     "release",
     "sampler",
     "seeded_entropy",
@@ -377,6 +378,42 @@ def release(steps: IntArray, source: Sampler, out: NDArray[Any], *, bound: int =
             np.clip(total, low, high, out=total)
         with np.errstate(over="ignore"):  # beyond the range of floats is infinity
             np.multiply(total, factor, out=out[block], casting="unsafe")
+
+
+def noisy_steps(steps: IntArray, source: Sampler, out: IntArray) -> None:
+    r"""Write values plus noise into ``out`` as they are drawn, in steps of the grid.
+
+    Parameters
+    ----------
+    steps : ndarray of int64 of shape (n,)
+        As in `release`.
+    source : Sampler
+        Draws the noise, in the same steps.
+    out : ndarray of int64 of shape (n,)
+        Sums; where the noise is saturated, so are they, 2^61 steps from 0.
+
+    Notes
+    -----
+    *Formal guarantees.* As `release`.
+
+    Raises
+    ------
+    ValueError
+        If the noise is saturated and a value lies more than 2^61 steps from 0.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Laplace
+    >>> sums = np.empty(3, dtype=np.int64)
+    >>> noisy_steps(np.array([30, 40, 50]), sampler(Laplace(1.0), 2.0**-40), sums)
+    >>> sums.dtype
+    dtype('int64')
+    """
+    bound = _bound_that_hides(steps, MAX_STEPS) if source.saturated else None
+    for block in blocks(steps.size):
+        np.add(source.draw(block.stop - block.start), steps[block], out=out[block])
+    if bound is not None:
+        np.clip(out, -bound, bound, out=out)
 
 
 def _bound_that_hides(steps: IntArray, bound: int) -> int:

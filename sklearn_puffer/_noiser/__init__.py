@@ -14,7 +14,7 @@ from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.problems import Problem
-from sklearn_puffer._noiser.release import ColumnRelease, fingerprint
+from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
 from sklearn_puffer._noiser.scales import find_scales
 from sklearn_puffer._noiser.utility import RawLaw, utilities
 
@@ -33,6 +33,7 @@ __all__ = [
     "fit_table",
     "over_set",
     "problems",
+    "remapped",
     "scales",
     "utilities",
     "weights",

@@ -133,8 +133,13 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         ``unknown={"job": "other"}`` makes "other" a category of "job", whether `fit` sees it or
         not; where ``categories`` lists those of "job", what it does not list becomes "other" in
         `fit`, too. A column of numbers takes "error" or "nearest" there.
-    output : {"native", "noisy"}, default="native"
+    output : {"native", "remapped", "noisy"}, default="native"
         Columns in their own type (whole numbers stay whole), or raw value plus noise as float64.
+        "remapped" releases values of the column alone: each noisy value becomes the median of what
+        it may have come from, by the shares of the rows of `fit`, and so no other map of it changes
+        a value (of a binned column, its representative) less on average. The promise and the noise
+        are those of "native". Released values are biased towards the middle of the column: they
+        serve single rows, and not sums or means.
     remainder : {"drop", "passthrough"}, default="drop"
         What becomes of columns neither sensitive nor public. Passed columns are not protected.
     on_uncertified : {"raise", "warn"}, default="raise"
@@ -463,7 +468,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self._sensitive_names = learnt.hidden
         self._passed = learnt.passed
         self._order = [n for n in table.names if n in public or n in learnt.passed]
-        self._releases = learnt.releases()
+        self._releases = learnt.releases
         self._missing = learnt.settings.missing
         self._patterns = learnt.patterns()
         self.theta_ = series(
@@ -471,7 +476,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         )
         self.secret_pairs_ = learnt.pairs
         self.priors_ = learnt.named_priors()
-        self._least = [(scale_of(release), release.grid) for release in self._releases]
+        self._least = [(scale_of(r), r.grid, r.remapping) for r in self._releases]
         certificate = learnt.certificate()
         self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
         self._note_parameters()
@@ -482,6 +487,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             warnings.warn(sentence, UserWarning, stacklevel=4)
         if any(column.worse for column in learnt.utility):
             warnings.warn(say.worthless_sentence(learnt.utility), UtilityWarning, stacklevel=4)
+        if learnt.always_alike:
+            warnings.warn(say.alike_sentence(learnt.always_alike), UtilityWarning, stacklevel=4)
 
     def _fingerprint(self, certificate: Any) -> str:
         drawn = [

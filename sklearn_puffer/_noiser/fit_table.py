@@ -15,6 +15,7 @@ from sklearn_puffer._noiser.conditional_priors import Group, SecretPair, make_gr
 from sklearn_puffer._noiser.over_set import priors_around
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.read_table import TableRead, read_table
+from sklearn_puffer._noiser.remapping import check_remappable
 from sklearn_puffer._noiser.result import Learnt
 from sklearn_puffer._noiser.scales import Calibrated, find_scales
 from sklearn_puffer._noiser.settings import Settings
@@ -48,6 +49,8 @@ def learn(
     # a family that cannot be drawn is refused here, and not in transform
     sampler(settings.noise.with_scale(1.0), grid_step(1.0))
     read = read_table(settings, table, given_secrets, sample_weight)
+    if settings.output == "remapped":
+        check_remappable({c.name: len(c.atoms) for c in read.columns}, settings.noise)
     _check_size(read)
     known = known_to_adversaries(read)
     columns, groups = [replace(column, raw=None) for column in read.columns], read.groups

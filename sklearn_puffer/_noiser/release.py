@@ -15,9 +15,10 @@ from typing import Any, Literal
 import numpy as np
 from joblib import Parallel, delayed
 
-from sklearn_puffer._base import Array, digest, listed
-from sklearn_puffer._noise import Entropy, grid_step, sampler, to_steps
+from sklearn_puffer._base import Array, FloatArray, digest, listed
+from sklearn_puffer._noise import Entropy, grid_step, noisy_steps, sampler, to_steps
 from sklearn_puffer._noise import release as add_noise
+from sklearn_puffer._noiser.remapping import Drawn, Remapping, remapping
 from sklearn_puffer._tables import (
     BLOCK_ROWS,
     Column,
@@ -34,8 +35,9 @@ from sklearn_puffer._tables import (
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 
-Output = Literal["native", "noisy"]
+Output = Literal["native", "remapped", "noisy"]
 
+OUTPUTS: list[Output] = ["native", "remapped", "noisy"]
 # Values further out, in steps, have no place: their sums with heavy-tailed noise are saturated.
 FARTHEST = 2.0**61
 # Rows of one column before the next column's turn: the tables of its noise stay in the cache.
@@ -54,18 +56,21 @@ class ColumnRelease:
         Noise of one axis, or None for a column that is released unchanged.
     grid : float
         Step of the grid that atoms and noise lie on; 0 without noise.
-    output : {"native", "noisy"}
-        Whether whole numbers stay whole, in their own type.
+    output : {"native", "remapped", "noisy"}
+        Whether values keep their own type, in which whole numbers stay whole.
+    remapping : Remapping or None
+        Which value of the column each noisy one becomes.
     """
 
     column: Column
     noise: Noise | None
     grid: float
     output: Output
+    remapping: Remapping | None = None
 
     @property
     def whole(self) -> bool:
-        """Whether the released values are whole numbers."""
+        """Whether the noisy values are whole numbers; finer ones tell more to a map."""
         return self.column.whole and self.output == "native"
 
     def dtype(self, values: Values) -> np.dtype[Any]:
@@ -95,6 +100,14 @@ def scale_of(release: ColumnRelease) -> float:
     return 0.0 if release.noise is None else float(release.noise.axis_scales(1)[0])
 
 
+def remapped(release: ColumnRelease, shares: FloatArray) -> ColumnRelease:
+    """Return the release whose noisy values become those of the column, which occur so often."""
+    if release.noise is None:
+        return release
+    drawn = Drawn(release.noise, release.grid, release.whole)
+    return replace(release, remapping=remapping(release.column.atoms, shares, drawn))
+
+
 def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
     """Return the release of the same values with ``factor`` times the noise.
 
@@ -115,19 +128,26 @@ def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
             f"{release.column.name!r} do not lie; fit with releases= for the number of releases, "
             "or release whole numbers."
         )
-    return replace(release, noise=noise, grid=grid)
+    more = replace(release, noise=noise, grid=grid)
+    return more if release.remapping is None else remapped(more, release.remapping.shares)
 
 
-def as_certified(release: ColumnRelease, scale: float, grid: float) -> ColumnRelease:
-    """Return the release of this scale and grid that a release is, or adds noise to.
+def as_certified(
+    release: ColumnRelease, scale: float, grid: float, remapping: Remapping | None
+) -> ColumnRelease:
+    """Return the release of this scale, grid and map that a release is, or adds noise to.
 
-    It is the release itself where it has less noise, or its values do not lie on its grid.
+    It is the release itself where it has no more noise, or its values do not lie on its grid. Of
+    one with more noise the map is not looked at: whatever it is, it is post-processing.
     """
     if release.noise is None or not 0.0 < scale <= scale_of(release) or not grid <= release.grid:
         return release
     if release.grid > grid and not _lies_on(release.column, release.grid):
         return release
-    return replace(release, noise=release.noise.with_scale(scale), grid=grid)
+    if (scale, grid) == (scale_of(release), release.grid):
+        return release
+    noise = release.noise.with_scale(scale)
+    return replace(release, noise=noise, grid=grid, remapping=remapping)
 
 
 def _lies_on(column: Column, grid: float) -> bool:
@@ -289,6 +309,8 @@ class _Worker:
         self.codes = np.empty(BLOCK_ROWS, dtype=np.intp)
         atoms = release.column.atoms
         self.sampler = None
+        if release.remapping is not None:
+            self.become = _within(atoms, output.dtype)
         if release.noise is not None:
             self.sampler = sampler(release.noise, release.grid, entropy, nearest=release.whole)
             self.steps = np.empty(BLOCK_ROWS, dtype=np.int64)
@@ -308,6 +330,10 @@ class _Worker:
             return
         steps = self.steps[:n]
         self._place(rows, steps)
+        if self.release.remapping is not None:
+            noisy_steps(steps, self.sampler, steps)
+            out[:] = self.become[self.release.remapping.at(steps)]
+            return
         with np.errstate(over="ignore"):  # beyond the range of float32 is infinity
             add_noise(steps, self.sampler, out)
         if self.release.last_code is not None:
@@ -338,7 +364,7 @@ class _Worker:
 
     def finished(self) -> Finished:
         """Return the filled column."""
-        column, native = self.release.column, self.release.output == "native"
+        column, native = self.release.column, self.release.output != "noisy"
         gone = self.reader.values.missing if self.reader.propagates else None
         if not native or column.kind in ("float", "integer"):
             return Finished(self.output, gone, native=native)

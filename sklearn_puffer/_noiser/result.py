@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_puffer._base import FloatArray, __version__, utc_now
 from sklearn_puffer._noiser.conditional_priors import Adversary, SecretPair
 from sklearn_puffer._noiser.other_priors import FittedNoise
-from sklearn_puffer._noiser.release import ColumnRelease, Patterns, scale_of
+from sklearn_puffer._noiser.release import ColumnRelease, Patterns, remapped, scale_of
 from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.utility import RawLaw, utilities
@@ -92,12 +92,13 @@ class Learnt:
             for group in self.groups
         }
 
+    @cached_property
     def releases(self) -> list[ColumnRelease]:
-        """Return how every public column is released.
+        """How every public column is released.
 
         Of a column that takes any number, the numbers seen in `fit` are not kept.
         """
-        return [
+        noisy = [
             ColumnRelease(
                 replace(column, atoms=_ZERO, known=_ONE) if column.free else column,
                 self.settings.noise.with_scale(float(theta)) if theta > 0.0 else None,
@@ -108,6 +109,10 @@ class Learnt:
                 self.columns, self.calibrated.theta, self.calibrated.grids, strict=True
             )
         ]
+        if self.settings.output != "remapped":
+            return noisy
+        laws = zip(noisy, self.raw, strict=True)
+        return [remapped(release, law.placed(release.column)) for release, law in laws]
 
     def certificate(self) -> Certificate:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
@@ -137,6 +142,7 @@ class Learnt:
             utility=self.utility,
             around=self.around,
             least=self.calibrated.least,
+            output=self.settings.output,
         )
 
     def _fitted_noise(self) -> FittedNoise:
@@ -160,7 +166,7 @@ class Learnt:
     @cached_property
     def utility(self) -> tuple[ColumnUtility, ...]:
         """How much of each column survives."""
-        return utilities(self.releases(), self.raw, self.spreads.tolist())
+        return utilities(self.releases, self.raw, self.spreads.tolist())
 
     def kept_laws(self) -> list[RawLaw]:
         """Return what copies with more noise need to know of the values."""
@@ -206,7 +212,7 @@ class Learnt:
                 release.grid,
             )
             for release, theta, spread in zip(
-                self.releases(), self.calibrated.theta, self.spreads, strict=True
+                self.releases, self.calibrated.theta, self.spreads, strict=True
             )
         )
 
@@ -234,7 +240,14 @@ class Learnt:
             noise=self.settings.noise_name,
             notion=self.settings.notion,
             seed=self.settings.seed,
+            remapped=self.settings.output == "remapped",
         )
+
+    @property
+    def always_alike(self) -> list[Name]:
+        """Columns that vary in the table, and are mapped to one and the same value."""
+        mapped = [(r.column.name, r.remapping, len(r.column.atoms)) for r in self.releases]
+        return [name for name, how, size in mapped if how and how.constant and size > 1]
 
     def _wide_remarks(self) -> list[str]:
         """Return a warning for each group too wide for the exact loss that was asked for."""

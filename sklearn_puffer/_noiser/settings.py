@@ -20,7 +20,7 @@ from sklearn_puffer._base import (
     quoted,
 )
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._noiser.release import Output
+from sklearn_puffer._noiser.release import OUTPUTS, Output
 from sklearn_puffer._releases import adds_up, check_releases
 from sklearn_puffer._strategies import (
     Change,
@@ -108,7 +108,7 @@ class Settings:
             n_bins=_checked_bins(params["n_bins"]),
             missing=check_choice(params["missing"], "missing", ["error", "category", "propagate"]),
             unknown=check_unknown(params["unknown"]),
-            output=check_choice(params["output"], "output", ["native", "noisy"]),
+            output=check_choice(params["output"], "output", OUTPUTS),
             remainder=check_choice(params["remainder"], "remainder", ["drop", "passthrough"]),
             seed=check_seed(params["random_state"]),
             n_jobs=check_jobs(params["n_jobs"]),
@@ -119,6 +119,12 @@ class Settings:
 
     def _check_together(self) -> None:
         """Refuse what has no bound together, whatever the data, with ways out that were tried."""
+        if self.output == "remapped" and self._has_mixtures:
+            raise ValueError(
+                "output='remapped' releases values that the column had in fit, and Gaussian and "
+                "mixture priors are laws of all numbers; use prior='empirical', with n_bins= for "
+                "numbers that hardly repeat, or output='native'."
+            )
         self._check_trial(_Trial(1, self._has_mixtures))
 
     def check_fitted_rows(self, n_columns: int) -> None:

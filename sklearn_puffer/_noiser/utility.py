@@ -5,7 +5,8 @@ cuts to the range [l, h] of what can be released. With :math:`A(z) = E[\min(K, z
 
 .. math:: E|c(x + K) - v| = |d| + A(h - x) + A(x - l) - 2 A(|d|),
 
-since K is symmetric: both sides are sums over :math:`P(K > t)`.
+since K is symmetric: both sides are sums over :math:`P(K > t)`. Where noisy values become values of
+the column, the change is a sum over the stretches that become the same one.
 """
 
 # Whole numbers. K is N rounded to the nearest multiple of the step g, so A(j g) is the sum of
@@ -25,6 +26,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._noise import to_steps
 from sklearn_puffer._noiser.release import ColumnRelease
+from sklearn_puffer._noiser.remapping import Drawn
 from sklearn_puffer._releases import ColumnUtility
 from sklearn_puffer._tables import Column, Values
 from sklearn_puffer.noise import Noise
@@ -34,6 +36,7 @@ _WIDE = 80.0  # from so many steps on a density is wide
 _EXACT_INTEGER = 2.0**53  # types that reach further cut nothing off
 _HALVINGS = 40
 _DISTINCT = 4096  # points that are treated one by one
+_PAIRS = 1 << 22  # of raw and released values that are held at a time
 _KEPT = 16  # groups of values that a fitted noiser keeps of a bin
 
 
@@ -68,6 +71,12 @@ class RawLaw:
         some, total = counts > 0.0, float(counts.sum())
         return cls(values[some], counts[some] / max(total, 1.0), total / n_rows, low, high)
 
+    def placed(self, column: Column) -> FloatArray:
+        """Return the shares of the atoms of a column."""
+        shares = np.zeros(len(column.atoms))
+        np.add.at(shares, _codes(self.values, column), self.shares)
+        return shares
+
     def kept(self, column: Column) -> RawLaw:
         """Return what a fitted noiser keeps of the law, for copies with more noise.
 
@@ -90,10 +99,15 @@ class RawLaw:
         return _median(self.values, self.shares)
 
 
+def _codes(values: FloatArray, column: Column) -> Array:
+    """Return the places of a column's values among its atoms, or of their bins."""
+    return np.searchsorted(column.atoms if column.edges is None else column.edges, values)
+
+
 def _group_starts(values: FloatArray, shares: FloatArray, column: Column) -> Array:
     """Return where groups of about equal shares begin, bin by bin."""
     assert column.edges is not None
-    bins = np.searchsorted(column.edges, values, side="left")
+    bins = _codes(values, column)
     sums = np.bincount(bins, shares)
     before = np.cumsum(shares) - 0.5 * shares - (np.cumsum(sums) - sums)[bins]
     parts = np.minimum((_KEPT * before / sums[bins]).astype(np.intp), _KEPT - 1)
@@ -140,6 +154,9 @@ def _changes(release: ColumnRelease, law: RawLaw) -> tuple[float, float, float]:
         order = np.argsort(errors, kind="stable")
         same = float(law.shares[errors == 0.0].sum())
         return float(law.shares @ errors), same, _median(errors[order], law.shares[order])
+    if release.remapping is not None:
+        remapped = _Remapped(release, law, atoms)
+        return *remapped.mean_and_unchanged(), remapped.median()
     on_grid: FloatArray = to_steps(atoms, release.grid) * np.float64(release.grid)
     noisy = _Noisy(release, law, on_grid)
     return noisy.mean(), noisy.unchanged(), noisy.median()
@@ -208,6 +225,53 @@ class _Noisy:
             return float(self.shares @ mean(points))
         points, shares = _merged(points, self.shares)
         return float(shares @ mean(points))
+
+
+class _Remapped:
+    """The change of each raw value where noisy values become values of the column."""
+
+    def __init__(self, release: ColumnRelease, law: RawLaw, atoms: FloatArray) -> None:
+        assert release.noise is not None
+        assert release.remapping is not None
+        self.drawn = Drawn(release.noise, release.grid, release.whole)
+        self.raw, self.shares = law.values, law.shares
+        self.places = to_steps(atoms, release.grid)
+        self.starts = release.remapping.starts
+        self.values = release.column.atoms[release.remapping.codes]
+
+    def mean_and_unchanged(self) -> tuple[float, float]:
+        """Return the expected change, and the chance that the raw value comes out again."""
+        length = max(1, _PAIRS // len(self.values))
+        rows = np.arange(len(self.raw))
+        mean = same = 0.0
+        for part in (rows[at : at + length] for at in range(0, len(rows), length)):
+            chances, errors = self._chances(part), self._errors(part)
+            mean += float(self.shares[part] @ (chances * errors).sum(axis=1))
+            same += float(self.shares[part] @ (chances * (errors == 0.0)).sum(axis=1))
+        return mean, same
+
+    def median(self) -> float:
+        """Return the smallest change that is exceeded with a chance of one half at most.
+
+        Of very many values every few are taken for the one in their middle.
+        """
+        group = -(-len(self.raw) * len(self.values) // _PAIRS)
+        starts = np.arange(0, len(self.raw), group)
+        middle = np.minimum(starts + group // 2, len(self.raw) - 1)
+        shares = np.add.reduceat(self.shares, starts)[:, None] * self._chances(middle)
+        errors = self._errors(middle).ravel()
+        order = np.argsort(errors, kind="stable")
+        return _median(errors[order], shares.ravel()[order])
+
+    def _errors(self, rows: Array) -> FloatArray:
+        return np.abs(self.raw[rows, None] - self.values)
+
+    def _chances(self, rows: Array) -> FloatArray:
+        """Return how probable each stretch of the map is for each raw value."""
+        inner = (self.starts - self.places[rows, None]).astype(np.float64)
+        ends = np.pad(inner, ((0, 0), (1, 1)), constant_values=np.inf)
+        ends[:, 0] = -np.inf
+        return self.drawn.chance(ends[:, :-1], ends[:, 1:])
 
 
 def _smallest(chance: Callable[[float], float], step: float, whole: bool) -> float:

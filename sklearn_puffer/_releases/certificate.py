@@ -17,7 +17,7 @@ from sklearn_puffer.notions import Notion, promised
 
 Source = Literal["recomputed", "theorem"]
 
-SCHEMA = "sklearn_puffer.certificate/3"
+SCHEMA = "sklearn_puffer.certificate/4"
 _SHOWN_PAIRS = 5
 _PLAIN = (bool, int, float, str, type(None))  # a tuple: a union would be built anew at each look
 
@@ -93,7 +93,7 @@ class ColumnNoise:
     whole : bool
         Whether noise is rounded to whole numbers.
     grid : float
-        Distance between neighbouring released values; 0 where nothing is added.
+        Distance between neighbouring noisy values; 0 where nothing is added.
     """
 
     name: Name
@@ -201,6 +201,9 @@ class Certificate(Document):
     least : float or None
         Where the exact loss was asked for and a theorem stands in for it: the smallest sufficient
         scale lies between ``least`` times theta and theta.
+    output : str
+        What noisy values become: "remapped" ones are values of their column, biased towards its
+        middle, and not for sums or means.
 
     Notes
     -----
@@ -252,6 +255,7 @@ loan by at most a factor of e^0.5 = 1.649.
     utility: tuple[ColumnUtility, ...] = ()
     around: SetLoss | Awaited | None = field(default=None, compare=False, repr=False)
     least: float | None = None
+    output: str = "native"
 
     @property
     def notion(self) -> Notion:
@@ -358,6 +362,7 @@ loan by at most a factor of e^0.5 = 1.649.
             "strategy": self.strategy,
             "noise": self.noise,
             "dependence": self.dependence,
+            "output": self.output,
             "n_rows": self.n_rows,
             "n_columns": self.n_columns,
             "over_set": None if over_set is None else plain_record(asdict(over_set)),
@@ -409,9 +414,14 @@ loan by at most a factor of e^0.5 = 1.649.
             *([self.remedy] if self.remedy else []),
             *([survival(self.utility)] if self.utility else []),
             *self._glossary(),
-            f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}.",
+            f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}"
+            f"{', output remapped: for single rows, not for sums or means' * self._remapped}.",
             made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
         ]
+
+    @property
+    def _remapped(self) -> bool:
+        return self.output == "remapped"
 
     def _glossary(self) -> list[str]:
         """Return what the words above mean."""
@@ -459,7 +469,7 @@ def about_theta(noise: str) -> str:
     meaning = f": {FAMILIES[noise].scale_means}" if noise in FAMILIES else ""
     return (
         f"theta is the scale of the noise in the column's unit{meaning}; std is the column's "
-        "standard deviation; grid is the distance between neighbouring released values"
+        "standard deviation; grid is the distance between neighbouring noisy values"
     )
 
 

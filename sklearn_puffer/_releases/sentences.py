@@ -37,6 +37,7 @@ class Facts:
     noise: str
     notion: Notion
     seed: int | None
+    remapped: bool = False
 
 
 def assumptions_of(facts: Facts) -> list[str]:
@@ -61,6 +62,15 @@ def assumptions_of(facts: Facts) -> list[str]:
         said.append(
             f"{_all(facts.binned)} are released as the representative of their bin, plus noise; "
             "the promise is about that representative."
+        )
+    noisy = [column.name for column in facts.columns if column.theta > 0.0]
+    if facts.remapped and noisy:
+        said.append(
+            f"{_all(noisy)} are released as values of their column: each noisy value becomes the "
+            "median of what it may have come from, by the shares of the rows of fit. That is "
+            "post-processing, under which no loss grows, and no other map changes what noise is "
+            "added to by less on average; but it pulls values towards the middle of the column, "
+            "and rare ones hardly come out: sums, means and spreads of them are biased."
         )
     if facts.passed:
         said.append(
@@ -122,6 +132,15 @@ def worthless_sentence(utility: Sequence[ColumnUtility]) -> str:
         "released value (in standard deviations) is above that of a constant in its place; protect "
         "fewer or merged secrets, use fewer bins (n_bins), fewer columns or column groups "
         "(dependence=), or a larger epsilon; utility_ has the figures."
+    )
+
+
+def alike_sentence(names: Sequence[Name]) -> str:
+    """Return the warning about columns of which nothing is left."""
+    return (
+        f"column(s) {_all(names)} come out as one and the same value for every row: under so much "
+        "noise nothing else changes less; protect fewer or merged secrets, use fewer columns or "
+        "column groups (dependence=), or a larger epsilon."
     )
 
 
