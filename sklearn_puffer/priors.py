@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
-from math import lcm
+from math import ceil, inf, lcm, nextafter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -399,15 +399,18 @@ def rational_counts(masses: FloatArray) -> Integers:
 
 def _simplest_fraction(value: float) -> Fraction:
     """Return the fraction of the smallest denominator that rounds to ``value``."""
-    exact = Fraction(value)
-    low, high = 1, 1
-    while float(exact.limit_denominator(high)) != value:
-        low, high = high, high * 2
-    while low < high:
-        middle = (low + high) // 2
-        fits = float(exact.limit_denominator(middle)) == value
-        low, high = (low, middle) if fits else (middle + 1, high)
-    return exact.limit_denominator(high)
+    around = (Fraction(nextafter(value, end)) for end in (0.0, inf))
+    low, high = ((Fraction(value) + neighbour) / 2 for neighbour in around)
+    return _simplest_between(low, high)
+
+
+def _simplest_between(low: Fraction, high: Fraction) -> Fraction:
+    """Return the fraction of the smallest denominator in an interval, by its continued fraction."""
+    whole = ceil(low)
+    if whole <= high:
+        return Fraction(whole)
+    whole -= 1
+    return whole + 1 / _simplest_between(1 / (high - whole), 1 / (low - whole))
 
 
 def _binary_counts(masses: FloatArray) -> Integers:

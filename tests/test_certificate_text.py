@@ -74,7 +74,7 @@ def verdict(certificate):
         ({"prior": LAWS}, "the given prior"),
         ({"prior": BELLS}, "the given prior"),
         ({"prior": "gaussian"}, "the fitted Gaussian prior"),
-        ({"prior": "gmm"}, "the fitted Gaussian mixture prior"),
+        pytest.param({"prior": "gmm"}, "the fitted Gaussian mixture prior", marks=pytest.mark.slow),
     ],
 )
 def test_the_verdict_names_the_prior_and_what_sampling_error_does_to_it(options, whose):

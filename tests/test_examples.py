@@ -180,6 +180,7 @@ def test_the_theorems_on_close_adversaries_are_printed_beside_what_they_really_l
     assert re.search(r"1\.4 as printed, inf without", last)
 
 
+@pytest.mark.slow
 def test_figures_5_and_6_of_paper_004_are_printed_and_drawn(run, tmp_path):
     printed = run("plot_iteration")
     figures, places, contractions, last = printed.split("\n\n")[1:8:2]
@@ -197,6 +198,7 @@ def test_figures_5_and_6_of_paper_004_are_printed_and_drawn(run, tmp_path):
         assert (tmp_path / f"iteration_{name}.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_correlations_between_records_cost_accuracy_and_the_private_fits_are_compared(
     run, tmp_path
 ):

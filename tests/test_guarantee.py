@@ -205,7 +205,7 @@ CASES = [
 
 
 @pytest.mark.filterwarnings("ignore:The joint grid is too large")
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(x, marks=pytest.mark.slow) for x in (1, 2))])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case.columns))
 def test_the_release_loses_no_more_than_is_certified(case, seed, monkeypatch):
     if case.cells is not None:

@@ -128,7 +128,7 @@ def test_a_column_in_an_impossible_unit_is_named_under_every_noise(noise, option
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("noise", "options"), NOISES)
-@pytest.mark.parametrize("unit", [1e119, 1e-118])
+@pytest.mark.parametrize("unit", [1e119, pytest.param(1e-118, marks=pytest.mark.slow)])
 def test_units_within_the_limits_scale_the_noise_and_nothing_else(noise, options, unit):
     def theta(of):
         frame = FRAME.assign(b=FRAME["a"] * of)

@@ -216,7 +216,10 @@ def kinks(noise, epsilon):
 
 @pytest.mark.parametrize(
     ("noise", "epsilon", "move"),
-    pairs_first(product(NOISES, [0.3, 4.0], [(2.0, 0.3), (0.5, 4.0), (3.0, 1e-3)])),
+    pairs_first(
+        product(NOISES, [0.3, 4.0], [(2.0, 0.3), (0.5, 4.0), (3.0, 1e-3)]),
+        lambda noise, epsilon, move: move[1] > 0.1,
+    ),
 )
 def test_the_mean_hockey_stick_is_bounded_closely(noise, epsilon, move):
     m, s = move
@@ -356,14 +359,17 @@ def test_relaxed_of_gaussians_is_the_mean_over_the_difference_of_the_variances(m
 # --------------------------------------------------------------------------------------- the bounds
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
-@pytest.mark.parametrize("notion", [CHANCE, RENYI, SHARED], ids=["delta", "renyi", "both"])
-@pytest.mark.parametrize("pair", [PAIR, STILL], ids=["stretched", "translated"])
+PAIRS = {"stretched": PAIR, "translated": STILL}
+
+
+@pytest.mark.parametrize(
+    ("noise", "notion", "pair"), pairs_first(product(NOISES, [CHANCE, RENYI, SHARED], PAIRS))
+)
 def test_bounds_never_rise_with_the_noise(noise, notion, pair):
     factors = np.concatenate([[0.0], np.logspace(-3, 4, 36)])
     strategies = [bounds.approximate, bounds.distribution_aware, bounds.wasserstein]
     for strategy in strategies:
-        bound = strategy([pair], noise, notion)
+        bound = strategy([PAIRS[pair]], noise, notion)
         losses = np.array([bound.losses(float(factor)).max() for factor in factors])
         assert (losses[1:] <= losses[:-1] * (1.0 + 1e-9) + 1e-290).all()
         if not isinstance(bound, Impossible):

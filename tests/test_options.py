@@ -250,7 +250,7 @@ CERTIFIED = [
     {"alpha": 2.0, "noise": "gaussian"},
     {"alpha": 2.0, "delta": 0.01, "strategy": "approximate", "noise": "gaussian"},
     {"adversaries": "confidence"},
-    {"prior": PRIORS["shifted"], "strategy": "monge"},
+    pytest.param({"prior": PRIORS["shifted"], "strategy": "monge"}, marks=pytest.mark.slow),
 ]
 
 

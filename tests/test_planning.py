@@ -266,7 +266,7 @@ def test_two_columns_under_a_small_budget_are_released(options):
         assert certificate.table["lower"].max() >= 0.999 * certificate.loss
 
 
-@pytest.mark.parametrize("releases", [1, 2])
+@pytest.mark.parametrize("releases", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_delta_over_independent_columns_costs_no_more_than_none(releases):
     rng = np.random.default_rng(2)
     secret = rng.integers(0, 2, 150)

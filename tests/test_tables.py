@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -70,8 +71,14 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.parametrize("name", SETTINGS)
+def cases():
+    """Yield every column of every table; the fast run takes each column and each table twice."""
+    for (k, name), (j, column) in product(enumerate(SETTINGS), enumerate(COLUMNS)):
+        marks = [pytest.mark.slow] * ((k + j) % len(SETTINGS) != 0)
+        yield pytest.param(name, column, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "column"), list(cases()))
 def test_table_4_comes_out_of_the_whole_tables(table, name, column):
     read, settings = SETTINGS[name]
     X = read(table)

@@ -4,6 +4,7 @@ The oracle is the ratio of the released densities of the whole sum at 50 digits.
 of the form a e^t + b e^-t between neighbouring atoms, so the supremum is attained at an atom.
 """
 
+import functools
 import math
 from fractions import Fraction
 
@@ -51,17 +52,14 @@ def loss_of_sum(p, q, others, theta):
     """Return the largest |log h_p / h_q| of the released sums, at 50 digits."""
     with mp.workdps(50):
         sums = [convolved([law, *others]) for law in (p, q)]
-        scale = mpf(theta)
+        places = {*sums[0], *sums[1]}
+        unit = math.lcm(*(x.denominator for x in places))
+        laws = [{int(x * unit): _mpf(m) for x, m in law.items()} for law in sums]
+        decay = functools.cache(lambda distance: mp.exp(-mpf(distance) / unit / mpf(theta)))
         worst = mpf(0)
-        for y in set(sums[0]) | set(sums[1]):
-            ratio = [
-                mp.fsum(
-                    mpf(m.numerator) / m.denominator * mp.exp(-abs(_mpf(x) - _mpf(y)) / scale)
-                    for x, m in law.items()
-                )
-                for law in sums
-            ]
-            worst = max(worst, abs(mp.log(ratio[0] / ratio[1])))
+        for y in {*laws[0], *laws[1]}:
+            p, q = (mp.fdot((m, decay(abs(x - y))) for x, m in law.items()) for law in laws)
+            worst = max(worst, abs(mp.log(p / q)))
         return worst * (1 - mpf(10) ** -40)  # less than the oracle's own rounding
 
 
