@@ -2,6 +2,7 @@
 
 from sklearn_puffer._channels.problem import ChannelProblem, CostFunction, Costs, Family, Found
 from sklearn_puffer._channels.restricted import Solved, solve_moves
+from sklearn_puffer._channels.whole_rows import whole_rows
 
 __all__ = [
     "ChannelProblem",
@@ -11,4 +12,5 @@ __all__ = [
     "Found",
     "Solved",
     "solve_moves",
+    "whole_rows",
 ]

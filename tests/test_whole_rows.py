@@ -1,0 +1,341 @@
+"""What solvers find, made channels in whole numbers: never above the budget, whatever they say."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from sklearn_puffer._channels import ChannelProblem, Costs, Family, Found, whole_rows
+from sklearn_puffer._losses import channel_losses
+from sklearn_puffer._noise import WHOLE
+from sklearn_puffer.notions import Pufferfish
+
+
+def costs_of(values):
+    values = np.asarray(values, dtype=float).reshape(len(values), -1)
+    d = values.shape[1]
+    return Costs(values, np.zeros(d, dtype=bool), np.ones(d))
+
+
+def problem_of(families, n, **options):
+    """Return a problem of cells in a line, or in a plane."""
+    weights = np.zeros(n)
+    for family in families:
+        cells = np.arange(n) if family.cells is None else family.cells
+        weights[cells] += family.masses.sum(axis=0)
+    values = np.arange(n) if "values" not in options else options.pop("values")
+    return ChannelProblem(families, weights / weights.sum(), costs_of(values), **options)
+
+
+def laws_of(problem):
+    """Return each family's laws over all cells and its ordered pairs, by other means."""
+    for family in problem.families:
+        laws = np.zeros((len(family.masses), problem.n_cells))
+        cells = slice(None) if family.cells is None else family.cells
+        laws[:, cells] = family.masses / family.masses.sum(axis=1, keepdims=True)
+        pairs = [tuple(sorted(pair)) for pair in permutations(range(len(laws)), 2)]
+        if family.pairs is not None:
+            pairs = [tuple(sorted(map(int, pair))) for pair in family.pairs]
+        yield laws, sorted({(s, t) for s, t in pairs} | {(t, s) for s, t in pairs})
+
+
+def optimum(problem, tolerance=1e-7):
+    """Return the dense program's rows, (n, n), and its value."""
+    n = problem.n_cells
+    factor, rows, limits = np.exp(problem.epsilon), [], []
+    n_pairs = sum(len(pairs) for _, pairs in laws_of(problem))
+    n_excesses = n_pairs * n if problem.delta else 0
+    number = 0
+    for laws, pairs in laws_of(problem):
+        for s, t in pairs:
+            for y in range(n):
+                row = np.zeros(n * n + n_excesses)
+                row[y : n * n : n] = laws[s] - factor * laws[t]
+                if problem.delta:
+                    row[n * n + number * n + y] = -1.0
+                rows.append(row)
+                limits.append(0.0)
+            if problem.delta:
+                row = np.zeros(n * n + n_excesses)
+                row[n * n + number * n : n * n + (number + 1) * n] = 1.0
+                rows.append(row)
+                limits.append(problem.delta)
+            number += 1
+    if problem.floor is not None:
+        for x, other in permutations(range(n), 2):
+            for y in range(n):
+                row = np.zeros(n * n + n_excesses)
+                row[x * n + y], row[other * n + y] = 1.0, -np.exp(problem.floor)
+                rows.append(row)
+                limits.append(0.0)
+    sums = np.zeros((n, n * n + n_excesses))
+    for x in range(n):
+        sums[x, x * n : (x + 1) * n] = 1.0
+    price = problem.costs.between(np.arange(n), np.arange(n))
+    price = np.append((problem.weights[:, None] * price).ravel(), np.zeros(n_excesses))
+    bounds = np.array([(0.0, 1.0)] * (n * n) + [(0.0, None)] * n_excesses, dtype=object)
+    if problem.places is not None:
+        moved = problem.places[:, None] != problem.places
+        bounds[np.flatnonzero(moved)] = (0.0, 0.0)
+    found = linprog(
+        price,
+        A_ub=np.array(rows) if rows else None,
+        b_ub=limits or None,
+        A_eq=sums,
+        b_eq=np.ones(n),
+        bounds=list(map(tuple, bounds)),
+        options={"primal_feasibility_tolerance": tolerance},
+    )
+    assert found.status == 0
+    return found.x[: n * n].reshape(n, n), found.fun
+
+
+def found_of(matrix, block=None):
+    """Return rows as a solver hands them back, blocks and all."""
+    x, y = (matrix != 0.0).nonzero()
+    starts = np.append(0, np.cumsum(np.bincount(x, minlength=len(matrix))))
+    block = np.zeros(len(matrix), dtype=np.intp) if block is None else np.asarray(block)
+    return Found(starts, y, matrix[x, y], block)
+
+
+def matrix_of(rows):
+    matrix = np.zeros((rows.n_cells, rows.n_cells))
+    matrix[np.repeat(np.arange(rows.n_cells), np.diff(rows.starts)), rows.targets] = rows.shares
+    return matrix / WHOLE
+
+
+def check(problem, rows):
+    """Hold rows against their budget, and their places."""
+    notion = Pufferfish(problem.epsilon, problem.delta)
+    for family in problem.families:
+        pairs = family.pairs
+        if pairs is None:
+            pairs = [(s, t) for s, t in permutations(range(len(family.masses)), 2) if s < t]
+        losses = channel_losses(rows, family.masses, family.cells, pairs, notion)
+        assert losses[..., 1].max(initial=0.0) <= notion.budget
+    if problem.places is not None:
+        cells = np.repeat(np.arange(rows.n_cells), np.diff(rows.starts))
+        assert np.array_equal(problem.places[cells], problem.places[rows.targets])
+
+
+def price_of(problem, rows):
+    n = problem.n_cells
+    price = problem.costs.between(np.arange(n), np.arange(n))
+    return float((problem.weights[:, None] * price * matrix_of(rows)).sum())
+
+
+def random_problem(rng, n, n_secrets, **options):
+    masses = rng.integers(0, 50, (n_secrets, n)) ** 2 + (rng.random((n_secrets, n)) < 0.8)
+    masses[:, rng.integers(n)] += 1
+    options.setdefault("epsilon", float(rng.choice([0.1, 0.5, 1.0, 3.0])))
+    return problem_of([Family(masses)], n, **options)
+
+
+# ------------------------------------------------------------------------------ what solvers find
+
+
+@pytest.mark.parametrize("n_secrets", [2, 3, 5])
+@pytest.mark.parametrize("delta", [0.0, 0.05, 1e-6])
+def test_an_optimum_keeps_its_budget_exactly_and_costs_no_more(n_secrets, delta):
+    rng = np.random.default_rng([n_secrets, int(delta * 1e7)])
+    for n in (1, 2, 3, 8, 14):
+        problem = random_problem(rng, n, n_secrets, delta=delta)
+        matrix, value = optimum(problem)
+        rows = whole_rows(problem, found_of(matrix))
+        check(problem, rows)
+        assert price_of(problem, rows) <= value * (1.0 + 1e-5) + 1e-5 * n
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+def test_what_is_off_by_the_tolerance_of_a_solver_keeps_its_budget_at_hardly_any_cost(delta):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        problem = random_problem(rng, 8, 2 + seed % 3, delta=delta)
+        matrix, value = optimum(problem)
+        noisy = matrix * (1.0 + 1e-7 * rng.standard_normal(matrix.shape))
+        thin = matrix + 1e-9 * (rng.random(matrix.shape) - 0.3)  # some below 0
+        for shares in (noisy, thin):
+            rows = whole_rows(problem, found_of(shares))
+            check(problem, rows)
+            assert price_of(problem, rows) <= value + 1e-3
+
+
+def test_rows_within_the_budget_stay_as_they_are():
+    problem = problem_of([Family(np.array([[2, 3, 4], [4, 3, 2]]))], 3, epsilon=1.0)
+    assert np.array_equal(matrix_of(whole_rows(problem, found_of(np.eye(3)))), np.eye(3))
+
+
+# ----------------------------------------------------------------------------------- what is forged
+
+
+def test_a_thin_cell_that_one_secret_alone_has_is_moved_and_no_other():
+    """A program with a tolerance of 1e-7 calls this optimal, and the loss is infinite."""
+    masses = np.array([[10**12, 10**12, 1, 0], [10**12, 10**12, 0, 1]])
+    problem = problem_of([Family(masses)], 4, epsilon=1.0)
+    rows = whole_rows(problem, found_of(np.eye(4)))
+    check(problem, rows)
+    unchanged = np.diag(matrix_of(rows))
+    assert (unchanged[:2] > 1.0 - 1e-11).all()
+    assert (unchanged[2:] == 0.0).all()
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+@pytest.mark.parametrize("floor", [None, 0.5])
+@pytest.mark.parametrize("seed", range(6))
+def test_no_forged_rows_come_out_above_the_budget(seed, delta, floor):
+    rng = np.random.default_rng([seed, int(10 * delta)])
+    n = int(rng.integers(1, 9))
+    problem = random_problem(rng, n, int(rng.integers(2, 6)), delta=delta, floor=floor)
+    forged = [
+        np.eye(n),
+        rng.random((n, n)),
+        np.zeros((n, n)),
+        rng.standard_normal((n, n)) * 1e300,
+        np.full((n, n), np.nan),
+        np.where(np.eye(n) > 0.0, 1.0, 1e-12),
+        np.where(np.roll(np.eye(n), 1, axis=1) > 0.0, np.inf, 0.0),
+    ]
+    for shares in forged:
+        rows = whole_rows(problem, found_of(shares))
+        check(problem, rows)
+        if floor is not None:
+            assert told(rows) <= floor
+
+
+def told(rows):
+    """Return the largest log ratio of two shares of one output, for cells of one unit."""
+    matrix = matrix_of(rows)
+    ratios = [column.max() / column.min() for column in matrix.T if column.any()]
+    return float(np.log(max(ratios)))
+
+
+def test_masses_far_apart_keep_their_budget():
+    rng = np.random.default_rng(0)
+    masses = 2 ** rng.integers(0, 60, (3, 7))
+    problem = problem_of([Family(masses)], 7, epsilon=0.5)
+    matrix, _ = optimum(problem)
+    check(problem, whole_rows(problem, found_of(matrix)))
+    check(problem, whole_rows(problem, found_of(np.eye(7))))
+
+
+def test_laws_that_share_no_cell_become_one_and_so_does_a_single_cell():
+    apart = problem_of([Family(np.array([[3, 1, 0, 0], [0, 0, 1, 3]]))], 4, epsilon=0.1)
+    rows = whole_rows(apart, found_of(np.eye(4)))
+    check(apart, rows)
+    assert np.unique(rows.targets).size == 1
+    single = problem_of([Family(np.array([[3], [5]]))], 1, epsilon=0.1)
+    assert matrix_of(whole_rows(single, found_of(np.eye(1)))).tolist() == [[1.0]]
+
+
+def test_a_huge_budget_changes_nothing_but_what_one_secret_alone_has():
+    masses = np.array([[5, 1, 0], [1, 5, 1]])
+    problem = problem_of([Family(masses)], 3, epsilon=5000.0)
+    rows = whole_rows(problem, found_of(np.eye(3)))
+    check(problem, rows)
+    assert np.diag(matrix_of(rows))[:2].tolist() == [1.0, 1.0]
+
+
+# ------------------------------------------------------------------------- blocks, places, families
+
+
+def blocked(rng, n_secrets, **options):
+    """Return a problem of two halves in which all laws have the same mass, with their optima."""
+    half, block = 6, np.repeat([0, 1], 6)
+    masses = rng.integers(1, 60, (n_secrets, 2 * half))
+    masses[:, [0, half]] += masses.sum(axis=1).max() - masses.reshape(n_secrets, 2, half).sum(
+        axis=2
+    )
+    problem = problem_of([Family(masses)], 2 * half, **options)
+    inside = ChannelProblem(**{**vars(problem), "places": block})
+    return problem, optimum(inside), block
+
+
+@pytest.mark.parametrize("n_secrets", [2, 4])
+@pytest.mark.parametrize("delta", [0.0, 0.02])
+def test_what_is_found_block_by_block_stays_in_its_blocks(n_secrets, delta):
+    rng = np.random.default_rng(n_secrets)
+    problem, (matrix, value), block = blocked(rng, n_secrets, epsilon=0.5, delta=delta)
+    noisy = matrix * (1.0 + 1e-8 * rng.standard_normal(matrix.shape))
+    rows = whole_rows(problem, found_of(noisy, block))
+    check(ChannelProblem(**{**vars(problem), "places": block}), rows)
+    assert price_of(problem, rows) <= value + 1e-3
+
+
+def test_a_block_that_is_forged_leaves_the_other_one_as_it_is():
+    problem, (matrix, _), block = blocked(np.random.default_rng(1), 3, epsilon=0.5)
+    matrix = np.where(block[:, None] == 0, np.eye(12), 0.5 * matrix + 0.5 * np.eye(12)[[6] * 12])
+    rows = whole_rows(problem, found_of(matrix, block))
+    check(problem, rows)
+    assert np.abs(matrix_of(rows)[6:] - matrix[6:]).max() < 1e-9
+
+
+def test_blocks_that_cannot_keep_the_budget_by_themselves_are_joined():
+    masses = np.array([[9, 1, 1, 9], [1, 9, 9, 1]])
+    problem = problem_of([Family(masses)], 4, epsilon=0.5)
+    rows = whole_rows(problem, found_of(np.eye(4), [0, 1, 2, 3]))
+    check(problem, rows)
+
+
+def test_nothing_leaves_its_place_even_if_a_solver_says_so():
+    masses = np.array([[4, 6, 5, 5], [6, 4, 4, 6]])
+    problem = problem_of([Family(masses)], 4, epsilon=0.3, places=np.array([0, 0, 1, 1]))
+    for shares in (np.eye(4)[::-1], np.full((4, 4), 0.25), np.eye(4)):
+        check(problem, whole_rows(problem, found_of(shares)))
+
+
+def known_problem(rng, **options):
+    """Return a problem whose adversaries also know the place of a row, which stays."""
+    places = np.repeat([0, 1, 2], 4)
+    masses = rng.integers(1, 40, (3, 12))
+    families = [Family(masses)]
+    for place in range(3):
+        cells = np.flatnonzero(places == place)
+        families.append(Family(masses[:, cells], cells=cells))
+    families.append(Family(rng.integers(1, 40, (4, 12)), pairs=np.array([[0, 1], [2, 3]])))
+    return problem_of(families, 12, places=places, **options)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.05])
+def test_all_families_keep_the_budget_at_once(delta):
+    rng = np.random.default_rng(7)
+    problem = known_problem(rng, epsilon=1.0, delta=delta)
+    matrix, value = optimum(problem)
+    noisy = matrix * (1.0 + 1e-8 * rng.standard_normal(matrix.shape))
+    for shares in (matrix, noisy):
+        rows = whole_rows(problem, found_of(shares))
+        check(problem, rows)
+        assert price_of(problem, rows) <= value + 1e-3
+    check(problem, whole_rows(problem, found_of(np.eye(12))))
+
+
+def test_pairs_that_are_not_protected_are_not_mended():
+    masses = np.array([[9, 1], [1, 9], [8, 2]])
+    problem = problem_of([Family(masses, pairs=np.array([[0, 2]]))], 2, epsilon=1.0)
+    assert np.array_equal(matrix_of(whole_rows(problem, found_of(np.eye(2)))), np.eye(2))
+    nothing = problem_of([Family(masses, pairs=np.empty((0, 2), dtype=int))], 2, epsilon=1.0)
+    assert np.array_equal(matrix_of(whole_rows(nothing, found_of(np.eye(2)))), np.eye(2))
+
+
+def test_a_place_that_tells_the_secret_is_named():
+    masses = np.array([[9, 9, 1, 1], [1, 1, 9, 9]])
+    problem = problem_of([Family(masses)], 4, epsilon=1.0, places=np.array([5, 5, 7, 7]))
+    with pytest.raises(ValueError, match=r"cells of place 5 have probability 0.9 under law 0"):
+        whole_rows(problem, found_of(np.eye(4)))
+
+
+# ------------------------------------------------------------------------------------- with a floor
+
+
+@pytest.mark.parametrize("n_secrets", [2, 3])
+@pytest.mark.parametrize("floor", [0.05, 1.0, 4.0])
+@pytest.mark.parametrize("delta", [0.0, 0.02])
+def test_a_floor_is_kept_by_whole_numbers(n_secrets, floor, delta):
+    rng = np.random.default_rng([n_secrets, int(100 * floor)])
+    problem = random_problem(rng, 7, n_secrets, epsilon=0.5, floor=floor, delta=delta)
+    matrix, value = optimum(problem)
+    for shares in (matrix, matrix * (1.0 + 1e-8 * rng.standard_normal(matrix.shape))):
+        rows = whole_rows(problem, found_of(shares))
+        check(problem, rows)
+        assert told(rows) <= floor
+        assert price_of(problem, rows) <= value + 1e-3
