@@ -19,6 +19,7 @@ from scipy import stats
 
 from sklearn_puffer import Ledger, PufferfishNoiser, UtilityWarning
 from sklearn_puffer._noiser import ColumnRelease, RawLaw, remapped, utilities
+from sklearn_puffer._noiser.remapping import most_probable
 from sklearn_puffer._tables import Column
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.priors import Discrete, GaussianMixture
@@ -132,6 +133,15 @@ def test_no_loss_grows(family, drawn, second, seed):
     raw, out = raw[:, raw.min(axis=0) > 1e-280], out[:, out.min(axis=0) > 1e-280]
     before, after = (np.abs(np.log(each[0] / each[1])) for each in (raw, out))
     assert after.max() <= before.max() + 1e-9
+
+
+@given(drawn=laws, kept=st.sampled_from([0.0, 0.05, 0.4, 0.9, 1.0]), seed=st.integers(0, 99))
+def test_a_category_becomes_the_one_most_probably_behind_it(drawn, kept, seed):
+    shares = as_law(drawn)[1]
+    anew = np.random.default_rng(seed).dirichlet(np.ones(len(shares)))
+    joint = shares[:, None] * (kept * np.eye(len(shares)) + (1.0 - kept) * anew)
+    found = most_probable(shares, kept, anew).at(np.arange(len(shares)))
+    assert joint[found, np.arange(len(shares))] == pytest.approx(joint.max(axis=0), rel=1e-12)
 
 
 def test_under_heavy_tails_the_map_turns_back_to_the_middle():

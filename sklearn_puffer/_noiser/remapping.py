@@ -145,6 +145,28 @@ def remapping(atoms: FloatArray, shares: FloatArray, drawn: Drawn) -> Remapping:
     return Remapping(shares, starts, law.codes[codes])
 
 
+def most_probable(shares: FloatArray, kept: float, drawn: FloatArray) -> Remapping:
+    r"""Return the map of an unordered column that leaves most of its values as they are.
+
+    A value x comes out with the chance ``kept``, and otherwise one drawn from the shares q; of what
+    may be behind z, that is x = z with the weight :math:`\pi_z (\kappa + (1 - \kappa) q_z)` and any
+    other x with :math:`\pi_x (1 - \kappa) q_z`, the most probable one is taken.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n,)
+        How often each value occurs in the rows of `fit`, pi.
+    kept : float
+        The chance kappa.
+    drawn : ndarray of shape (n,)
+        q.
+    """
+    places, top = np.arange(len(shares)), int(np.argmax(shares))
+    anew = (1.0 - kept) * drawn
+    stays = shares * (kept + anew) >= shares[top] * anew
+    return Remapping(shares, places[1:], np.where(stays, places, top))
+
+
 @dataclass(frozen=True, eq=False)
 class _Law:
     """The values that occur, in steps of the grid, and their shares."""
