@@ -1,4 +1,4 @@
-"""Fitting priors: from the rows of one secret to a Gaussian, or a mixture of Gaussians.
+"""Fitting priors: Gaussians and mixtures from the rows of a secret, classifiers from all rows.
 
 A fit sees rows with counts, and gives the same prior whatever their order. What it finds is an
 estimate: the certificate holds for an adversary who believes it. `bootstrap` says how far another
@@ -10,14 +10,23 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_puffer._base import FloatArray, check_choice, check_count, check_positive
+from sklearn_puffer._base import (
+    FloatArray,
+    check_choice,
+    check_count,
+    check_delta,
+    check_positive,
+    on_one_line,
+    quoted,
+)
 from sklearn_puffer._fits import (
     Sample,
     check_any_varies,
@@ -29,6 +38,7 @@ from sklearn_puffer._fits import (
     given_secret,
     in_units,
     mixture,
+    name_of,
     pooled_covariance,
     standardised,
     uniform_numbers,
@@ -39,7 +49,7 @@ from sklearn_puffer.priors import GaussianMixture
 if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture as EMFit
 
-__all__ = ["GaussianFit", "MixtureFit", "bootstrap"]
+__all__ = ["ClassifierFit", "GaussianFit", "MixtureFit", "bootstrap"]
 
 _COVARIANCES = ["separate", "common"]
 
@@ -321,6 +331,129 @@ class MixtureFit:
         n_parameters = k - 1 + k * d + matrices * d * (d + 1) // 2
         fit: float = -2.0 * sample.total * float(model.score(rows))
         return fit + float(n_parameters) * math.log(sample.total)
+
+
+@dataclass(frozen=True)
+class ClassifierFit:
+    r"""What a classifier can tell of the secret from the public columns, as a prior.
+
+    With :math:`\pi_s(x)` the probability that it gives secret s for a row x, the law of the
+    released cells z given s is Bayes' rule on the rows that there are:
+
+    .. math:: p_s(z) = \sum_{i: x_i \in z} w_i \pi_s(x_i) \Big/ \sum_i w_i \pi_s(x_i)
+
+    Parameters
+    ----------
+    estimator : classifier
+        Of scikit-learn's kind, with ``predict_proba``. A clone is fitted, and random states of
+        None become 0 in it; the object itself stays as it is.
+    cv : int, splitter or "prefit", default=5
+        The probabilities for a row come from a model that did not see it. An int: so many folds,
+        by the contents of rows and not by their order, so that equal rows are in the same fold,
+        and the rows of each secret in as many as can be. An object with ``split`` (of the kind of
+        `sklearn.model_selection.KFold`, and `sklearn.model_selection.PredefinedSplit` where
+        persons occur repeatedly) is given the rows as they stand in the table, and tests each
+        once. ``"prefit"``: the estimator was fitted elsewhere, to other rows, and is asked.
+    smoothing : float, default=0.0
+        The share of the base rate, that is of each secret among the rows, that is mixed into all
+        probabilities. Probabilities of 0 are claims of certainty, and it takes them away.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the estimator has no ``predict_proba``, is a class, or was not fitted under
+        ``"prefit"``; if ``cv`` is none of the three, or ``smoothing`` no number in [0, 1).
+
+    Notes
+    -----
+    The estimator is given a pandas DataFrame of the public columns in their own types, strings and
+    categories as ``category`` columns, missing values as missing; and rows that count k times, k
+    times (more than 2^21 rows: once, with a ``sample_weight`` of k).
+
+    *Formal guarantees.* A promise for this prior is one about whoever knows as much as the
+    classifier, and not more. Probabilities become whole numbers of 2^-32, positive ones never 0,
+    and the promise is about the law of those. Cross-fitted, the adversary is a patchwork of
+    several models, each asked about the rows that the others were fitted to.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> from sklearn_puffer.fits import ClassifierFit
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0, 7, 2] * 9
+    >>> loan = ["no", "yes", "yes", "no", "yes", "yes", "no", "yes", "no", "no", "yes", "no"] * 9
+    >>> known = ClassifierFit(LogisticRegression(), cv=3)
+    >>> noiser = PufferfishNoiser(sensitive="loan", prior=known)
+    >>> table = pd.DataFrame({"loan": loan, "cars": cars})
+    >>> noiser.fit(table).certificate_.models[0].model
+    'LogisticRegression'
+    """
+
+    estimator: Any
+    cv: Any = field(default=5, kw_only=True)
+    smoothing: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_classifier(self.estimator)
+        object.__setattr__(self, "cv", _checked_cv(self.cv))
+        object.__setattr__(self, "smoothing", check_delta(self.smoothing, "smoothing"))
+        if self.is_prefit and not hasattr(self.estimator, "classes_"):
+            raise ValueError(
+                f'cv="prefit" needs a fitted classifier, and {self.name} has no classes_; call its '
+                "fit, or pass a number of folds, cv=5."
+            )
+        if not self.is_prefit and not hasattr(self.estimator, "get_params"):
+            raise TypeError(
+                f"{self.name} cannot be cloned, as it has no get_params; derive it from "
+                'sklearn.base.BaseEstimator, or fit it elsewhere (cv="prefit").'
+            )
+
+    @property
+    def is_prefit(self) -> bool:
+        """Whether the estimator was fitted elsewhere."""
+        return isinstance(self.cv, str)
+
+    @property
+    def name(self) -> str:
+        """What to call the estimator: its type, of a pipeline those of its steps."""
+        return name_of(self.estimator)
+
+    @property
+    def way(self) -> str:
+        """How the probabilities are found, in words."""
+        if self.is_prefit:
+            return "fitted elsewhere"
+        if isinstance(self.cv, int):
+            return f"cross-fitted in {self.cv} folds"
+        return f"cross-fitted by {type(self.cv).__name__}"
+
+
+def _check_classifier(estimator: Any) -> None:
+    if isinstance(estimator, type):
+        raise TypeError(
+            f"a classifier is wanted, and {estimator.__name__} is the class; call it, "
+            f"{estimator.__name__}()."
+        )
+    if not hasattr(estimator, "predict_proba"):
+        raise TypeError(
+            f"{on_one_line(estimator)} has no predict_proba, which a classifier prior asks for "
+            "probabilities; take a classifier that has, or wrap it in "
+            "sklearn.calibration.CalibratedClassifierCV."
+        )
+
+
+def _checked_cv(cv: Any) -> Any:
+    if isinstance(cv, str) and cv == "prefit":
+        return cv
+    if not isinstance(cv, str) and hasattr(cv, "split"):
+        return cv
+    if isinstance(cv, str) or not isinstance(cv, Integral):
+        raise TypeError(
+            'cv must be a number of folds, a splitter with the method split, or "prefit", got '
+            f"{quoted(cv)}."
+        )
+    return int(check_count(cv, "cv", minimum=2))
 
 
 def bootstrap(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._noiser.classifier_priors import ModelLaws, model_laws
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
     empirical_adversary,
@@ -16,6 +17,7 @@ from sklearn_puffer._noiser.conditional_priors import (
     given_adversary,
 )
 from sklearn_puffer._noiser.read_table import TableRead
+from sklearn_puffer._noiser.settings import COUNTED
 from sklearn_puffer._noiser.utility import RawLaw
 from sklearn_puffer._tables import Column, Reader, standard_deviation
 
@@ -30,6 +32,8 @@ class Known:
         The laws counted from the rows; of single columns where the prior is given.
     adversaries : list of Adversary
         All of them, the fitted one first.
+    models : list of ModelLaws
+        Those of classifiers, also as masses of rows.
     spreads : ndarray of shape (n_columns,)
         Standard deviation of each column, before binning.
     raw : list of RawLaw
@@ -38,22 +42,27 @@ class Known:
 
     counted: Adversary
     adversaries: list[Adversary]
+    models: list[ModelLaws]
     spreads: FloatArray
     raw: list[RawLaw]
 
 
 def known_to_adversaries(read: TableRead) -> Known:
     """Return what the adversaries of a table know."""
-    settings, rows, secrets, groups = read.settings, read.rows, read.secrets, read.groups
+    settings, rows, secrets = read.settings, read.rows, read.secrets
     columns, readers = read.columns, read.readers
-    given = {f"adversaries[{k}]": prior for k, prior in enumerate(settings.adversaries)}
-    given = given if settings.prior is None else {"prior": settings.prior, **given}
-    adversaries: list[Adversary] = []
-    for name, prior in given.items():
-        _check_complete(readers, groups, name)
-        adversaries.append(given_adversary(prior, name, secrets, groups, columns))
+    sources = {f"adversaries[{k}]": each for k, each in enumerate(settings.adversaries)}
+    sources = {"prior": COUNTED if settings.prior is None else settings.prior, **sources}
+    sources |= settings.models
+    given = {
+        name: _given(prior, name, read)
+        for name, prior in sources.items()
+        if name not in settings.models and not isinstance(prior, str)
+    }
+    models = model_laws(read)
     # the spread of a column is that of its rows, whatever the prior
-    counted_groups = groups if settings.prior is None else [[k] for k in range(len(columns))]
+    joint = any(isinstance(prior, str) for prior in sources.values())
+    counted_groups = read.groups if joint else [[k] for k in range(len(columns))]
     counted = empirical_adversary(
         secrets, columns, readers, counted_groups, rows.n_rows, rows.weights
     )
@@ -63,11 +72,16 @@ def known_to_adversaries(read: TableRead) -> Known:
     raw = [
         RawLaw.of(*of, rows.total, reader.values) for of, reader in zip(seen, readers, strict=True)
     ]
-    if settings.prior is None:
-        fit = settings.fit
-        own = counted if fit is None else fitted_adversary(counted, fit, spreads, columns)
-        adversaries = [own, *adversaries]
-    return Known(counted, adversaries, spreads, raw)
+    laws_of = dict.fromkeys(sources, counted) | given
+    laws_of |= {name: model.adversary(read) for name, model in models.items()}
+    if settings.fit is not None:
+        laws_of["prior"] = fitted_adversary(counted, settings.fit, spreads, columns)
+    return Known(counted, list(laws_of.values()), list(models.values()), spreads, raw)
+
+
+def _given(prior: Any, argument: str, read: TableRead) -> Adversary:
+    _check_complete(read.readers, read.groups, argument)
+    return given_adversary(prior, argument, read.secrets, read.groups, read.columns)
 
 
 def _check_complete(

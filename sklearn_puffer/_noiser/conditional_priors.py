@@ -10,7 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_puffer._base import Array, listed, quoted
-from sklearn_puffer._tables import Cells, Coded, Column, Name, Pair, Reader, Secret, count
+from sklearn_puffer._tables import (
+    Cells,
+    CodeArray,
+    Coded,
+    Column,
+    Name,
+    Pair,
+    Reader,
+    Secret,
+    count,
+)
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
 
 Members = tuple[int, ...]
@@ -84,12 +94,8 @@ def empirical_adversary(
     weights: Array | None,
 ) -> Adversary:
     """Return the laws counted from the rows, for each pattern of missing values on its own."""
-    coded = [Coded(r, len(c.atoms)) for r, c in zip(readers, columns, strict=True)]
-    patterns = [_Patterns(group, columns, readers) for group in groups]
-    sources = coded + [p.coded() for p in patterns]
-    places = [[*group, len(coded) + g] for g, group in enumerate(groups)]
-    sensitive = [secret.coded for secret in secrets]
-    counts = count(sensitive, sources, places, n_rows, weights)
+    sources, places, patterns = _sources(columns, readers, groups)
+    counts = count([secret.coded for secret in secrets], sources, places, n_rows, weights)
     adversary: Adversary = {}
     for secret, of_groups in zip(secrets, counts, strict=True):
         laws: dict[Any, Laws] = {label: {} for label in secret.labels}
@@ -98,6 +104,40 @@ def empirical_adversary(
             for label, cells in zip(secret.labels, of_secrets, strict=True):
                 laws[label].update(pattern.laws(cells))
     return adversary
+
+
+def weighed_adversary(
+    secrets: Sequence[Secret],
+    columns: Sequence[Column],
+    readers: Sequence[Reader],
+    groups: Sequence[Sequence[int]],
+    masses: Mapping[Name, Array],
+) -> Adversary:
+    """Return the laws under which each row has a mass for each secret, whatever its own secret is.
+
+    ``masses[sensitive]`` has shape (n_secrets, n_rows); a cell that has none is not in the law.
+    """
+    sources, places, patterns = _sources(columns, readers, groups)
+    adversary: Adversary = {}
+    for secret in secrets:
+        adversary[secret.name] = {}
+        for label, of_rows in zip(secret.labels, masses[secret.name], strict=True):
+            everyone = Coded(CodeArray(np.zeros(len(of_rows), dtype=np.int8)), 1)
+            [of_groups] = count([everyone], sources, places, len(of_rows), of_rows)
+            laws = adversary[secret.name][label] = {}
+            for pattern, [cells] in zip(patterns, of_groups, strict=True):
+                laws.update(pattern.laws(cells))
+    return adversary
+
+
+def _sources(
+    columns: Sequence[Column], readers: Sequence[Reader], groups: Sequence[Sequence[int]]
+) -> tuple[list[Coded], list[list[int]], list[_Patterns]]:
+    """Return what is counted: coded columns, then the patterns of groups, and their places."""
+    coded = [Coded(r, len(c.atoms)) for r, c in zip(readers, columns, strict=True)]
+    patterns = [_Patterns(group, columns, readers) for group in groups]
+    places = [[*group, len(coded) + g] for g, group in enumerate(groups)]
+    return [*coded, *(pattern.coded() for pattern in patterns)], places, patterns
 
 
 def fitted_adversary(

@@ -88,12 +88,15 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         The pairs (s_i, s_j) to protect, always in both directions: at most 262,144, as "all"
         makes of 724 values; and at most 1,275, of 51 values, under other than Laplace noise,
         a delta, an alpha or Gaussian priors, where the loss of each is computed on its own.
-    prior : "empirical", "gaussian", "gmm", fit object or mapping, default="empirical"
+    prior : "empirical", "gaussian", "gmm", fit, classifier or mapping, default="empirical"
         What the adversary knows: the laws counted from the rows, a Gaussian or a Gaussian mixture
         fitted to them (`fits.GaussianFit`, `fits.MixtureFit` have the settings), or
         {secret: prior object} ({column: {secret: prior object}} for several sensitive columns),
         over all public columns in X's order. Under Gaussian and mixture priors any number can be
-        released, seen in `fit` or not.
+        released, seen in `fit` or not. A classifier with ``predict_proba`` (or {column:
+        classifier} for several sensitive columns, or `fits.ClassifierFit` for its settings) stands
+        for what can be learnt of the secret from the public columns, where wide rows occur once;
+        a weak one certifies anything, so the certificate says how much it knows.
     strategy : name or strategy object, default="exact"
         How the scale is found. "exact" needs the least noise; "relaxed", "distribution_aware",
         "approximate", "wasserstein" and "sensitivity" are the published mechanisms, and "monge"
@@ -107,7 +110,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         that the columns are independent given the secret; a list of groups trusts that of the
         groups.
     adversaries : list, "confidence" or ConfidenceSet, default=None
-        Further priors, each as in ``prior``; the promise then holds against every one of them.
+        Further priors, each a mapping or a classifier as in ``prior``, or "empirical" for the
+        counted one; the promise then holds against every one of them.
         Their atoms belong to the columns' values from then on, and fall into bins as rows do.
         `priors.ConfidenceSet(level)` (also within the list; "confidence" for 0.95) stands for all
         priors in a simultaneous confidence set around the counted ones, and is recommended for

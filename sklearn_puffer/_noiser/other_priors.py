@@ -238,6 +238,20 @@ class FittedNoise:
             pairs=tuple(_losses_under(asked, lower, upper, recomputed)),
         )
 
+    def restricted(self, members: Members) -> FittedNoise:
+        """Return the release of some of the columns alone, whose rows are complete."""
+        places = list(members)
+        every = tuple(range(len(places)))
+        return replace(
+            self,
+            members=[every],
+            groups=[list(every)],
+            columns=[self.columns[k] for k in places],
+            theta=self.theta[places],
+            grids=self.grids[places],
+            whole=self.whole[places],
+        )
+
     def _as_drawn(self, groups: Sequence[Group], n_pairs: int) -> Interval:
         """Return the interval of the loss of each pair as drawn, and whether it is exact."""
         noisy, ratio = bool(self._noisy.any()), self._drawing_loss()

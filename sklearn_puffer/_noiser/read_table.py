@@ -82,6 +82,7 @@ class TableRead:
             say.too_fine_sentence(column.name, len(column.atoms), n_rows)
             for column in self.columns
             if settings.prior is None
+            and settings.model is None
             and not column.free
             and column.kind in ("float", "integer")
             and column.edges is None
@@ -231,6 +232,8 @@ def _given_atoms(column: Column, prior: Any, position: int) -> FloatArray:
 def _is_continuous(settings: Settings) -> bool:
     """Return whether the priors are laws of all numbers; they must not be of both kinds."""
     learnt = [settings.fit is not None] if settings.prior is None else []
+    discrete = [each for each in settings.adversaries if isinstance(each, str)]
+    learnt += [False] * len([*settings.models, *discrete])
     given = [p for prior in (settings.prior, *settings.adversaries) for p in given_priors(prior)]
     kinds = {*learnt, *(isinstance(p, GaussianMixture) for p in given)}
     if len(kinds) > 1:

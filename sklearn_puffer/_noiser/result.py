@@ -22,6 +22,8 @@ from sklearn_puffer._releases import (
     Certificate,
     ColumnNoise,
     ColumnUtility,
+    CountedLoss,
+    ModelFacts,
     PairLoss,
     Rule,
     SetLoss,
@@ -66,6 +68,8 @@ class Learnt:
     rule: Rule
     remedy: str | None
     remarks: list[str]
+    models: tuple[ModelFacts, ...] = ()
+    counted: tuple[CountedLoss, ...] = ()
 
     def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
         """Return the fitted adversary's laws under the names of the columns."""
@@ -130,12 +134,15 @@ class Learnt:
             remedy=self.remedy,
             releases=self.settings.releases,
             rule=self.rule,
-            fitted=self._fitted_noise(),
+            fitted=self.fitted_noise(),
             prior=say.prior_of(
                 self.settings.prior is not None,
                 _MODELS.get(type(self.settings.fit)),
                 len(self.adversaries) - 1,
+                self.models,
             ),
+            models=self.models,
+            counted=self.counted,
             n_columns=self.n_columns,
             version=__version__,
             date=utc_now(),
@@ -145,7 +152,8 @@ class Learnt:
             output=self.settings.output,
         )
 
-    def _fitted_noise(self) -> FittedNoise:
+    def fitted_noise(self) -> FittedNoise:
+        """Return the noise and what it protects, without the laws."""
         settings, calibrated = self.settings, self.calibrated
         native = settings.output == "native"
         laws = [of for of_secret in self.adversaries[0].values() for of in of_secret.values()]
@@ -241,6 +249,7 @@ class Learnt:
             notion=self.settings.notion,
             seed=self.settings.seed,
             remapped=self.settings.output == "remapped",
+            models=self.models,
         )
 
     @property

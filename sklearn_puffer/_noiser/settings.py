@@ -34,13 +34,19 @@ from sklearn_puffer._tables import Missing, Name
 from sklearn_puffer.accounting import is_computable
 from sklearn_puffer.bounds import Strategy, tightest
 from sklearn_puffer.calibration import STRATEGIES, exact, is_ours, strategy_changes, within_reach
-from sklearn_puffer.fits import GaussianFit, MixtureFit
+from sklearn_puffer.fits import ClassifierFit, GaussianFit, MixtureFit
 from sklearn_puffer.noise import FAMILIES, Noise, is_family
 from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
 
 #: How priors are learnt from rows, by name; "empirical" counts them.
 FITS: dict[str, Any] = {"empirical": None, "gaussian": GaussianFit(), "gmm": MixtureFit()}
+
+#: An adversary who knows the law that is counted from the rows.
+COUNTED = "empirical"
+
+#: Classifiers whose knowledge a prior is: one for all sensitive columns, or one for each.
+Model = ClassifierFit | Mapping[Any, ClassifierFit]
 
 _LEAST_EPSILON = 1e-8
 _LEAST_DELTA = 1e-300
@@ -61,7 +67,8 @@ class Settings:
     secret_pairs: Any
     prior: Mapping[Any, Any] | None  # given beforehand; None where it is learnt
     fit: Any  # how it is learnt; None for counting
-    adversaries: Sequence[Any]
+    model: Model | None  # the classifier whose knowledge it is; None where it is none's
+    adversaries: Sequence[Any]  # mappings of priors, classifiers, or COUNTED
     confidence: ConfidenceSet | None
     weights: Mapping[Any, float] | str
     dependence: Any
@@ -85,7 +92,7 @@ class Settings:
             Naming the parameter, its value and the way out.
         """
         check_choice(params["on_uncertified"], "on_uncertified", ["raise", "warn"])
-        prior, fit = _checked_prior(params["prior"])
+        prior, fit, model = _checked_prior(params["prior"])
         adversaries, confidence = _checked_adversaries(params["adversaries"])
         strategy, strategy_name = _named(params["strategy"], "strategy", STRATEGIES)
         noise, noise_name = _named(params["noise"], "noise", FAMILIES)
@@ -100,6 +107,7 @@ class Settings:
             secret_pairs=params["secret_pairs"],
             prior=prior,
             fit=fit,
+            model=model,
             adversaries=adversaries,
             confidence=confidence,
             weights=_checked_weights(params["weights"]),
@@ -216,7 +224,7 @@ class Settings:
         changes = [*_named_changes(noise_changes(self.noise), "noise_name"), *notions[:n_added]]
         changes += _named_changes(strategy_changes(self.strategy), "strategy_name")
         changes += notions[n_added:]
-        learnt = self.prior is None and not self.adversaries
+        learnt = self.prior is None and self.model is None and not self.adversaries
         if learnt and self.n_bins is None and not self.categories:
             changes.append(("prior='gaussian'", {"fit": FITS["gaussian"]}))
         if self.dependence != "independent":
@@ -229,6 +237,18 @@ class Settings:
         if self.confidence is not None:
             further.append(("adversaries=None", {"confidence": None}))
         return changes, further
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the prior is the law that is counted from the rows."""
+        return self.prior is None and self.fit is None and self.model is None
+
+    @property
+    def models(self) -> dict[str, Model]:
+        """The classifiers among the adversaries, by the argument that gives them."""
+        given: dict[str, Any] = {"prior": self.model}
+        given |= {f"adversaries[{k}]": each for k, each in enumerate(self.adversaries)}
+        return {name: each for name, each in given.items() if is_model(each)}
 
     @property
     def at_once(self) -> bool:
@@ -331,18 +351,55 @@ def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:
     return RenyiPufferfish(epsilon, alpha, delta)
 
 
-def _checked_prior(prior: Any) -> tuple[Mapping[Any, Any] | None, Any]:
-    """Return the prior that is given, and how it is learnt where it is not."""
+def _checked_prior(prior: Any) -> tuple[Mapping[Any, Any] | None, Any, Model | None]:
+    """Return the prior that is given, how it is learnt where it is not, and whose it is."""
     if isinstance(prior, str):
-        return None, FITS[check_choice(prior, "prior", FITS)]
+        return None, FITS[check_choice(prior, "prior", FITS)], None
     if isinstance(prior, GaussianFit | MixtureFit):
-        return None, prior
+        return None, prior, None
+    model = _model_of(prior, "prior")
+    if model is not None:
+        return None, None, model
     if not isinstance(prior, Mapping):
         raise TypeError(
-            f"prior must be one of {list(FITS)}, a fits object, or a mapping "
+            f"prior must be one of {list(FITS)}, a fits object, a classifier, or a mapping "
             f"{{secret: prior object}}, got {prior!r}."
         )
-    return prior, None
+    return prior, None, None
+
+
+def is_model(given: Any) -> bool:
+    """Return whether an adversary is a classifier, or one for each sensitive column."""
+    nested = list(given.values()) if isinstance(given, Mapping) else [given]
+    return bool(nested) and all(isinstance(each, ClassifierFit) for each in nested)
+
+
+def _model_of(given: Any, argument: str) -> Model | None:
+    """Return classifiers as fits of them; None for anything else."""
+    if not isinstance(given, Mapping):
+        return _classifier_of(given, argument) if _looks_like_classifier(given) else None
+    kinds = [_looks_like_classifier(each) for each in given.values()]
+    if not any(kinds):
+        return None
+    if not all(kinds):
+        other = next(each for each in given.values() if not _looks_like_classifier(each))
+        raise TypeError(
+            f"{argument} must map every sensitive column to a classifier, or every secret to a "
+            f"prior object, and not some of both; got {quoted(other)} beside a classifier."
+        )
+    return {name: _classifier_of(each, argument) for name, each in given.items()}
+
+
+def _looks_like_classifier(given: Any) -> bool:
+    learns = hasattr(given, "fit") and hasattr(given, "predict")
+    return isinstance(given, ClassifierFit) or hasattr(given, "predict_proba") or learns
+
+
+def _classifier_of(given: Any, argument: str) -> ClassifierFit:
+    try:
+        return given if isinstance(given, ClassifierFit) else ClassifierFit(given)
+    except TypeError as error:
+        raise TypeError(f"{argument}: {error}") from None
 
 
 def _checked_adversaries(adversaries: Any) -> tuple[list[Any], ConfidenceSet | None]:
@@ -356,7 +413,7 @@ def _checked_adversaries(adversaries: Any) -> tuple[list[Any], ConfidenceSet | N
     if isinstance(adversaries, str) or not isinstance(adversaries, Sequence):
         raise TypeError(
             'adversaries must be None, "confidence", a ConfidenceSet, or a list of mappings '
-            f"{{secret: prior object}}, got {adversaries!r}."
+            f"{{secret: prior object}}, classifiers and {COUNTED!r}, got {adversaries!r}."
         )
     sets = [each for each in adversaries if isinstance(each, ConfidenceSet)]
     if len(sets) > 1:
@@ -365,7 +422,15 @@ def _checked_adversaries(adversaries: Any) -> tuple[list[Any], ConfidenceSet | N
             "the others."
         )
     further = [each for each in adversaries if not isinstance(each, ConfidenceSet)]
-    return further, sets[0] if sets else None
+    checked = [_checked_adversary(each, f"adversaries[{k}]") for k, each in enumerate(further)]
+    return checked, sets[0] if sets else None
+
+
+def _checked_adversary(given: Any, argument: str) -> Any:
+    if isinstance(given, str):
+        return check_choice(given, argument, [COUNTED])
+    model = _model_of(given, argument)
+    return given if model is None else model
 
 
 def _checked_weights(weights: Any) -> Mapping[Any, float] | str:

@@ -12,7 +12,6 @@ from sklearn_puffer._releases.certificate import (
     jsonable,
     made_line,
     plain_record,
-    short_number,
 )
 from sklearn_puffer._releases.certified import CertifiedEstimator
 from sklearn_puffer._releases.composition import (
@@ -25,6 +24,8 @@ from sklearn_puffer._releases.composition import (
 from sklearn_puffer._releases.ledger import Ledger
 from sklearn_puffer._releases.ledger_file import exclusively, write
 from sklearn_puffer._releases.ledger_state import SCHEMA, Entry, LedgerError, OverspentError
+from sklearn_puffer._releases.models import CountedLoss, ModelFacts, weak_sentence
+from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._releases.repeats import (
     MOST_RELEASES,
     adds_up,
@@ -43,9 +44,11 @@ __all__ = [
     "CertifiedEstimator",
     "ColumnNoise",
     "ColumnUtility",
+    "CountedLoss",
     "Entry",
     "Ledger",
     "LedgerError",
+    "ModelFacts",
     "OverspentError",
     "PairLoss",
     "Precisions",
@@ -70,5 +73,6 @@ __all__ = [
     "sentences",
     "short_number",
     "utility_frame",
+    "weak_sentence",
     "write",
 ]

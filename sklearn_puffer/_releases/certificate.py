@@ -10,6 +10,13 @@ from typing import Any, Literal, Protocol
 
 from sklearn_puffer._base import Document, Page, Section, plain, shown
 from sklearn_puffer._releases.composition import Rule
+from sklearn_puffer._releases.models import (
+    CountedLoss,
+    ModelFacts,
+    model_lines,
+    model_section,
+)
+from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._releases.survival import ColumnUtility, survival, utility_section
 from sklearn_puffer._tables import Name, records_frame
 from sklearn_puffer.noise import FAMILIES
@@ -204,6 +211,12 @@ class Certificate(Document):
     output : str
         What noisy values become: "remapped" ones are values of their column, biased towards its
         middle, and not for sums or means.
+    models : tuple of ModelFacts
+        How much the classifiers know that are taken for adversaries, beside a constant, gradient
+        boosting and counting.
+    counted : tuple of CountedLoss
+        What the same release loses to whoever counted single columns and pairs of columns; only
+        where a classifier is an adversary.
 
     Notes
     -----
@@ -256,6 +269,8 @@ loan by at most a factor of e^0.5 = 1.649.
     around: SetLoss | Awaited | None = field(default=None, compare=False, repr=False)
     least: float | None = None
     output: str = "native"
+    models: tuple[ModelFacts, ...] = ()
+    counted: tuple[CountedLoss, ...] = ()
 
     @property
     def notion(self) -> Notion:
@@ -368,6 +383,8 @@ loan by at most a factor of e^0.5 = 1.649.
             "over_set": None if over_set is None else plain_record(asdict(over_set)),
             "remedy": self.remedy,
             "least": self.least,
+            "models": [plain_record(asdict(model)) for model in self.models],
+            "counted": [plain_record(asdict(each)) for each in self.counted],
             "releases": self.releases,
             "rule": None if self.rule is None else self.rule.to_dict(),
             "fingerprint": self.fingerprint,
@@ -413,6 +430,7 @@ loan by at most a factor of e^0.5 = 1.649.
             self.promise(),
             *([self.remedy] if self.remedy else []),
             *([survival(self.utility)] if self.utility else []),
+            *model_lines(self.models, self.counted),
             *self._glossary(),
             f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}"
             f"{', output remapped: for single rows, not for sums or means' * self._remapped}.",
@@ -440,6 +458,7 @@ loan by at most a factor of e^0.5 = 1.649.
                 _about_pairs(self.notion),
                 _pair_cells(self._worst()),
             ),
+            *model_section(self.models, self.counted),
             *self._further_sections(),
             Section("Assumptions", sentences=self.assumptions),
         ]
@@ -540,13 +559,6 @@ def _pair_cells(pairs: Sequence[PairLoss]) -> list[list[str]]:
         ]
         for pair in pairs
     ]
-
-
-def short_number(value: float) -> str:
-    """Return a loss for people: to six digits, or in words."""
-    if 0.0 < value < 1e-300:  # as good as nothing, rounded outwards
-        return "below 1e-300"
-    return "infinite" if math.isinf(value) else f"{value:.6g}"
 
 
 def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sklearn_puffer._base import listed
 from sklearn_puffer._releases.certificate import ColumnNoise
+from sklearn_puffer._releases.models import ModelFacts, model_sentences
 from sklearn_puffer._releases.survival import ColumnUtility
 from sklearn_puffer._tables import Name
 from sklearn_puffer.notions import Notion
@@ -38,6 +39,7 @@ class Facts:
     notion: Notion
     seed: int | None
     remapped: bool = False
+    models: Sequence[ModelFacts] = ()
 
 
 def assumptions_of(facts: Facts) -> list[str]:
@@ -58,6 +60,7 @@ def assumptions_of(facts: Facts) -> list[str]:
         _about_refusals(),
     ]
     said += quiet_sentences(facts)
+    said += model_sentences(facts.models)
     if facts.binned:
         said.append(
             f"{_all(facts.binned)} are released as the representative of their bin, plus noise; "
@@ -150,6 +153,17 @@ def too_fine_sentence(name: Name, n_atoms: int, n_rows: int) -> str:
         f"column {name!r} has {n_atoms} distinct values in {n_rows} rows: an empirical prior is "
         "too fine for it and asks for much noise; pass n_bins, for example "
         f"n_bins={{{name!r}: 5}}."
+    )
+
+
+def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> str:
+    """Return the warning about a counted law that is the list of rows."""
+    return (
+        f"{share:.0%} of the {n_rows} rows of columns {listed(names)} occur once, so that the law "
+        "counted from them is this table and not the population: it says which row is whose, and "
+        "noise against that says little about what can be learnt; take as prior what a classifier "
+        "learns, prior=HistGradientBoostingClassifier() of sklearn.ensemble (fits.ClassifierFit "
+        "has the settings), or release fewer columns or bins."
     )
 
 
@@ -281,9 +295,14 @@ def _all(names: Sequence[Name]) -> str:
     return listed(names, len(names))
 
 
-def prior_of(given: bool, model: str | None, n_further: int) -> str:
+def prior_of(
+    given: bool, model: str | None, n_further: int, models: Sequence[ModelFacts] = ()
+) -> str:
     """Return whose knowledge a promise is about, for the certificate's verdict."""
     own = "the given prior" if given else "the counted prior"
+    learnt = [each for each in models if each.argument == "prior"]
+    if learnt:
+        own = f"the prior of {', and '.join(each.brief for each in learnt)}"
     if model is not None:
         own = f"the fitted {model.removeprefix('a ')} prior"
     return own if not n_further else f"{own} and {n_further} further prior(s)"
@@ -292,6 +311,15 @@ def prior_of(given: bool, model: str | None, n_further: int) -> str:
 def _about_prior(facts: Facts) -> str:
     others = facts.n_adversaries - 1
     further = f", and the {others} further prior(s) of adversaries=" if others else ""
+    learnt = [each for each in facts.models if each.argument == "prior"]
+    if learnt:
+        kinds = ", ".join(dict.fromkeys(f"{each.model}, {each.way}" for each in learnt))
+        return (
+            "The adversary's prior, the law of the released columns given each secret, is what "
+            f"a classifier says of these {facts.n_rows} rows ({kinds}), by Bayes' rule on these "
+            f"rows{further}: the promise is about an adversary who knows as much as it, and "
+            "whoever knows more may learn more."
+        )
     if facts.given_prior:
         return f"The adversary's prior is the one given in prior={further}."
     if facts.model is not None:

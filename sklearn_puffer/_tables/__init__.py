@@ -20,6 +20,7 @@ from sklearn_puffer._tables.columns import (
 )
 from sklearn_puffer._tables.counting import Cells, CodeArray, Coded, count, tally
 from sklearn_puffer._tables.faults import Faults
+from sklearn_puffer._tables.features import Features
 from sklearn_puffer._tables.frame import (
     Finished,
     Table,
@@ -53,6 +54,7 @@ __all__ = [
     "Coded",
     "Column",
     "Faults",
+    "Features",
     "Finished",
     "Missing",
     "Name",

@@ -1,0 +1,77 @@
+"""The public columns as a classifier is given them: a DataFrame, each column in its own type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sklearn_puffer._base import Array
+from sklearn_puffer._tables.values import Name, Values
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The rows that a classifier sees.
+
+    Attributes
+    ----------
+    frame : DataFrame of shape (n_rows, n_columns)
+        Numbers as numbers, booleans as booleans, strings and categories as ``category`` with all
+        their levels, what is missing as missing; the columns named as in the table.
+    keys : ndarray of int of shape (n_rows, n_columns)
+        The rank of each value in its column: rows are equal where their keys are, and the order
+        of keys has nothing to do with that of the rows.
+    """
+
+    frame: Any
+    keys: Array
+
+    @classmethod
+    def of(cls, columns: Mapping[Name, Values]) -> Features:
+        """Return the rows of some columns.
+
+        >>> features = Features.of({"age": Values("integer", np.array([30, 20, 30]))})
+        >>> features.frame["age"].tolist(), features.keys[:, 0].tolist()
+        ([30, 20, 30], [1, 0, 1])
+        """
+        data = {name: _column(values) for name, values in columns.items()}
+        keys = [_ranks(values) for values in columns.values()]
+        return cls(pd.DataFrame(data), np.stack(keys, axis=1))
+
+    @property
+    def names(self) -> list[Name]:
+        """The names of the columns."""
+        return list(self.frame.columns)
+
+    def take(self, rows: Array) -> Any:
+        """Return some rows as a DataFrame, numbered from 0."""
+        return self.frame.iloc[rows].reset_index(drop=True)
+
+    def chosen(self, names: Any) -> Features:
+        """Return the same rows with some of the columns only, in that order, for a model."""
+        return Features(self.frame[list(names)], self.keys)
+
+
+def _column(values: Values) -> Any:
+    if values.kind == "category":
+        codes = values.data if values.missing is None else np.where(values.missing, -1, values.data)
+        levels: Any = pd.Index(list(values.levels or ()))
+        return pd.Categorical.from_codes(codes, levels)
+    if values.kind == "float":
+        return values.data + 0.0  # -0.0 is 0.0
+    if values.missing is None:
+        return values.data
+    return np.where(values.missing, np.nan, values.data.astype(float))
+
+
+def _ranks(values: Values) -> Array:
+    """Return the place of each value among the distinct ones; -1 for missing."""
+    if values.kind == "category":
+        ranks = values.data.astype(np.intp)
+    else:
+        ranks = np.unique(values.data, return_inverse=True)[1].ravel()
+    return ranks if values.missing is None else np.where(values.missing, -1, ranks)
