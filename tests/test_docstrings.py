@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from numpydoc.validate import validate
+import pytest
 
 import sklearn_puffer
 from sklearn_puffer.bounds import Bound
@@ -22,6 +22,7 @@ CONFIGURED = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_t
 OFF = set(CONFIGURED["tool"]["numpydoc_validation"]["checks"]) - {"all"}
 
 
+@pytest.mark.slow
 def test_every_public_name_is_documented_in_numpydocs_form_and_has_an_example() -> None:
     faults = [fault for name in named() for fault in faults_of(name)]
     assert not faults, "\n".join([f"{len(faults)} faults of docstrings:", *faults])
@@ -72,6 +73,8 @@ def is_ours(offered: object) -> bool:
 
 
 def faults_of(name: str) -> list[str]:
+    from numpydoc.validate import validate  # of the `check` extra, which the fast run does without
+
     found = validate(name)
     excused = OFF | ({"EX01"} if is_method(name) else set())
     if name.rpartition(".")[2] in {protocol.__name__ for protocol in PROTOCOLS}:
