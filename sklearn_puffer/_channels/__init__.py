@@ -1,6 +1,7 @@
 """Channels that change least: which row to release for which, found by linear programming."""
 
 from sklearn_puffer._channels.problem import ChannelProblem, CostFunction, Costs, Family, Found
+from sklearn_puffer._channels.resolving import channel_in_blocks
 from sklearn_puffer._channels.restricted import Solved, solve_moves
 from sklearn_puffer._channels.whole_rows import whole_rows
 
@@ -11,6 +12,7 @@ __all__ = [
     "Family",
     "Found",
     "Solved",
+    "channel_in_blocks",
     "solve_moves",
     "whole_rows",
 ]

@@ -1,0 +1,244 @@
+"""Channels in blocks, solved again across them: for tables too wide or too long for one program.
+
+Each block is solved alone; then the cells are put into other groups, again and again, and each
+group is solved with what crosses its border held constant in q_s(y). What was found before is
+feasible there, so the cost never rises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from time import monotonic
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from sklearn_puffer._base import Array, FloatArray, counted
+from sklearn_puffer._channels.blocks import feasible_blocks, mixed_groups, places_of
+from sklearn_puffer._channels.group_program import Budget, Group, Law, Moves, best_moves, budget_of
+from sklearn_puffer._channels.problem import ChannelProblem, Found
+
+BLOCK_SIZE = 400
+"""Cells of a block to begin with."""
+
+LARGEST_GROUP = 1500
+"""Cells of the largest group that is solved again."""
+
+WORTH = 0.01
+"""A turn that saves a smaller part of the cost is followed by larger groups."""
+
+BOUND_CELLS = 60_000
+"""Up to so many cells all moves are priced for the lower bound."""
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """A channel: shares of moves from x to y, sorted; and the prices of its outputs."""
+
+    xs: Array
+    ys: Array
+    shares: FloatArray
+    prices: list[FloatArray] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A problem, and what is computed of it once."""
+
+    problem: ChannelProblem
+    gap: float
+    deadline: float
+    n_jobs: int | None
+
+    @cached_property
+    def laws(self) -> list[FloatArray]:
+        n = self.problem.n_cells
+        return [family.over(n) for family in self.problem.families]
+
+    @cached_property
+    def budgets(self) -> list[Budget]:
+        # a trifle below the budget: rounding of what is found is no reason to repair it
+        problem = self.problem
+        return [budget_of(f, problem.epsilon - 1e-9, problem.delta) for f in problem.families]
+
+    def left(self) -> float:
+        return self.deadline - monotonic()
+
+    def cost(self, flow: Flow) -> float:
+        along = self.problem.costs.along(flow.xs, flow.ys)
+        return float(self.problem.weights[flow.xs] * along @ flow.shares)
+
+
+def channel_in_blocks(
+    problem: ChannelProblem,
+    *,
+    gap: float = 1e-3,
+    block_size: int | str = "auto",
+    time_limit: float | None = None,
+    n_jobs: int | None = None,
+) -> Found:
+    """Return a channel found in blocks, and across them where no floor binds it to blocks."""
+    deadline = np.inf if time_limit is None else monotonic() + time_limit
+    task = _Task(problem, gap, deadline, n_jobs)
+    size = BLOCK_SIZE if isinstance(block_size, str) else block_size
+    blocks = feasible_blocks(problem, size)
+    flow = _turn(task, constant_flow(problem, blocks), blocks, "blocks")
+    if problem.floor is None:
+        flow = _again(task, flow, size)
+        blocks = _labels(problem)
+    return _found(task, flow, blocks)
+
+
+def constant_flow(problem: ChannelProblem, blocks: Array) -> Flow:
+    """Release for all cells of a block the one that costs least."""
+    n = problem.n_cells
+    ys = np.empty(n, dtype=np.intp)
+    for block in range(int(blocks.max()) + 1):
+        cells = np.flatnonzero(blocks == block)
+        costs = problem.costs.between(cells, cells)
+        ys[cells] = cells[np.argmin(problem.weights[cells] @ costs)]
+    return Flow(np.arange(n), ys, np.ones(n))
+
+
+def _again(task: _Task, flow: Flow, size: int) -> Flow:
+    """Solve again in other groups, larger ones where little is won, until nothing is."""
+    cost, turn = task.cost(flow), 0
+    largest = min(LARGEST_GROUP, task.problem.n_cells)
+    while task.left() > 0 and cost > 0:
+        turn += 1
+        flow = _turn(task, flow, mixed_groups(task.problem, size, turn), f"turn {turn}")
+        before, cost = cost, task.cost(flow)
+        if before - cost > WORTH * before:
+            continue
+        if size >= largest and before - cost <= 5 * task.gap * before:
+            break
+        size = min(2 * size, largest)
+    return flow
+
+
+def _turn(task: _Task, flow: Flow, label: Array, what: str) -> Flow:
+    """Solve each group with the rest held; keep what it had where nothing better is found."""
+    cross = label[flow.xs] != label[flow.ys]
+    crossing = Flow(flow.xs[cross], flow.ys[cross], flow.shares[cross])
+    inner = Flow(flow.xs[~cross], flow.ys[~cross], flow.shares[~cross], flow.prices)
+    held = [_received(law, crossing) for law in task.laws]
+    spares = _spares(task, flow, label)
+    members = _members(label)
+    parts = _members(label[inner.xs], len(members))
+    jobs = (
+        delayed(_solve_group)(task, cells, _at(inner, part), held, [s[:, g] for s in spares])
+        for g, (cells, part) in enumerate(zip(members, parts, strict=True))
+    )
+    results = Parallel(n_jobs=task.n_jobs, prefer="threads", return_as="generator")(jobs)
+    return _joined(task, crossing, members, list(counted(results, what, len(members))))
+
+
+def _members(label: Array, count: int | None = None) -> list[Array]:
+    """Return where each label is."""
+    order = np.argsort(label, kind="stable")
+    count = int(label.max()) + 1 if count is None else count
+    return np.split(order, np.searchsorted(label[order], np.arange(1, count)))
+
+
+def _at(flow: Flow, part: Array) -> Flow:
+    return replace(flow, xs=flow.xs[part], ys=flow.ys[part], shares=flow.shares[part])
+
+
+def _received(law: FloatArray, flow: Flow) -> FloatArray:
+    """Return q_s(y), what the outputs receive, for each law."""
+    n = law.shape[1]
+    return np.stack([np.bincount(flow.ys, row[flow.xs] * flow.shares, n) for row in law])
+
+
+def _spares(task: _Task, flow: Flow, label: Array) -> list[FloatArray]:
+    """Return the excess allowed to each group, per family: what it uses, and part of the rest.
+
+    The rest of delta is shared by p_s(B); groups that mix differently at each turn exchange it.
+    """
+    if task.problem.delta == 0.0:
+        return [np.zeros((0, int(label.max()) + 1)) for _ in task.laws]
+    spares = []
+    for law, budget, family in zip(task.laws, task.budgets, task.problem.families, strict=True):
+        excess = np.maximum(budget.rows @ _received(law, flow), 0.0)
+        used = np.stack([np.bincount(label, row) for row in excess])
+        parts = np.stack([np.bincount(label, law[s]) for s, _ in family.ordered_pairs])
+        left = np.maximum(task.problem.delta * (1 - 1e-9) - used.sum(axis=1, keepdims=True), 0.0)
+        spares.append(used + left * parts)
+    return spares
+
+
+def _solve_group(
+    task: _Task, cells: Array, inner: Flow, held: list[FloatArray], spares: list[FloatArray]
+) -> tuple[Moves, bool]:
+    """Return the moves of one group, in positions within it, and whether they are new."""
+    problem, m = task.problem, len(cells)
+    xs, ys = np.searchsorted(cells, inner.xs), np.searchsorted(cells, inner.ys)
+    costs = problem.costs.between(cells, cells) * problem.weights[cells][:, None]
+    now = Moves(xs, ys, inner.shares, float(costs[xs, ys] @ inner.shares))
+    if task.left() <= 0 or now.cost <= 0.0:
+        return now, False
+    used = [i for i, law in enumerate(task.laws) if law[:, cells].any()]
+    laws = [
+        Law(
+            task.laws[i][:, cells],
+            task.budgets[i],
+            held[i][:, cells],
+            spares[i] if problem.delta else None,
+        )
+        for i in used
+    ]
+    free = np.bincount(xs, inner.shares, m).astype(np.float64)
+    limit = None if task.left() == np.inf else task.left()
+    group = Group(costs, free, laws, problem.floor, task.gap, limit)
+    prices = None if inner.prices is None else [inner.prices[i][:, cells] for i in used]
+    found = best_moves(group, xs * m + ys, prices)
+    if found is None or found.cost > now.cost:
+        return now, False
+    return replace(found, prices=_for_all(found.prices, used, task, m)), True
+
+
+def _for_all(
+    prices: list[FloatArray], used: Sequence[int], task: _Task, m: int
+) -> list[FloatArray]:
+    """Return prices for every family: none where it has no mass in the group."""
+    every = [np.zeros((len(law), m)) for law in task.laws]
+    for i, price in zip(used, prices, strict=True):
+        every[i] = price
+    return every
+
+
+def _joined(
+    task: _Task, crossing: Flow, members: list[Array], results: list[tuple[Moves, bool]]
+) -> Flow:
+    """Put the groups' moves and what crossed their borders together again."""
+    xs, ys, shares = [crossing.xs], [crossing.ys], [crossing.shares]
+    prices = [np.zeros_like(law) for law in task.laws]
+    for cells, (moves, new) in zip(members, results, strict=True):
+        xs.append(cells[moves.xs])
+        ys.append(cells[moves.ys])
+        shares.append(moves.shares)
+        for price, own in zip(prices, moves.prices if new else [], strict=False):
+            price[:, cells] = own
+    x, y = np.concatenate(xs), np.concatenate(ys)
+    order = np.lexsort((y, x))
+    return Flow(x[order], y[order], np.concatenate(shares)[order], prices)
+
+
+def _labels(problem: ChannelProblem) -> Array:
+    """Return the place of each cell, counted from 0."""
+    return _label(problem.n_cells, places_of(problem))
+
+
+def _label(n: int, parts: Sequence[Array]) -> Array:
+    label = np.zeros(n, dtype=np.intp)
+    for number, cells in enumerate(parts):
+        label[cells] = number
+    return label
+
+
+def _found(task: _Task, flow: Flow, blocks: Array) -> Found:
+    n = task.problem.n_cells
+    starts = np.searchsorted(flow.xs, np.arange(n + 1)).astype(np.int64)
+    return Found(starts, flow.ys.astype(np.int64), flow.shares, blocks, None)
