@@ -108,12 +108,13 @@ def _cut(
 
 def _losses(law: FloatArray, pairs: Array, at: Array) -> FloatArray:
     """Return the largest log p_s(side)/p_s'(side) of both sides of each cut."""
-    sums = np.cumsum(law, axis=1)
-    sides = np.stack([sums[:, at - 1], sums[:, -1:] - sums[:, at - 1]])
+    left, right = np.cumsum(law, axis=1), np.cumsum(law[:, ::-1], axis=1)[:, ::-1]
+    sides = np.stack([left[:, at - 1], right[:, at]])  # no difference: a mass of 0 stays 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(np.maximum(sides, 0.0))
+        logs = np.log(sides)
         ratios = logs[:, pairs[:, 0]] - logs[:, pairs[:, 1]]
-    return np.where(np.isnan(ratios), -np.inf, ratios).max(axis=(0, 1), initial=-np.inf)
+    losses = np.where(np.isnan(ratios), -np.inf, ratios).max(axis=(0, 1), initial=-np.inf)
+    return np.asarray(losses, dtype=np.float64)
 
 
 def _along(problem: ChannelProblem, cells: Array, turn: int) -> FloatArray:
