@@ -7,6 +7,7 @@ import pickle
 import warnings
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -197,10 +198,10 @@ def codes_of(column):
 
 
 NOISES = [{}, {"noise": "gaussian", "delta": 1e-3}, {"noise": "cauchy"}]
+OTHERS = [("binned", NOISES[1]), ("small", NOISES[2]), ("real", NOISES[2])]
 
 
-@pytest.mark.parametrize("options", NOISES, ids=str)
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(("name", "options"), [*product(KINDS, NOISES[:1]), *OTHERS], ids=str)
 def test_values_stay_in_the_column_and_change_as_utility_says(name, options):
     table = everything()
     bins = {"n_bins": {"binned": 4}} if name == "binned" else {}
@@ -267,7 +268,7 @@ def test_the_certificate_says_what_it_is_for():
 
 
 def test_the_order_of_rows_does_not_matter_and_weights_are_rows():
-    table = everything()
+    table = everything()[["secret", "rank", "real"]]
     first = fitted(table)
     mixed = fitted(table.sample(frac=1.0, random_state=0))
     assert first.certificate_.fingerprint == mixed.certificate_.fingerprint

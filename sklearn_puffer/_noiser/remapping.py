@@ -36,7 +36,7 @@ _SMALL = 1e-290
 _INDIFFERENT = (
     1e-7  # of the largest weight; what it costs to choose wrongly there is the square of it
 )
-_PART = 1 << 18  # numbers that are held at a time
+_PART = 1 << 16  # numbers that are held at a time, in the cache
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,8 @@ _WIDE = 80.0  # from so many steps on a density is wide
 _EXACT_INTEGER = 2.0**53  # types that reach further cut nothing off
 _HALVINGS = 40
 _DISTINCT = 4096  # points that are treated one by one
-_PAIRS = 1 << 22  # of raw and released values that are held at a time
+_PAIRS = 1 << 20  # of raw and released values that a median is taken over
+_AT_ONCE = 1 << 16  # such pairs that are held at a time, in the cache
 _KEPT = 16  # groups of values that a fitted noiser keeps of a bin
 
 
@@ -241,7 +242,7 @@ class _Remapped:
 
     def mean_and_unchanged(self) -> tuple[float, float]:
         """Return the expected change, and the chance that the raw value comes out again."""
-        length = max(1, _PAIRS // len(self.values))
+        length = max(1, _AT_ONCE // len(self.values))
         rows = np.arange(len(self.raw))
         mean = same = 0.0
         for part in (rows[at : at + length] for at in range(0, len(rows), length)):
