@@ -366,6 +366,10 @@ def test_users_follow_the_unit_of_their_values():
     for unit in (1e-12, 1e12):
         found = cf.gaussian_users([unit], [unit], Pufferfish(1.0, 0.3))
         assert found.exact.scale == pytest.approx(0.524611905442 * unit, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_tiny_deltas_and_huge_budgets_of_users_have_scales():
     tiny = cf.gaussian_users([1.0], [1.0], Pufferfish(1.0, 1e-300), counts=[2])
     assert tiny.corollary_1a == pytest.approx(1 + (2**0.5 - 1) * 37.0657, rel=1e-4)
     assert tiny.exact.scale <= 1.3660254038

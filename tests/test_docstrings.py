@@ -28,6 +28,7 @@ def test_every_public_name_is_documented_in_numpydocs_form_and_has_an_example() 
     assert not faults, "\n".join([f"{len(faults)} faults of docstrings:", *faults])
 
 
+@pytest.mark.slow
 def test_the_examples_of_public_names_run_and_import_what_they_use() -> None:
     told: list[str] = []
     for name, offered in named().items():

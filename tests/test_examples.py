@@ -238,6 +238,7 @@ def test_every_strategy_is_printed_and_drawn_for_every_noise_and_promise(run, tm
     assert (tmp_path / "strategies.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_student_is_printed_and_drawn_at_several_confidence_levels(run, tmp_path):
     printed = run("plot_confidence")
     figures = row(printed, "0.5")

@@ -139,6 +139,7 @@ def test_bic_counts_all_rows_and_not_the_quantiles():
     assert (few.n_components, many.n_components) == (1, 2)
 
 
+@pytest.mark.slow
 def test_joint_mixtures_have_covariances_and_common_ones_are_equal():
     rows = np.vstack([ROWS, ROWS + np.array([12.0, 0.0])])
     prior = MixtureFit(max_components=3).fit(rows, np.ones(1200), rows.std(axis=0))
@@ -243,6 +244,7 @@ def test_draws_depend_on_the_seed_and_not_on_the_order():
     assert not same(one[0], one[1])
 
 
+@pytest.mark.slow
 def test_mixtures_are_drawn_again_with_as_many_components():
     draws = bootstrap(MixtureFit(), TWO_HUMPS, ONES, n_draws=40, seed=0)
     assert {draw.n_components for draw in draws} == {2}

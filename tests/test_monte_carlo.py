@@ -40,8 +40,19 @@ KINDS = {
     "raw floats": ([-1e6, 2e6], np.float64, "noisy"),
 }
 
+
+def every_other(k, j):
+    """Return the mark of a family and a kind: the fast run draws of each two of the other."""
+    return [pytest.mark.slow] * ((k + j) % 2)
+
+
 product = pytest.mark.parametrize(
-    ("noise", "kind"), [(noise, kind) for noise in NOISES for kind in KINDS]
+    ("noise", "kind"),
+    [
+        pytest.param(noise, kind, marks=every_other(k, j))
+        for k, noise in enumerate(NOISES)
+        for j, kind in enumerate(KINDS)
+    ],
 )
 
 

@@ -168,8 +168,15 @@ def test_two_columns_lose_at_least_what_each_does_and_at_most_what_shifts_do(not
 # --- strategies -----------------------------------------------------------------------------------
 
 
-@notions
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    ("strategy", "notion"),
+    [
+        pytest.param(strategy, notion, marks=[pytest.mark.slow] * (strategy == "exact" and k > 1))
+        for strategy in STRATEGIES
+        for k, notion in enumerate(NOTIONS)
+    ],
+    ids=str,
+)
 def test_every_strategy_calibrates_it_or_says_why_not(strategy, notion):
     p, q = priors("the same values")
     bound = STRATEGIES[strategy]([PriorPair(p, q)], Logistic(), notion)
