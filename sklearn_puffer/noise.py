@@ -9,12 +9,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import inf, log, pi, sqrt
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtr
 
-from sklearn_puffer._base import FloatArray, check_above, check_choice
+from sklearn_puffer._base import FloatArray, check_above, check_choice, check_count, check_positive
 from sklearn_puffer._noise import (
     LOG_ROUNDING,
     ROUNDING,
@@ -48,6 +48,7 @@ __all__ = [
     "GeneralizedCauchy",
     "Laplace",
     "Noise",
+    "OptimalChannel",
     "ProductNoise",
 ]
 
@@ -377,6 +378,99 @@ class GeneralizedCauchy(_CauchyKind):
     def power(self) -> float:
         """The exponent k."""
         return self.k
+
+
+@dataclass(frozen=True)
+class OptimalChannel:
+    r"""The channel that changes least, in the place of noise (``noise="optimal"``).
+
+    It is no family of noise. The law W(y\|x) of the released row y given the true row x, both among
+    the rows of `fit`, is found by linear programming, so that the expected cost of the changes
+
+    .. math:: \sum_x \pi(x) \sum_y W(y|x)\, c(x, y), \qquad
+              c(x, y) = \sum_k \frac{|x_k - y_k|}{w_k}
+
+    is the smallest one at which every protected pair keeps the budget at every released row. A
+    boolean, or a category without a declared order, costs 1/w when it changes.
+
+    Parameters
+    ----------
+    cost : object, default=None
+        What changes cost, in the place of c: with methods ``between(x, y)`` and ``along(x, y)``,
+        which take rows of numbers and codes, shapes (m, n_columns) and (n, n_columns), and return
+        the costs of all pairs, (m, n), and of rows beside each other, (m,). Costs are never
+        negative, and 0 where nothing changes.
+    floor : float, default=None
+        Every row may be released as any other of its block, and no two rows are released with
+        odds that differ by more than e^floor: then the same rows may be released again, and
+        ``releases=j`` is solved at epsilon - (j - 1) floor. None for one release.
+    balance : {"rows", "secrets"}, default="rows"
+        Whether the rows of `fit` count alike in the expected cost, or the secrets: without
+        "secrets", changes fall on minorities.
+    block_size : int or "auto", default="auto"
+        Largest number of rows that are solved for together.
+    gap : float, default=1e-3
+        How far above the smallest cost the solver may stop, as a share of it.
+    time_limit : float, default=None
+        Seconds after which the solver returns the best channel so far; the budget is kept whatever
+        it is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting is out of its range.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> from sklearn_puffer.noise import OptimalChannel
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> noise = OptimalChannel(balance="secrets")
+    >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan", noise=noise).fit(table)
+    >>> noiser.certificate_.holds
+    True
+    """
+
+    cost: Any = None
+    floor: float | None = None
+    balance: Literal["rows", "secrets"] = "rows"
+    block_size: int | Literal["auto"] = "auto"
+    gap: float = 1e-3
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.cost is not None and not all(
+            callable(getattr(self.cost, name, None)) for name in ("between", "along")
+        ):
+            raise TypeError(
+                f"cost must have methods between(x, y) and along(x, y), got {self.cost!r}; leave "
+                "it out for distances in units of change."
+            )
+        if self.floor is not None:
+            check_positive(self.floor, "floor", "leave it out for a single release")
+        check_choice(self.balance, "balance", ["rows", "secrets"])
+        if self.block_size != "auto":
+            check_count(self.block_size, "block_size", minimum=2)
+        check_positive(self.gap, "gap")
+        if self.time_limit is not None:
+            check_positive(self.time_limit, "time_limit", "leave it out for no limit")
+
+
+OPTIMAL = "optimal"
+"""What `OptimalChannel` is called by name."""
+
+
+def optimal_channel(noise: Any) -> OptimalChannel | None:
+    """Return the settings of a channel, where an argument asks for one in the place of noise.
+
+    >>> optimal_channel("optimal").balance, optimal_channel("laplace")
+    ('rows', None)
+    """
+    if isinstance(noise, str) and noise == OPTIMAL:
+        return OptimalChannel()
+    return noise if isinstance(noise, OptimalChannel) else None
 
 
 #: Families that have a name of their own; an object of any family serves in its place.

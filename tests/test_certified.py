@@ -82,7 +82,7 @@ def columns_too(noiser):
     less_noise(noiser)
     told = [dataclasses.replace(each, theta=each.theta * 1e-6) for each in _told(noiser)]
     with_certificate(noiser, columns=tuple(told))
-    noiser._least = [(scale * 1e-6, grid) for scale, grid in noiser._least]
+    noiser._least = [(scale * 1e-6, *rest) for scale, *rest in noiser._least]
 
 
 def _told(noiser):
@@ -159,7 +159,7 @@ def test_a_noisier_copy_releases_at_its_larger_scales_and_at_no_smaller_ones(noi
         less_noise(other, factor)
         with pytest.raises(ValueError, match=CHANGED):
             other.transform(table)
-    twice._least = [(0.5 * scale, grid) for scale, grid in twice._least]
+    twice._least = [(0.5 * scale, *rest) for scale, *rest in twice._least]
     with pytest.raises(ValueError, match=CHANGED):
         twice.transform(table)
 
@@ -199,6 +199,7 @@ NOISER_CHANGES = {
     "missing": "propagate",
     "output": "noisy",
     "remainder": "passthrough",
+    "known": ["x"],
 }
 NOISER_LATER = {"unknown": "nearest", "on_uncertified": "warn", "n_jobs": 2, "random_state": None}
 

@@ -46,6 +46,18 @@ def noise(**parameters):
     return f"{relative.max():.2f}"
 
 
+def test_what_a_channel_changes_is_measured():
+    table = load_diabetes(as_frame=True, scaled=False).data
+    for noise_name, *printed, unchanged in rows_under("noise"):
+        options = {"noise": noise_name.strip('`"'), **RELEASE}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            noiser = PufferfishNoiser(sensitive="sex", **options).fit(table)
+        assert [f"{change:.2f}" for change in noiser.utility_["change_sd"]] == printed
+        share = noiser.channel_.unchanged if hasattr(noiser, "channel_") else 0.0
+        assert f"{share:.0%}".replace("%", " %") == unchanged
+
+
 def test_the_first_commands_are_the_two_of_a_fresh_machine():
     blocks = re.findall(r"^```bash\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     assert blocks[:2] == [

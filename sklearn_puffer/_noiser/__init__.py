@@ -2,6 +2,7 @@
 
 from sklearn_puffer._noiser import (
     adversaries,
+    channel_cells,
     drawn_priors,
     fit_table,
     over_set,
@@ -27,6 +28,7 @@ __all__ = [
     "RawLaw",
     "SecretPair",
     "adversaries",
+    "channel_cells",
     "drawn_priors",
     "find_scales",
     "fingerprint",

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from sklearn_puffer._base import Array, IntArray
+from sklearn_puffer._losses import channel_losses
+from sklearn_puffer._noise import IntegerRows
+from sklearn_puffer._noiser.adversaries import Known
 from sklearn_puffer._noiser.conditional_priors import Adversary, Members, empirical_adversary
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._releases import CountedLoss
+from sklearn_puffer._releases import CountedLoss, weak_sentence
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import Name
+from sklearn_puffer._tables import Name, Secret
 
 _MOST_CELLS = 1 << 14  # of a pair of columns, where losses are those at the vertices of a grid
 _MOST_ALONE = 1 << 9  # of a column, where they are not
@@ -65,6 +69,57 @@ def _laws_over(members: Members, counted: Adversary) -> dict[Name, dict[Any, Any
     }
     whole = all(len(found[name]) == len(counted[name]) for name in counted)
     return found if whole else None
+
+
+def seen_in_channel(
+    counts: Sequence[IntArray], cells: Array, rows: IntegerRows, read: TableRead
+) -> tuple[CountedLoss, ...]:
+    """Return the same for a channel, under the laws of rows that were counted.
+
+    Parameters
+    ----------
+    counts : sequence of ndarray of int64 of shape (n_secrets, n_cells)
+        How often each cell occurs, for each sensitive column.
+    cells : ndarray of intp of shape (n_cells, n_columns)
+    rows : IntegerRows
+    read : TableRead
+    """
+    found = []
+    for size in (1, 2):
+        for members in combinations(range(cells.shape[1]), size):
+            seen = _looked_at(rows, cells[:, members])
+            losses = [
+                channel_losses(seen, table, None, secret_pairs(read, secret), read.settings.notion)
+                for secret, table in zip(read.secrets, counts, strict=True)
+            ]
+            names = tuple(read.public[k] for k in members)
+            found.append(CountedLoss(names, max(float(each.max()) for each in losses)))
+    return tuple(found)
+
+
+def _looked_at(rows: IntegerRows, codes: Array) -> IntegerRows:
+    """Return a channel of which only some columns are looked at: equal cells are one."""
+    firsts, groups = np.unique(codes, axis=0, return_index=True, return_inverse=True)[1:]
+    targets = firsts[groups.ravel()[rows.targets]]
+    owners = np.repeat(np.arange(rows.n_cells), np.diff(rows.starts))
+    order = np.lexsort((targets, owners))
+    new = np.append(True, (np.diff(owners[order]) != 0) | (np.diff(targets[order]) != 0))
+    begin = np.flatnonzero(new)
+    lengths = np.bincount(owners[order][begin], minlength=rows.n_cells)
+    shares = np.add.reduceat(rows.shares[order], begin)
+    return IntegerRows(np.append(0, np.cumsum(lengths)), targets[order][begin], shares)
+
+
+def secret_pairs(read: TableRead, secret: Secret) -> Array:
+    """Return the protected pairs of a sensitive column as positions among its values."""
+    named = [[secret.find(label) for label in pair] for pair in read.pairs[secret.name]]
+    return np.array(named, dtype=np.intp)
+
+
+def about_rows(read: TableRead, known: Known) -> list[str]:
+    """Return what there is to warn of about rows that are known one by one, or too little."""
+    weak = [facts for model in known.models for facts in model.facts if facts.weak]
+    return [*map(weak_sentence, weak), *single_rows(read, known.counted)]
 
 
 def single_rows(read: TableRead, counted: Adversary) -> list[str]:

@@ -25,6 +25,10 @@ from sklearn_puffer._base import (
     listening,
 )
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
+from sklearn_puffer._noiser.channel_fit import learn_channel
+from sklearn_puffer._noiser.channel_release import ChannelRelease
+from sklearn_puffer._noiser.channel_result import LearntChannel
+from sklearn_puffer._noiser.channel_settings import check_channel
 from sklearn_puffer._noiser.fit_table import learn
 from sklearn_puffer._noiser.input_table import first_table, next_table
 from sklearn_puffer._noiser.release import (
@@ -40,6 +44,7 @@ from sklearn_puffer._releases import (
     CertifiedEstimator,
     UncertifiedError,
     UtilityWarning,
+    moved_rows_sentence,
     utility_frame,
 )
 from sklearn_puffer._releases import sentences as say
@@ -63,7 +68,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
 
     .. math:: \left|\log \frac{P(Y = y \mid S = s_i)}{P(Y = y \mid S = s_j)}\right| \le \varepsilon
 
-    for every protected pair (s_i, s_j); `transform` adds that noise.
+    for every protected pair (s_i, s_j); `transform` adds that noise. With ``noise="optimal"`` there
+    is no noise: every row is released as a row that `fit` saw, drawn from the law that changes
+    least on average among all that keep the promise.
 
     Parameters
     ----------
@@ -101,9 +108,12 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         How the scale is found. "exact" needs the least noise; "relaxed", "distribution_aware",
         "approximate", "wasserstein" and "sensitivity" are the published mechanisms, and "monge"
         is one that the certificate catches where it is wrong.
-    noise : "laplace", "gaussian", "cauchy" or noise family, default="laplace"
+    noise : "laplace", "gaussian", "cauchy", "optimal" or an object of `noise`, default="laplace"
         A family object, such as ``noise.GeneralizedCauchy(1.0, k=4)``, gives the shape; its scale
-        is not used.
+        is not used. "optimal", or a `noise.OptimalChannel` with its settings, changes least of all:
+        rows become rows of `fit`, under pure and (epsilon, delta) promises. Its certificate says
+        what that takes for granted: above all that the reader knows neither the fitted rows nor
+        anything else about a row.
     dependence : "joint", "independent" or list of column groups, default="joint"
         "joint" protects the row as a whole; its loss is exact up to `accounting.MAX_CELLS` cells
         of the grid that the columns' atoms span, and a proven bound beyond. "independent" trusts
@@ -119,7 +129,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         stands for draws, and what is said about them is an estimate.
     weights : "spread", "optimal" or mapping, default="spread"
         Proportions of the columns' scales: their standard deviations, those that make the expected
-        error per standard deviation small, or {column: positive number}.
+        error per standard deviation small, or {column: positive number}. With an optimal channel
+        they are the units in which changes are counted, each 1 by default for booleans and
+        categories without a declared order; a large one makes changes of its column cheap.
     categories : {column: list}, default=None
         The values of a column in the order of their codes 0..n-1; its noise is in codes.
     n_bins : int or {column: int}, default=None
@@ -136,7 +148,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         nearest number seen, with a warning. For a category, name the one that new ones become:
         ``unknown={"job": "other"}`` makes "other" a category of "job", whether `fit` sees it or
         not; where ``categories`` lists those of "job", what it does not list becomes "other" in
-        `fit`, too. A column of numbers takes "error" or "nearest" there.
+        `fit`, too. A column of numbers takes "error" or "nearest" there. With an optimal channel
+        it is rows that must have been seen: "nearest" moves new ones to their nearest row of
+        `fit`, with a warning.
     output : {"native", "remapped", "noisy"}, default="native"
         Columns in their own type (whole numbers stay whole), or raw value plus noise as float64.
         "remapped" releases values of the column alone: each noisy value becomes the median of what
@@ -148,6 +162,10 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         What becomes of columns neither sensitive nor public. Passed columns are not protected.
     on_uncertified : {"raise", "warn"}, default="raise"
         What `transform` does where the certificate does not hold.
+    known : str, int, tuple of these, or list of either, default=None
+        Public columns whose values the adversary may know besides, each by itself; those in a tuple
+        he knows together. They stay as they are, and the budget holds given each of their values,
+        too. With an optimal channel only.
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
     n_jobs : int or None, default=None
@@ -159,7 +177,16 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     Attributes
     ----------
     theta_ : pandas.Series of shape (n_public,)
-        Noise scale of each public column in its own units; 0 where no noise is needed.
+        Noise scale of each public column in its own units; 0 where no noise is needed. Not there
+        with an optimal channel.
+    channel_ : Channel
+        With an optimal channel only: ``cells``, the distinct rows of `fit`; ``matrix``, row x of
+        which is the law of what is released for cell x, and ``numerators``, the same in whole
+        numbers of 2^-62; ``block``, within which cells move; ``expected_change`` in units of
+        change, and ``lower_bound``, below which no channel onto these cells gets (None where that
+        was not computed); ``unchanged``, the share of rows released as they are, and
+        ``unchanged_by_secret``; ``floor``, the most that a further draw tells, if there is one.
+        It is key material: keep it where you keep the table.
     certificate_ : Certificate
         What is promised and what was checked.
     utility_ : pandas.DataFrame of shape (n_public, 8)
@@ -194,8 +221,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     independently from a prior named in ``certificate_.assumptions``, are Pufferfish private (000,
     Definition 2.1; with delta 003, Definition 1; with alpha 004, Definitions 2.2 and 4.1) for all
     pairs of ``secret_pairs_``, the error of the sampler included. The proof is recomputed by
-    `accounting` without the strategy. Noise is drawn on a grid from cryptographic bits, and none
-    of its state is kept.
+    `accounting` without the strategy; that of an optimal channel from the whole numbers that are
+    drawn from, without the solver. Noise is drawn on a grid from cryptographic bits, and none of
+    its state is kept.
 
     ``Pipeline(memory=...)`` caches a fitted release: it hands back the same noise for the same
     input, which reveals nothing more, but is not a fresh release.
@@ -216,6 +244,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     >>> list(released.columns), noiser.certificate_.holds
     (['cars'], True)
     """
+
+    _channel: ChannelRelease | None = None  # in the place of noise
 
     _later = frozenset({"unknown", "on_uncertified", "random_state", "n_jobs", "verbose"})
 
@@ -242,6 +272,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         output: str = "native",
         remainder: str = "drop",
         on_uncertified: str = "raise",
+        known: Any = None,
         random_state: int | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -266,6 +297,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self.output = output
         self.remainder = remainder
         self.on_uncertified = on_uncertified
+        self.known = known
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -323,20 +355,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         """
         self._check_as_certified()
         self._check_certified()
-        table = next_table(self, X)
-        released, moved = release_table(
-            table,
-            self._releases,
-            self._passed,
-            self._order,
-            unknown=check_unknown(self.unknown),
-            missing=self._missing,
-            patterns=self._patterns,
-            entropy=self._entropy(),
-            n_jobs=check_jobs(self.n_jobs),
-        )
-        if moved:
-            warnings.warn(say.moved_sentence(moved), UserWarning, stacklevel=3)
+        released, sentence = self._released(next_table(self, X))
+        if sentence:
+            warnings.warn(sentence, UserWarning, stacklevel=3)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
         return as_pandas(released) if container == "pandas" else released
 
@@ -373,6 +394,11 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         True
         """
         self._check_as_certified()
+        if self._channel is not None:
+            raise ValueError(
+                f"factor={factor!r} asks for more noise, and a channel has none; fit with a "
+                "smaller epsilon, or with noise='laplace'."
+            )
         if not check_positive(factor, "factor") >= 1.0:
             raise ValueError(
                 f"factor must be at least 1, got {factor!r}; for less noise fit with a larger "
@@ -452,6 +478,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
 
     def _fit(self, X: Any, sensitive_features: Any, sample_weight: Any) -> None:
         settings = Settings.of(self.get_params(deep=False))
+        check_channel(settings)
         if self.sensitive is None and sensitive_features is None:
             raise ValueError(say.no_secret_message(get_config()["enable_metadata_routing"]))
         if self.sensitive is not None and sensitive_features is not None:
@@ -464,27 +491,28 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         given = None
         if sensitive_features is not None:
             given = secret_columns(sensitive_features, table.n_rows, X)
-        self._take(learn(settings, table, given, sample_weight), table)
+        if settings.channel is None:
+            self._take(learn(settings, table, given, sample_weight), table)
+        else:
+            self._take(learn_channel(settings, table, given, sample_weight), table)
 
-    def _take(self, learnt: Learnt, table: Table) -> None:
+    def _take(self, learnt: Learnt | LearntChannel, table: Table) -> None:
         public = [column.name for column in learnt.columns]
         self._names = table.names
         self._sensitive_names = learnt.hidden
         self._passed = learnt.passed
         self._order = [n for n in table.names if n in public or n in learnt.passed]
-        self._releases = learnt.releases
         self._missing = learnt.settings.missing
         self._patterns = learnt.patterns()
-        self.theta_ = series(
-            dict(zip(public, learnt.calibrated.theta.tolist(), strict=True)), "theta"
-        )
+        if isinstance(learnt, Learnt):
+            self._take_noise(learnt)
+        else:
+            self._take_channel(learnt)
         self.secret_pairs_ = learnt.pairs
         self.priors_ = learnt.named_priors()
-        self._least = [(scale_of(r), r.grid, r.remapping) for r in self._releases]
         certificate = learnt.certificate()
         self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
         self._note_parameters()
-        self._laws = learnt.kept_laws()
         self.utility_ = utility_frame(self.certificate_.utility)
         _calls[self] = itertools.count()
         for sentence in learnt.warnings():
@@ -494,7 +522,65 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         if learnt.always_alike:
             warnings.warn(say.alike_sentence(learnt.always_alike), UtilityWarning, stacklevel=4)
 
+    def _take_noise(self, learnt: Learnt) -> None:
+        self.__dict__.pop("channel_", None)
+        self.__dict__.pop("_channel", None)
+        self._releases = learnt.releases
+        self._least = [(scale_of(r), r.grid, r.remapping) for r in self._releases]
+        self._laws = learnt.kept_laws()
+        scales = {each.column.name: scale_of(each) for each in self._releases}
+        self.theta_ = series(scales, "theta")
+
+    def _take_channel(self, learnt: LearntChannel) -> None:
+        self.__dict__.pop("theta_", None)
+        self._channel = learnt.release()
+        self._releases, self._least, self._laws = [], [], []
+        self.channel_ = learnt.channel()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "theta_" and self.__dict__.get("_channel") is not None:
+            raise AttributeError(
+                "theta_ is the scale of noise, and this noiser has a channel in its place; look at "
+                "channel_ and utility_."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _released(self, table: Table) -> tuple[Any, str]:
+        """Return the released table, and what there is to warn of, if anything."""
+        unknown, entropy = check_unknown(self.unknown), self._entropy()
+        if self._channel is not None:
+            released, rows = self._channel.release(
+                table,
+                self._passed,
+                self._order,
+                unknown=unknown,
+                missing=self._missing,
+                entropy=entropy,
+            )
+            return released, "" if rows is None else moved_rows_sentence(*rows)
+        released, moved = release_table(
+            table,
+            self._releases,
+            self._passed,
+            self._order,
+            unknown=unknown,
+            missing=self._missing,
+            patterns=self._patterns,
+            entropy=entropy,
+            n_jobs=check_jobs(self.n_jobs),
+        )
+        return released, say.moved_sentence(moved) if moved else ""
+
     def _fingerprint(self, certificate: Any) -> str:
+        about = (
+            certificate.notion,
+            certificate.releases,
+            (certificate.rule, certificate.loss),
+            (self._names, self._sensitive_names, self._passed, self._order),
+            (self._missing, self._patterns),
+        )
+        if self._channel is not None:
+            return self._channel.fingerprint(*about)
         drawn = [
             (release.column.name, scale_of(release), release.whole, release.grid)
             for release in self._releases
@@ -505,11 +591,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         pairs = zip(self._releases, self._least, strict=True)
         return fingerprint(
             [as_certified(release, *least) for release, least in pairs],
-            certificate.notion,
-            certificate.releases,
-            (certificate.rule, certificate.loss),
-            (self._names, self._sensitive_names, self._passed, self._order),
-            (self._missing, self._patterns),
+            *about,
         )
 
     def _check_certified(self) -> None:
@@ -531,6 +613,6 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         seed = check_seed(self.random_state)
         if seed is None:
             return lambda column: system_entropy()
-        warnings.warn(say.seed_sentence(seed), UserWarning, stacklevel=4)
+        warnings.warn(say.seed_sentence(seed), UserWarning, stacklevel=5)
         call = next(_calls.setdefault(self, itertools.count()))
         return lambda column: seeded_entropy(seed, column, call)

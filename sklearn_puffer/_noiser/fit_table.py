@@ -10,9 +10,9 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, plain
 from sklearn_puffer._noise import grid_step, sampler
-from sklearn_puffer._noiser.adversaries import Known, known_to_adversaries
+from sklearn_puffer._noiser.adversaries import known_to_adversaries
 from sklearn_puffer._noiser.conditional_priors import Group, SecretPair, make_groups
-from sklearn_puffer._noiser.counted_views import seen_by_counting, single_rows
+from sklearn_puffer._noiser.counted_views import about_rows, seen_by_counting
 from sklearn_puffer._noiser.over_set import priors_around
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.read_table import TableRead, read_table
@@ -22,7 +22,7 @@ from sklearn_puffer._noiser.scales import Calibrated, find_scales
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.weights import weighted
 from sklearn_puffer._noiser.wide import cells_of, rows_have_exact_loss, too_wide, ways_to_exact
-from sklearn_puffer._releases import Refused, Rule, composition_rule, weak_sentence
+from sklearn_puffer._releases import Refused, Rule, composition_rule
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import Column, Name, Table, Values, tally
 from sklearn_puffer.calibration import exact
@@ -84,18 +84,12 @@ def learn(
         around=around.loss(problem, calibrated),
         rule=_rule(problem, calibrated),
         remedy=_remedy(problem, calibrated),
-        remarks=[*read.remarks(), *_about_rows(read, known), *around.remarks],
+        remarks=[*read.remarks(), *about_rows(read, known), *around.remarks],
         models=tuple(facts for model in known.models for facts in model.facts),
     )
     if not learnt.models:
         return learnt
     return replace(learnt, counted=seen_by_counting(learnt.fitted_noise(), read))
-
-
-def _about_rows(read: TableRead, known: Known) -> list[str]:
-    """Return what there is to warn of about rows that are known one by one, or too little."""
-    weak = [facts for model in known.models for facts in model.facts if facts.weak]
-    return [*map(weak_sentence, weak), *single_rows(read, known.counted)]
 
 
 def _problem(

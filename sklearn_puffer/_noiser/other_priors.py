@@ -146,10 +146,8 @@ class Against:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedNoise:
-    """The noise of a fitted release, and whom and what it protects: all but the priors.
-
-    It holds columns, and neither laws nor rows, so it is small, and can be pickled.
+class FittedRelease:
+    """Whom and what a release protects: columns, and neither laws nor rows.
 
     Attributes
     ----------
@@ -163,6 +161,79 @@ class FittedNoise:
     groups : sequence of sequence of int
         Positions of the columns that are released jointly.
     columns : sequence of Column
+    """
+
+    secrets: Mapping[Name, Sequence[Any]]
+    members: Sequence[Members]
+    pairs: Mapping[Name, Sequence[Pair]]
+    groups: Sequence[Sequence[int]]
+    columns: Sequence[Column]
+
+    def _checked(self, prior: Any) -> Adversary:
+        """Return the laws of a prior, by the rules of ``adversaries=``."""
+        self._check_names(prior)
+        further = given_adversary(prior, "prior", self._secrets(), self.groups, self.columns)
+        self._check_complete()
+        for of_secrets in further.values():
+            for label, laws in of_secrets.items():
+                for members, law in laws.items():
+                    laws[members] = self._checked_law(law, members, label)
+        return further
+
+    def _check_names(self, prior: Any) -> None:
+        """Refuse priors of secrets that there are not: they would change nothing."""
+        if not isinstance(prior, Mapping):
+            return
+        nested = bool(prior) and all(isinstance(value, Mapping) for value in prior.values())
+        if not nested and len(self.secrets) > 1:
+            return
+        if nested:
+            _check_keys(prior, list(self.secrets), "sensitive column")
+        by_column = prior if nested else {next(iter(self.secrets)): prior}
+        for name, own in by_column.items():
+            _check_keys(own, list(self.secrets[name]), f"value of column {quoted(name)}")
+
+    def _secrets(self) -> list[Secret]:
+        nowhere = CodeArray(np.zeros(0, dtype=np.intp))
+        return [Secret(name, tuple(labels), nowhere) for name, labels in self.secrets.items()]
+
+    def _check_complete(self) -> None:
+        """Refuse where a row may be incomplete: a given prior says nothing about such rows."""
+        for group in self.groups:
+            parts = [m for m in self.members if set(m) < set(group)]
+            if parts:
+                gone = next(k for k in group if k not in parts[0])
+                raise ValueError(
+                    f"prior gives no law for rows in which {self.columns[gone].name!r} is missing; "
+                    "fit with its missing values filled, or with the column as a group of its own "
+                    "in dependence=."
+                )
+
+    def _checked_law(self, law: Prior, members: tuple[int, ...], label: Any) -> Prior:
+        """Return the law without atoms of mass zero, all of whose values can be released."""
+        columns = [self.columns[k] for k in members]
+        if isinstance(law, GaussianMixture) != columns[0].free:
+            kind = "GaussianMixture" if columns[0].free else "Discrete"
+            raise ValueError(
+                f"prior holds {law!r} for {quoted(label)}, and the noiser was fitted with "
+                f"{kind} priors; give {kind} priors."
+            )
+        if isinstance(law, GaussianMixture):
+            return law
+        some = law.counts > 0
+        for column, values in zip(columns, law.rows[some].T, strict=True):
+            _check_known(column, values, label)
+        return Discrete.from_counts(law.atoms[some], law.counts[some])
+
+
+@dataclass(frozen=True, eq=False)
+class FittedNoise(FittedRelease):
+    """The noise of a fitted release, and whom and what it protects: all but the priors.
+
+    It holds columns, and neither laws nor rows, so it is small, and can be pickled.
+
+    Attributes
+    ----------
     theta, grids : ndarray of shape (n_columns,)
         Scale and grid step of each column; 0 where the column is released unchanged.
     whole : ndarray of bool of shape (n_columns,)
@@ -174,11 +245,6 @@ class FittedNoise:
         How often the same rows are released; ``theta`` is that of all releases together.
     """
 
-    secrets: Mapping[Name, Sequence[Any]]
-    members: Sequence[Members]
-    pairs: Mapping[Name, Sequence[Pair]]
-    groups: Sequence[Sequence[int]]
-    columns: Sequence[Column]
     theta: FloatArray
     grids: FloatArray
     whole: Array
@@ -341,62 +407,6 @@ class FittedNoise:
         rows = law.rows.copy()
         rows[:, noisy] = on_steps(rows[:, noisy], steps[noisy])
         return law if np.array_equal(rows, law.rows) else law.moved(rows)
-
-    def _checked(self, prior: Any) -> Adversary:
-        """Return the laws of a prior, by the rules of ``adversaries=``."""
-        self._check_names(prior)
-        further = given_adversary(prior, "prior", self._secrets(), self.groups, self.columns)
-        self._check_complete()
-        for of_secrets in further.values():
-            for label, laws in of_secrets.items():
-                for members, law in laws.items():
-                    laws[members] = self._checked_law(law, members, label)
-        return further
-
-    def _check_names(self, prior: Any) -> None:
-        """Refuse priors of secrets that there are not: they would change nothing."""
-        if not isinstance(prior, Mapping):
-            return
-        nested = bool(prior) and all(isinstance(value, Mapping) for value in prior.values())
-        if not nested and len(self.secrets) > 1:
-            return
-        if nested:
-            _check_keys(prior, list(self.secrets), "sensitive column")
-        by_column = prior if nested else {next(iter(self.secrets)): prior}
-        for name, own in by_column.items():
-            _check_keys(own, list(self.secrets[name]), f"value of column {quoted(name)}")
-
-    def _secrets(self) -> list[Secret]:
-        nowhere = CodeArray(np.zeros(0, dtype=np.intp))
-        return [Secret(name, tuple(labels), nowhere) for name, labels in self.secrets.items()]
-
-    def _check_complete(self) -> None:
-        """Refuse where a row may be incomplete: a given prior says nothing about such rows."""
-        for group in self.groups:
-            parts = [m for m in self.members if set(m) < set(group)]
-            if parts:
-                gone = next(k for k in group if k not in parts[0])
-                raise ValueError(
-                    f"prior gives no law for rows in which {self.columns[gone].name!r} is missing; "
-                    "fit with its missing values filled, or with the column as a group of its own "
-                    "in dependence=."
-                )
-
-    def _checked_law(self, law: Prior, members: tuple[int, ...], label: Any) -> Prior:
-        """Return the law without atoms of mass zero, all of whose values can be released."""
-        columns = [self.columns[k] for k in members]
-        if isinstance(law, GaussianMixture) != columns[0].free:
-            kind = "GaussianMixture" if columns[0].free else "Discrete"
-            raise ValueError(
-                f"prior holds {law!r} for {quoted(label)}, and the noiser was fitted with "
-                f"{kind} priors; give {kind} priors."
-            )
-        if isinstance(law, GaussianMixture):
-            return law
-        some = law.counts > 0
-        for column, values in zip(columns, law.rows[some].T, strict=True):
-            _check_known(column, values, label)
-        return Discrete.from_counts(law.atoms[some], law.counts[some])
 
 
 def _check_keys(given: Mapping[Any, Any], known: Sequence[Any], what: str) -> None:

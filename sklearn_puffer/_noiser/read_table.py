@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, listed, quoted
+from sklearn_puffer._base import Array, FloatArray, listed, quoted
 from sklearn_puffer._noiser.conditional_priors import given_priors
 from sklearn_puffer._noiser.rows import Rows, checked_weights
 from sklearn_puffer._noiser.settings import Settings
@@ -67,6 +67,11 @@ class TableRead:
     n_columns: int
 
     @property
+    def table_names(self) -> tuple[Name, ...]:
+        """The names of all columns of the table."""
+        return self.rows.table.names
+
+    @property
     def public(self) -> list[Name]:
         """The names of the public columns."""
         return [column.name for column in self.columns]
@@ -75,13 +80,22 @@ class TableRead:
         """Return how many rows the rarest secret has."""
         return min(int(self.rows.tally(secret.coded).min()) for secret in self.secrets)
 
-    def remarks(self) -> list[str]:
-        """Return what there is to warn of before anything is computed."""
+    @property
+    def unordered(self) -> Array:
+        """Which columns have names for values, without an order, shape (n_columns,)."""
+        return np.array([column.unordered for column in self.columns])
+
+    def remarks(self, *, fine: bool = True) -> list[str]:
+        """Return what there is to warn of before anything is computed.
+
+        Columns that are too fine for noise are named with ``fine`` only.
+        """
         settings, n_rows = self.settings, self.rows.total
-        fine = [
+        too_fine = [
             say.too_fine_sentence(column.name, len(column.atoms), n_rows)
             for column in self.columns
-            if settings.prior is None
+            if fine
+            and settings.prior is None
             and settings.model is None
             and not column.free
             and column.kind in ("float", "integer")
@@ -98,7 +112,7 @@ class TableRead:
             for secret in self.secrets
             if hardly_repeats(len(secret.labels), n_rows)
         ]
-        return fine + collapsed + many
+        return too_fine + collapsed + many
 
 
 def read_table(

@@ -310,14 +310,14 @@ class _Worker:
         atoms = release.column.atoms
         self.sampler = None
         if release.remapping is not None:
-            self.become = _within(atoms, output.dtype)
+            self.become = bare_values(atoms, output.dtype)
         if release.noise is not None:
             self.sampler = sampler(release.noise, release.grid, entropy, nearest=release.whole)
             self.steps = np.empty(BLOCK_ROWS, dtype=np.int64)
         if release.column.free:
             return
         if release.noise is None:
-            self.table = reader.spread(_within(atoms, output.dtype))
+            self.table = reader.spread(bare_values(atoms, output.dtype))
         else:
             self.table = reader.spread(to_steps(atoms, release.grid))
 
@@ -364,15 +364,20 @@ class _Worker:
 
     def finished(self) -> Finished:
         """Return the filled column."""
-        column, native = self.release.column, self.release.output != "noisy"
         gone = self.reader.values.missing if self.reader.propagates else None
-        if not native or column.kind in ("float", "integer"):
-            return Finished(self.output, gone, native=native)
-        if column.kind == "category":
-            return Finished(self.output, gone, levels=column.levels)
-        if column.missing_code is not None:
-            gone = self.output == 2
-        return Finished(self.output == 1, gone)
+        return finished(self.release, self.output, gone)
+
+
+def finished(release: ColumnRelease, output: Array, gone: Array | None) -> Finished:
+    """Return a filled column as its table takes it; ``gone`` is what stays missing in it."""
+    column, native = release.column, release.output != "noisy"
+    if not native or column.kind in ("float", "integer"):
+        return Finished(output, gone, native=native)
+    if column.kind == "category":
+        return Finished(output, gone, levels=column.levels)
+    if column.missing_code is not None:
+        gone = output == 2
+    return Finished(output == 1, gone)
 
 
 def _check_numbers(block: Array, release: ColumnRelease) -> None:
@@ -394,7 +399,7 @@ def _check_numbers(block: Array, release: ColumnRelease) -> None:
         )
 
 
-def _within(values: Array, dtype: np.dtype[Any]) -> Array:
+def bare_values(values: Array, dtype: np.dtype[Any]) -> Array:
     """Return values in a type, those beyond the range of integers cut to it."""
     if dtype.kind == "f":
         return values.astype(dtype)

@@ -35,7 +35,15 @@ from sklearn_puffer.accounting import is_computable
 from sklearn_puffer.bounds import Strategy, tightest
 from sklearn_puffer.calibration import STRATEGIES, exact, is_ours, strategy_changes, within_reach
 from sklearn_puffer.fits import ClassifierFit, GaussianFit, MixtureFit
-from sklearn_puffer.noise import FAMILIES, Noise, is_family
+from sklearn_puffer.noise import (
+    FAMILIES,
+    OPTIMAL,
+    Laplace,
+    Noise,
+    OptimalChannel,
+    is_family,
+    optimal_channel,
+)
 from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
 
@@ -81,6 +89,8 @@ class Settings:
     seed: int | None
     n_jobs: int | None
     releases: int
+    channel: OptimalChannel | None = None  # in the place of noise, which then is not used
+    known: Any = None
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Settings:
@@ -95,7 +105,8 @@ class Settings:
         prior, fit, model = _checked_prior(params["prior"])
         adversaries, confidence = _checked_adversaries(params["adversaries"])
         strategy, strategy_name = _named(params["strategy"], "strategy", STRATEGIES)
-        noise, noise_name = _named(params["noise"], "noise", FAMILIES)
+        channel = optimal_channel(params["noise"])
+        noise, noise_name = (Laplace, "optimal channel") if channel else _noise(params["noise"])
         settings = cls(
             notion=_notion(params["epsilon"], params["delta"], params["alpha"]),
             strategy=strategy,
@@ -121,8 +132,11 @@ class Settings:
             seed=check_seed(params["random_state"]),
             n_jobs=check_jobs(params["n_jobs"]),
             releases=check_releases(params["releases"]),
+            channel=channel,
+            known=params["known"],
         )
-        settings._check_together()
+        if channel is None:
+            settings._check_together()
         return settings
 
     def _check_together(self) -> None:
@@ -253,7 +267,8 @@ class Settings:
     @property
     def at_once(self) -> bool:
         """Whether the losses of all pairs are computed together, and not each on its own."""
-        return self.notion.is_pure and self.noise.is_exponential and not self._has_mixtures
+        pure = self.notion.is_pure and self.noise.is_exponential and not self._has_mixtures
+        return pure or self.channel is not None
 
     @property
     def _has_mixtures(self) -> bool:
@@ -327,6 +342,13 @@ def _named(value: Any, argument: str, known: Mapping[str, Any]) -> tuple[Any, st
     raise TypeError(
         f"{argument} must be one of {list(known)} or a {argument} object, got {value!r}."
     )
+
+
+def _noise(value: Any) -> tuple[Any, str]:
+    """Return the family that ``noise`` names, or the object of one, and what to call it."""
+    if isinstance(value, str):
+        check_choice(value, "noise", [*FAMILIES, OPTIMAL])
+    return _named(value, "noise", FAMILIES)
 
 
 def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:

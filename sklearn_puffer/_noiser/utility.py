@@ -28,7 +28,7 @@ from sklearn_puffer._noise import to_steps
 from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.remapping import Drawn
 from sklearn_puffer._releases import ColumnUtility
-from sklearn_puffer._tables import Column, Values
+from sklearn_puffer._tables import Column, Name, Values
 from sklearn_puffer.noise import Noise
 
 _ADDED = 4096  # terms that are added one by one
@@ -127,14 +127,37 @@ def utilities(
 
 
 def _utility(release: ColumnRelease, law: RawLaw, spread: float) -> ColumnUtility:
-    change, same, median = _changes(release, law)
+    return utility_of(release.column.name, law, spread, *_changes(release, law))
+
+
+def changes_of(errors: FloatArray, shares: FloatArray) -> tuple[float, float, float]:
+    """Return the mean, the share of none and the median of changes that occur in these shares."""
+    order = np.argsort(errors, kind="stable")
+    same = float(shares[errors == 0.0].sum())
+    return float(shares @ errors), same, _median(errors[order], shares[order])
+
+
+def utility_of(
+    name: Name, law: RawLaw, spread: float, change: float, same: float, median: float
+) -> ColumnUtility:
+    """Return what survives of a column, given its mean change, the chance of none, and the median.
+
+    Parameters
+    ----------
+    name : str or int
+    law : RawLaw
+    spread : float
+        Its standard deviation.
+    change, same, median : float
+        Where the value is not missing.
+    """
     constant = law.median()
     errors = np.abs(law.values - constant)
     alike = float(law.shares[law.values == constant].sum())
     mean = float(law.shares @ errors)
     order = np.argsort(errors, kind="stable")
     return ColumnUtility(
-        name=release.column.name,
+        name=name,
         change=change,
         change_sd=_in_spreads(change, spread),
         median_change=median,
@@ -151,10 +174,7 @@ def _changes(release: ColumnRelease, law: RawLaw) -> tuple[float, float, float]:
     column, raw = release.column, law.values
     atoms = raw if column.edges is None else column.placed(raw)
     if release.noise is None:
-        errors = np.abs(atoms - raw)
-        order = np.argsort(errors, kind="stable")
-        same = float(law.shares[errors == 0.0].sum())
-        return float(law.shares @ errors), same, _median(errors[order], law.shares[order])
+        return changes_of(np.abs(atoms - raw), law.shares)
     if release.remapping is not None:
         remapped = _Remapped(release, law, atoms)
         return *remapped.mean_and_unchanged(), remapped.median()

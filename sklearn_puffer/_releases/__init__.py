@@ -14,7 +14,17 @@ from sklearn_puffer._releases.certificate import (
     plain_record,
 )
 from sklearn_puffer._releases.certified import CertifiedEstimator
+from sklearn_puffer._releases.channel_certificate import (
+    ChannelCertificate,
+    ChannelFacts,
+    ChannelLoss,
+    Kept,
+    channel_assumptions,
+    moved_rows_sentence,
+    nothing_changes_sentence,
+)
 from sklearn_puffer._releases.composition import (
+    Draws,
     Precisions,
     Refused,
     Rule,
@@ -24,7 +34,7 @@ from sklearn_puffer._releases.composition import (
 from sklearn_puffer._releases.ledger import Ledger
 from sklearn_puffer._releases.ledger_file import exclusively, write
 from sklearn_puffer._releases.ledger_state import SCHEMA, Entry, LedgerError, OverspentError
-from sklearn_puffer._releases.models import CountedLoss, ModelFacts, weak_sentence
+from sklearn_puffer._releases.models import CountedLoss, ModelFacts, model_sentences, weak_sentence
 from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._releases.repeats import (
     MOST_RELEASES,
@@ -42,10 +52,15 @@ __all__ = [
     "Awaited",
     "Certificate",
     "CertifiedEstimator",
+    "ChannelCertificate",
+    "ChannelFacts",
+    "ChannelLoss",
     "ColumnNoise",
     "ColumnUtility",
     "CountedLoss",
+    "Draws",
     "Entry",
+    "Kept",
     "Ledger",
     "LedgerError",
     "ModelFacts",
@@ -59,6 +74,7 @@ __all__ = [
     "UncertifiedError",
     "UtilityWarning",
     "adds_up",
+    "channel_assumptions",
     "check_releases",
     "composition_rule",
     "drawn_scales",
@@ -67,6 +83,9 @@ __all__ = [
     "jsonable",
     "ledger_file",
     "made_line",
+    "model_sentences",
+    "moved_rows_sentence",
+    "nothing_changes_sentence",
     "plain_record",
     "rule_from_dict",
     "scale_for_releases",

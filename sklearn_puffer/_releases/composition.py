@@ -22,6 +22,11 @@ which is a mixture of N(x; z, s^2) over z ~ N(m, t^2 - s^2): the same argument.
 So where scales s are certified, for whatever prior, strategy and notion, a history with
 sum 1/theta_r^power <= 1/s^power on every axis loses no more than the certificate says.
 
+Draws from a channel (`Draws`). Without a floor two draws may tell everything: one is allowed. With
+W(y|x) <= e^f W(y|x') within a block, whatever was drawn first, the law of the next draw is a
+mixture of rows of one block under every secret, so that it tells f at most: j draws lose
+epsilon + (j - 1) f, and under (epsilon, delta) the same delta.
+
 Of other noise nothing like it is known (`Refused`): every column may be released once. Cauchy
 precisions do not add up: two releases at twice the scale lose 4 asinh(d / (4 s)) over a move of d,
 which is more than the 2 asinh(d / (2 s)) of one.
@@ -53,6 +58,7 @@ from sklearn_puffer._base import (
 
 __all__ = [
     "Axis",
+    "Draws",
     "Meter",
     "Precisions",
     "Refused",
@@ -344,6 +350,49 @@ class Refused(Rule):
         return {"rule": "refused", "reason": self.reason, "scales": scales}
 
 
+@dataclass(frozen=True)
+class Draws(Rule):
+    """Draws of whole rows from one channel: so many, and no more.
+
+    Parameters
+    ----------
+    most : int
+        How many draws the promise is for.
+    reason : str
+        Why not more, as a sentence.
+
+    Notes
+    -----
+    *Formal guarantees.* Those of the certificate, which is about ``most`` draws together. There is
+    one axis, "row", and its scale is 1: a channel has no noise that could be more or less.
+
+    Examples
+    --------
+    >>> rule = Draws(1, "A second draw may tell everything.")
+    >>> rule.allows({"row": {1.0: 1}}), rule.allows({"row": {1.0: 2}}), rule.scales
+    (True, False, {'row': 1.0})
+    """
+
+    most: int
+    reason: str
+    scales: Mapping[Axis, float] = field(init=False, repr=False, compare=False)
+    budgets: Mapping[Axis, Amount] = field(init=False, repr=False, compare=False)
+    draws: int | None = field(init=False, repr=False, compare=False, default=None)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "most", check_count(self.most, "most"))
+        object.__setattr__(self, "scales", {"row": 1.0})
+        object.__setattr__(self, "budgets", {"row": self.most})
+
+    def cost(self, axis: Axis, scales: Mapping[float, int]) -> Amount:
+        """Return the number of draws; infinite where a scale is not that of the channel."""
+        return _count_of(scales) if set(scales) <= {1.0} else math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain values for JSON."""
+        return {"rule": "draws", "most": self.most, "reason": self.reason}
+
+
 def rule_from_dict(record: Mapping[str, Any]) -> Rule:
     """Return the rule that ``to_dict`` wrote.
 
@@ -359,8 +408,10 @@ def rule_from_dict(record: Mapping[str, Any]) -> Rule:
     True
     """
     kind = record.get("rule") if isinstance(record, Mapping) else None
-    check_choice(kind, "rule", ["precisions", "refused"])
+    check_choice(kind, "rule", ["precisions", "refused", "draws"])
     try:
+        if kind == "draws":
+            return Draws(record["most"], record["reason"])
         if kind == "refused":
             return Refused(record["reason"], dict(record["scales"]))
         budgets = {axis: _read(budget) for axis, budget in record["budgets"]}

@@ -27,7 +27,7 @@ from typing import Any, Self
 
 from sklearn_puffer._base import check_count, check_positive, listed, plain, quoted
 from sklearn_puffer._releases.certified import CertifiedEstimator
-from sklearn_puffer._releases.composition import Axis, Rule
+from sklearn_puffer._releases.composition import Axis, Draws, Rule
 from sklearn_puffer._releases.ledger_file import Lock, Snapshot, exclusively, located, write
 from sklearn_puffer._releases.ledger_state import (
     SCHEMA,
@@ -477,6 +477,8 @@ def _certificate(noiser: Any) -> Any:
 
 
 def _scales(certificate: Any) -> dict[Axis, float]:
+    if isinstance(certificate.rule, Draws):
+        return dict(certificate.rule.scales)
     return {plain(column.name): float(column.theta) for column in certificate.columns}
 
 

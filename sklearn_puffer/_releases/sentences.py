@@ -141,8 +141,8 @@ def worthless_sentence(utility: Sequence[ColumnUtility]) -> str:
 def alike_sentence(names: Sequence[Name]) -> str:
     """Return the warning about columns of which nothing is left."""
     return (
-        f"column(s) {_all(names)} come out as one and the same value for every row: under so much "
-        "noise nothing else changes less; protect fewer or merged secrets, use fewer columns or "
+        f"column(s) {_all(names)} come out as one and the same value for every row: under this "
+        "budget nothing else changes less; protect fewer or merged secrets, use fewer columns or "
         "column groups (dependence=), or a larger epsilon."
     )
 
@@ -309,30 +309,50 @@ def prior_of(
 
 
 def _about_prior(facts: Facts) -> str:
-    others = facts.n_adversaries - 1
+    return about_prior(
+        given=facts.given_prior,
+        model=facts.model,
+        n_further=facts.n_adversaries - 1,
+        n_rows=facts.n_rows,
+        fewest_rows=facts.fewest_rows,
+        models=facts.models,
+    )
+
+
+def about_prior(
+    *,
+    given: bool,
+    model: str | None,
+    n_further: int,
+    n_rows: int,
+    fewest_rows: int,
+    models: Sequence[ModelFacts],
+) -> str:
+    """Return whose knowledge the promise is about."""
+    others = n_further
     further = f", and the {others} further prior(s) of adversaries=" if others else ""
-    learnt = [each for each in facts.models if each.argument == "prior"]
+    learnt = [each for each in models if each.argument == "prior"]
     if learnt:
         kinds = ", ".join(dict.fromkeys(f"{each.model}, {each.way}" for each in learnt))
         return (
             "The adversary's prior, the law of the released columns given each secret, is what "
-            f"a classifier says of these {facts.n_rows} rows ({kinds}), by Bayes' rule on these "
+            f"a classifier says of these {n_rows} rows ({kinds}), by Bayes' rule on these "
             f"rows{further}: the promise is about an adversary who knows as much as it, and "
             "whoever knows more may learn more."
         )
-    if facts.given_prior:
+    if given:
         return f"The adversary's prior is the one given in prior={further}."
-    if facts.model is not None:
+    if model is not None:
         return (
             "The adversary's prior, the law of the released columns given each secret, is "
-            f"{facts.model} fitted to these {facts.n_rows} rows{further}; it is a model: the "
+            f"{model} fitted to these {n_rows} rows{further}; it is a model: the "
             "promise is about an adversary who believes it, and the rarest secret has "
-            f"{facts.fewest_rows} rows."
+            f"{fewest_rows} rows."
         )
     return (
         "The adversary's prior, the law of the released columns given each secret, is the one "
-        f"counted from these {facts.n_rows} rows{further}; the rarest secret has "
-        f"{facts.fewest_rows} rows, and an adversary who knows another law may learn more."
+        f"counted from these {n_rows} rows{further}; the rarest secret has "
+        f"{fewest_rows} rows, and an adversary who knows another law may learn more."
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from sklearn_puffer._base import Array, as_array, on_one_line, refuse_masked, refuse_tables
+from sklearn_puffer._tables.columns import Column
 from sklearn_puffer._tables.values import (
     Name,
     Values,
@@ -187,6 +188,25 @@ def named_frame(
 def records_frame(records: list[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
     """Return the DataFrame of a certificate's rows."""
     return pd.DataFrame.from_records(records, columns=list(columns))
+
+
+def cells_frame(columns: Sequence[Column], codes: Array) -> pd.DataFrame:
+    """Return rows of codes as a DataFrame of the values they stand for."""
+    data = {
+        column.name: _labelled(column, own) for column, own in zip(columns, codes.T, strict=True)
+    }
+    return pd.DataFrame(data, columns=pd.Index(list(data)))
+
+
+def _labelled(column: Column, codes: Array) -> Array:
+    """Return the values that codes of a column stand for."""
+    if column.levels is not None:
+        return take_levels(column.levels, codes)
+    values = column.atoms[codes]
+    if column.kind == "boolean" and column.missing_code is not None:
+        return take_levels((False, True, None), values.astype(np.intp))
+    types: dict[str, type] = {"boolean": np.bool_, "integer": np.int64}
+    return values.astype(types.get(column.kind, np.float64))
 
 
 @dataclass(frozen=True, eq=False)

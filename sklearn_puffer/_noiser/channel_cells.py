@@ -1,0 +1,179 @@
+"""The cells of a channel: the distinct rows of the released columns, and where each row is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FloatArray, IntArray
+from sklearn_puffer._noiser.read_table import TableRead
+from sklearn_puffer._tables import Coded, Column, count
+from sklearn_puffer.priors import Discrete
+
+MOST_CELLS = 1 << 18
+"""Largest number of cells that a channel is looked for in."""
+
+MOST_MASSES = 1 << 26
+"""Largest number of cells times laws: half a gigabyte of whole numbers."""
+
+_MOST_KEY = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Distinct rows of codes.
+
+    Attributes
+    ----------
+    codes : ndarray of intp of shape (n, d)
+        In lexicographic order.
+    sizes : tuple of int
+        How many codes each column has.
+    """
+
+    codes: Array
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, codes: Array, sizes: Sequence[int]) -> Cells:
+        """Return the distinct ones of some rows of codes."""
+        return cls(np.unique(codes, axis=0), tuple(sizes))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def find(self, codes: Array) -> Array:
+        """Return the cell of each row of codes, -1 where it is none."""
+        ranks = np.zeros(len(codes), dtype=np.int64)
+        known = np.ones(len(codes), dtype=bool)
+        for part, keys in zip(self._parts, self._keys, strict=True):
+            key = self._key(ranks, codes[:, part], part)
+            ranks = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+            known &= keys[ranks] == key
+        return np.where(known, ranks, -1)
+
+    def values(self, columns: Sequence[Column]) -> FloatArray:
+        """Return the cells as numbers and codes, shape (n, d)."""
+        axes = zip(columns, self.codes.T, strict=True)
+        return np.stack([column.atoms[codes] for column, codes in axes], axis=1)
+
+    @cached_property
+    def _parts(self) -> list[slice]:
+        """Runs of columns whose codes, after the rank of all before, are one whole number."""
+        starts, room = [0], _MOST_KEY // max(len(self.codes), 1)
+        for column, size in enumerate(self.sizes):
+            room //= size
+            if room == 0 and column > starts[-1]:
+                starts.append(column)
+                room = _MOST_KEY // (max(len(self.codes), 1) * size)
+        return [slice(a, b) for a, b in zip(starts, [*starts[1:], len(self.sizes)], strict=True)]
+
+    @cached_property
+    def _keys(self) -> list[IntArray]:
+        """For each part, the ascending numbers that rows of cells have there."""
+        ranks = np.zeros(len(self.codes), dtype=np.int64)
+        found = []
+        for part in self._parts:
+            key = self._key(ranks, self.codes[:, part], part)
+            keys, ranks = np.unique(key, return_inverse=True)
+            found.append(keys)
+        return found
+
+    def _key(self, ranks: IntArray, codes: Array, part: slice) -> IntArray:
+        key = ranks.copy()
+        for size, column in zip(self.sizes[part], codes.T, strict=True):
+            key *= size
+            key += column
+        return key
+
+
+@dataclass(frozen=True, eq=False)
+class CountedCells:
+    """The cells of a table, and how often each occurs with each secret.
+
+    Attributes
+    ----------
+    cells : Cells
+        Those of the rows, and those that further priors know.
+    counts : list of ndarray of int64 of shape (n_secrets, n)
+        One for each sensitive column.
+    """
+
+    cells: Cells
+    counts: list[IntArray]
+
+    @property
+    def rows(self) -> IntArray:
+        """How often each cell occurs, shape (n,)."""
+        total: IntArray = self.counts[0].sum(axis=0)
+        return total
+
+
+def count_cells(read: TableRead, priors: Sequence[Discrete]) -> CountedCells:
+    """Return the cells of a table and of what some priors give mass to.
+
+    Raises
+    ------
+    ValueError
+        If they are more than a channel is looked for in, before the laws over them are allocated.
+    """
+    coded = [Coded(r, len(c.atoms)) for r, c in zip(read.readers, read.columns, strict=True)]
+    secrets = [secret.coded for secret in read.secrets]
+    everything = list(range(len(coded)))
+    found = count(secrets, coded, [everything], read.rows.n_rows, read.rows.weights)
+    seen = [cells.codes for [of_secrets] in found[:1] for cells in of_secrets]
+    further = [_codes(law, read.columns) for law in priors]
+    cells = Cells.of(np.concatenate([*seen, *further]), [each.size for each in coded])
+    _check_size(read, len(cells))
+    counts = []
+    for secret, [of_secrets] in zip(read.secrets, found, strict=True):
+        table = np.zeros((len(secret.labels), len(cells)), dtype=np.int64)
+        for row, of_secret in zip(table, of_secrets, strict=True):
+            row[cells.find(of_secret.codes)] = of_secret.counts
+        counts.append(table)
+    return CountedCells(cells, counts)
+
+
+def _codes(law: Discrete, columns: Sequence[Column]) -> Array:
+    """Return the atoms of a law that have mass, as rows of codes."""
+    rows = law.rows[np.asarray(law.counts > 0, dtype=bool)]
+    axes = zip(columns, rows.T, strict=True)
+    return np.stack([np.searchsorted(column.atoms, axis) for column, axis in axes], axis=1)
+
+
+def masses_over(cells: Cells, law: Discrete, columns: Sequence[Column]) -> IntArray:
+    """Return the masses of a law over the cells, whole numbers of a sum below 2^53.
+
+    Larger ones are rounded, a positive one never to 0.
+
+    Raises
+    ------
+    LookupError
+        If it has mass where there is no cell.
+    """
+    some = np.asarray(law.counts > 0, dtype=bool)
+    masses = np.zeros(len(cells), dtype=np.int64)
+    counts = law.counts[some]
+    if law.total >= 2**53:
+        counts = np.array([max(int(c) * 2**52 // law.total, 1) for c in counts.tolist()])
+    places = cells.find(_codes(law, columns))
+    if (places < 0).any():
+        raise LookupError(str(law.rows[some][places < 0][0].tolist()))
+    masses[places] = counts.astype(np.int64)
+    return masses
+
+
+def _check_size(read: TableRead, n_cells: int) -> None:
+    n_laws = sum(len(secret.labels) for secret in read.secrets) * (
+        1 + len(read.settings.adversaries)
+    )
+    most = min(MOST_CELLS, MOST_MASSES // n_laws)
+    if n_cells > most:
+        raise ValueError(
+            f"the released columns have {n_cells:,} distinct rows, more than the {most:,} that a "
+            f"channel is found for with {n_laws} laws in memory; use bins (n_bins), fewer columns "
+            'or rows, or noise="laplace".'
+        )

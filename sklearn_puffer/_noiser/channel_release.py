@@ -1,0 +1,219 @@
+"""Releasing a table from a channel: every row becomes its cell, and then the cell that is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FloatArray, digest, listed
+from sklearn_puffer._channels import Family
+from sklearn_puffer._noise import WHOLE, Entropy, IntegerRows
+from sklearn_puffer._noiser.channel_cells import Cells
+from sklearn_puffer._noiser.nearest_cells import CellDistance
+from sklearn_puffer._noiser.release import ColumnRelease, bare_values, finished
+from sklearn_puffer._tables import (
+    BLOCK_ROWS,
+    Faults,
+    Finished,
+    Missing,
+    Name,
+    Reader,
+    Table,
+    check_finite,
+    rule_of,
+)
+
+
+class Moved(NamedTuple):
+    """Rows that were no cells, and became their nearest ones.
+
+    Attributes
+    ----------
+    n_rows, n_moved : int
+    mean_move : float
+        In units of change, over those that were moved.
+    loss : float
+        Of a release of rows with the law of these, by an estimate.
+    """
+
+    n_rows: int
+    n_moved: int
+    mean_move: float
+    loss: float
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelRelease:
+    """How rows are released from a channel.
+
+    Attributes
+    ----------
+    columns : list of ColumnRelease
+        How the values of each column are written: without noise.
+    cells : Cells
+    rows : IntegerRows
+    distance : CellDistance
+        What moves cost.
+    family : Family
+        The laws of the fitted adversary, of the first sensitive column: for an estimate.
+    """
+
+    columns: list[ColumnRelease]
+    cells: Cells
+    rows: IntegerRows
+    distance: CellDistance
+    family: Family
+
+    def fingerprint(self, *about: Any) -> str:
+        """Return what tells this channel, and what else counts, from all others."""
+        rows = (self.rows.starts, self.rows.targets, self.rows.shares)
+        own = (self.columns, self.cells.codes, rows, self.distance)
+        return digest("sklearn_puffer.channel/1", own, *about)
+
+    def release(
+        self,
+        table: Table,
+        passed: Sequence[Name],
+        order: Sequence[Name],
+        *,
+        unknown: Any,
+        missing: Missing,
+        entropy: Callable[[int], Entropy],
+    ) -> tuple[Any, Moved | None]:
+        """Return the released table in the caller's own type, and how many rows were moved.
+
+        Parameters
+        ----------
+        table : Table
+        passed, order : sequence of names
+            Columns handed through untouched, and the order of all columns of the output.
+        unknown, missing
+            As in `PufferfishNoiser`.
+        entropy : callable
+            Gives the random bits; asked once.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the table does not fit, naming all columns that are at fault, or has rows that
+            `fit` has not seen and ``unknown`` does not move.
+        """
+        readers = self._readers(table, unknown, missing)
+        try:
+            found, moved = self._found(readers, table.n_rows, _moves_rows(unknown))
+        except (TypeError, ValueError):
+            faults = Faults()
+            faults.of(Reader.check, readers)
+            faults.refuse()
+            raise
+        drawn = self.rows.sampler(entropy(0)).draw(found)
+        written = self._written(table, readers, drawn, order)
+        written |= {name: Finished(table.original(name), passed=True) for name in passed}
+        return table.build({name: written[name] for name in order}), moved
+
+    def _readers(self, table: Table, unknown: Any, missing: Missing) -> list[Reader]:
+        def opened(release: ColumnRelease) -> Reader:
+            column = release.column
+            rule = rule_of(unknown, column.name, column.kind)
+            return column.reader(table.values(column.name), rule, missing)
+
+        faults = Faults()
+        readers = faults.of(opened, self.columns)
+        faults.refuse()
+        return readers
+
+    def _found(
+        self, readers: Sequence[Reader], n_rows: int, nearest: bool
+    ) -> tuple[Array, Moved | None]:
+        """Return the cell of each row."""
+        found = np.empty(n_rows, dtype=np.intp)
+        new = [self._look_up(readers, rows, found[rows]) for rows in _blocks(n_rows)]
+        strange = np.flatnonzero(found < 0)
+        if not strange.size:
+            return found, None
+        if not nearest:
+            raise ValueError(_new_rows(readers, strange.size, n_rows))
+        cells, moves = self.distance.nearest(np.concatenate(new))
+        found[strange] = cells
+        return found, Moved(n_rows, len(strange), float(moves.mean()), self._estimate(found))
+
+    def _look_up(self, readers: Sequence[Reader], rows: slice, found: Array) -> FloatArray:
+        """Write the cells of a block, -1 where a row is none, and return the values of those."""
+        codes = np.empty((len(readers), len(found)), dtype=np.intp)
+        values = np.empty((len(readers), len(found)))
+        exact = np.ones(len(found), dtype=bool)
+        for reader, own, numbers in zip(readers, codes, values, strict=True):
+            reader.codes(rows, own)
+            numbers[:] = reader.column.atoms[own]
+            if reader.column.edges is None and reader.column.kind in ("float", "integer"):
+                data = reader.data(rows)
+                check_finite(data, reader.column.name)
+                exact &= data == numbers
+                numbers[:] = data
+        found[:] = np.where(exact, self.cells.find(codes.T), -1)
+        return values.T[found < 0]
+
+    def _estimate(self, found: Array) -> float:
+        """Return what a release of rows with this law of cells tells, by an estimate.
+
+        The secrets of new rows are not known: those of a cell are taken to be as frequent as under
+        the fitted laws.
+        """
+        here = np.bincount(found, minlength=len(self.cells))
+        laws = self.family.over(len(self.cells))
+        pooled = laws.sum(axis=0)
+        share = np.divide(here, pooled, out=np.zeros(len(here)), where=pooled > 0.0)
+        new = laws * share
+        released = np.stack([self._released(law) for law in new])
+        totals = released.sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(released / totals)
+            ordered = self.family.ordered_pairs
+            ratios = [np.where(released[s] > 0.0, logs[s] - logs[t], -np.inf) for s, t in ordered]
+        return max((float(np.nanmax(r)) for r in ratios if not np.isnan(r).all()), default=math.nan)
+
+    def _released(self, law: FloatArray) -> FloatArray:
+        owners = np.repeat(np.arange(len(law)), np.diff(self.rows.starts))
+        chances = law[owners] * (self.rows.shares / WHOLE)
+        released: FloatArray = np.bincount(self.rows.targets, chances, len(law)).astype(float)
+        return released
+
+    def _written(
+        self, table: Table, readers: Sequence[Reader], drawn: Array, order: Sequence[Name]
+    ) -> dict[Name, Finished]:
+        """Return the columns of the drawn cells."""
+        of_name = {reader.column.name: (k, reader) for k, reader in enumerate(readers)}
+        dtypes = {n: self.columns[k].dtype(reader.values) for n, (k, reader) in of_name.items()}
+        outputs = table.empty_columns({name: dtypes[name] for name in order if name in dtypes})
+        written: dict[Name, Finished] = {}
+        for name, (k, _) in of_name.items():
+            release, out = self.columns[k], outputs[name]
+            values = bare_values(release.column.atoms, out.dtype)[self.cells.codes[:, k]]
+            np.take(values, drawn, out=out)
+            written[name] = finished(release, out, None)
+        return written
+
+
+def _moves_rows(unknown: Any) -> bool:
+    """Return whether rows that are no cells are moved: where any value may be moved so."""
+    if isinstance(unknown, Mapping):
+        return "nearest" in unknown.values()
+    return bool(unknown == "nearest")
+
+
+def _blocks(n_rows: int) -> list[slice]:
+    return [slice(a, min(a + BLOCK_ROWS, n_rows)) for a in range(0, n_rows, BLOCK_ROWS)]
+
+
+def _new_rows(readers: Sequence[Reader], n_new: int, n_rows: int) -> str:
+    names = [reader.column.name for reader in readers]
+    return (
+        f"{n_new} of {n_rows} rows have values of columns {listed(names)} that fit has not seen "
+        'together; pass unknown="nearest" to release them as their nearest rows of fit (the '
+        "certificate is about rows that follow the fitted law), fit on the rows that are released, "
+        "or use fewer bins (n_bins) or columns."
+    )

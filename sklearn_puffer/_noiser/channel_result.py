@@ -1,0 +1,280 @@
+"""What the fit of a channel found out, and what follows: certificate, `channel_` and warnings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FloatArray, __version__, shown, utc_now
+from sklearn_puffer._channels import ChannelProblem
+from sklearn_puffer._noise import WHOLE, IntegerRows
+from sklearn_puffer._noiser.channel import Channel, as_matrix
+from sklearn_puffer._noiser.channel_cells import CountedCells
+from sklearn_puffer._noiser.channel_problem import Asked
+from sklearn_puffer._noiser.channel_proof import Proof
+from sklearn_puffer._noiser.channel_release import ChannelRelease
+from sklearn_puffer._noiser.conditional_priors import Adversary
+from sklearn_puffer._noiser.counted_views import seen_in_channel
+from sklearn_puffer._noiser.nearest_cells import CellDistance
+from sklearn_puffer._noiser.other_channel_priors import FittedChannel
+from sklearn_puffer._noiser.read_table import TableRead
+from sklearn_puffer._noiser.release import ColumnRelease, Patterns
+from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._releases import (
+    ChannelCertificate,
+    ChannelFacts,
+    ColumnUtility,
+    CountedLoss,
+    Draws,
+    Kept,
+    ModelFacts,
+    Refused,
+    Rule,
+    channel_assumptions,
+    model_sentences,
+    nothing_changes_sentence,
+)
+from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._tables import Column, Name, Pair, cells_frame
+from sklearn_puffer.priors import Prior
+
+_NOTHING = 1e-6  # of the rows
+
+
+@dataclass(frozen=True, eq=False)
+class LearntChannel:
+    """Everything that was found out, and what follows from it."""
+
+    read: TableRead
+    columns: list[Column]
+    counted: CountedCells
+    adversaries: list[Adversary]
+    models: tuple[ModelFacts, ...]
+    asked: list[Asked]
+    problem: ChannelProblem
+    rows: IntegerRows
+    block: Array
+    lower_bound: float | None
+    proof: Proof
+    utility: tuple[ColumnUtility, ...]
+    distance: CellDistance
+    known: list[tuple[Name, ...]]
+    remarks: list[str]
+
+    @property
+    def settings(self) -> Settings:
+        """The parameters."""
+        return self.read.settings
+
+    @property
+    def hidden(self) -> list[Name]:
+        """The sensitive columns of the table."""
+        return self.read.hidden
+
+    @property
+    def passed(self) -> list[Name]:
+        """The columns that are handed through."""
+        return self.read.passed
+
+    @property
+    def pairs(self) -> dict[Name, list[Pair]]:
+        """The protected pairs."""
+        return self.read.pairs
+
+    def patterns(self) -> Patterns:
+        """Return nothing: no value stays missing."""
+        return {}
+
+    def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
+        """Return the fitted adversary's laws under the names of the columns."""
+        names = tuple(column.name for column in self.columns)
+        return {
+            sensitive: {
+                secret: {names: law} for secret, laws in of.items() for law in laws.values()
+            }
+            for sensitive, of in self.adversaries[0].items()
+        }
+
+    def release(self) -> ChannelRelease:
+        """Return how rows are released."""
+        own = [ColumnRelease(column, None, 0.0, "native") for column in self.columns]
+        first = next(each for each in self.asked if each.adversary == 0 and not each.known)
+        return ChannelRelease(own, self.counted.cells, self.rows, self.distance, first.family)
+
+    def channel(self) -> Channel:
+        """Return the channel as users look at it."""
+        by_secret: dict[Name, dict[Any, float]] = {}
+        for kept in self.kept:
+            by_secret.setdefault(kept.sensitive, {})[kept.secret] = kept.share
+        return Channel(
+            cells=cells_frame(self.columns, self.counted.cells.codes),
+            matrix=as_matrix(self.rows),
+            numerators=as_matrix(self.rows, whole=True),
+            block=np.array(self.block),
+            expected_change=self.expected_change,
+            lower_bound=self.lower_bound,
+            unchanged=self.unchanged,
+            unchanged_by_secret=by_secret,
+            floor=self.proof.floor,
+        )
+
+    def certificate(self) -> ChannelCertificate:
+        """Return the certificate, with both directions of every pair, and no fingerprint yet."""
+        settings = self.settings
+        return ChannelCertificate(
+            **settings.notion.to_dict(),
+            loss=self.proof.loss,
+            pairs=self.proof.pairs,
+            columns=(),
+            assumptions=self._assumptions(),
+            strategy="exact",
+            noise=settings.noise_name,
+            dependence="joint",
+            n_rows=self.read.rows.total,
+            remedy=None,
+            releases=settings.releases,
+            rule=self._rule(),
+            fitted=self._fitted(),
+            prior=say.prior_of(
+                settings.prior is not None, None, len(self.adversaries) - 1, self.models
+            ),
+            n_columns=self.read.n_columns,
+            version=__version__,
+            date=utc_now(),
+            utility=self.utility,
+            channel=self._facts(),
+            sampled=settings.is_counted,
+            models=self.models,
+            counted=self._seen_by_counting(),
+        )
+
+    def warnings(self) -> list[str]:
+        """Return what the user should be warned of."""
+        said = [*self.remarks]
+        if self.unchanged > 1.0 - _NOTHING:
+            said.append(nothing_changes_sentence(self.read.rows.total))
+        return said
+
+    @cached_property
+    def always_alike(self) -> list[Name]:
+        """Columns that vary in the table, and are released as one and the same value."""
+        released = self.counted.cells.codes[np.unique(self.rows.targets)]
+        cells = self.counted.cells.codes
+        varies = (cells != cells[0]).any(axis=0)
+        same = (released == released[0]).all(axis=0)
+        return [c.name for c, is_same in zip(self.columns, same & varies, strict=True) if is_same]
+
+    @cached_property
+    def stay(self) -> FloatArray:
+        """W(x|x) of each cell."""
+        owners = np.repeat(np.arange(self.rows.n_cells), np.diff(self.rows.starts))
+        same = owners == self.rows.targets
+        stay: FloatArray = np.zeros(self.rows.n_cells)
+        stay[owners[same]] = self.rows.shares[same] / WHOLE
+        return stay
+
+    @property
+    def unchanged(self) -> float:
+        """The share of the rows of `fit` that are released as they are."""
+        return float(self.counted.rows @ self.stay / self.counted.rows.sum())
+
+    @cached_property
+    def kept(self) -> tuple[Kept, ...]:
+        """The same of the rows with each secret."""
+        return tuple(
+            Kept(secret.name, label, float(counts @ self.stay / counts.sum()))
+            for secret, table in zip(self.read.secrets, self.counted.counts, strict=True)
+            for label, counts in zip(secret.labels, table, strict=True)
+        )
+
+    @cached_property
+    def expected_change(self) -> float:
+        """The expected cost of a release, under the law that the problem weighs rows by."""
+        owners = np.repeat(np.arange(self.rows.n_cells), np.diff(self.rows.starts))
+        costs = self.problem.costs.along(owners, self.rows.targets)
+        return float((self.problem.weights[owners] * costs) @ (self.rows.shares / WHOLE))
+
+    def _facts(self) -> ChannelFacts:
+        assert self.settings.channel is not None
+        return ChannelFacts(
+            n_cells=len(self.counted.cells),
+            unchanged=self.unchanged,
+            kept=self.kept,
+            expected_change=self.expected_change,
+            lower_bound=self.lower_bound,
+            balance=self.settings.channel.balance,
+            floor=self.proof.floor,
+            known=self._known_names(),
+            n_blocks=len(np.unique(self.block)),
+        )
+
+    def _known_names(self) -> tuple[str, ...]:
+        return tuple(" and ".join(shown(name) for name in each) for each in self.known)
+
+    def _rule(self) -> Rule:
+        if self.proof.loss > self.settings.notion.budget:
+            return Refused("The certificate does not hold, so that nothing may be released.")
+        if self.proof.floor is None:
+            return Draws(
+                1,
+                "A second draw from a channel without a floor may tell everything; "
+                "fit with OptimalChannel(floor=...) and releases= for more.",
+            )
+        return Draws(
+            self.settings.releases,
+            f"Each further draw tells up to {self.proof.floor:.6g}; fit with more releases.",
+        )
+
+    def _fitted(self) -> FittedChannel:
+        first = next(iter(self.adversaries[0].values()))
+        return FittedChannel(
+            {name: list(of_secret) for name, of_secret in self.adversaries[0].items()},
+            sorted({members for laws in first.values() for members in laws}),
+            self.pairs,
+            self.read.groups,
+            self.columns,
+            self.counted.cells,
+            self.rows,
+            self.settings.notion,
+            self.settings.releases,
+            self.proof.floor,
+        )
+
+    @property
+    def _n_further(self) -> int:
+        return len(self.adversaries) - 1
+
+    def _seen_by_counting(self) -> tuple[CountedLoss, ...]:
+        if not self.models:
+            return ()
+        counted = self.counted
+        return seen_in_channel(counted.counts, counted.cells.codes, self.rows, self.read)
+
+    def _assumptions(self) -> list[str]:
+        settings = self.settings
+        said = channel_assumptions(
+            about_prior=self._about_prior(),
+            sensitive=[secret.name for secret in self.read.secrets],
+            released=[column.name for column in self.columns],
+            binned=[column.name for column in self.columns if column.merged],
+            passed=self.passed,
+            known=self._known_names(),
+            releases=settings.releases,
+            floor=self.proof.floor,
+            delta=settings.notion.delta,
+            seed=settings.seed,
+        )
+        return [*said, *model_sentences(self.models)]
+
+    def _about_prior(self) -> str:
+        return say.about_prior(
+            given=self.settings.prior is not None,
+            model=None,
+            n_further=self._n_further,
+            n_rows=self.read.rows.total,
+            fewest_rows=self.read.fewest_rows(),
+            models=self.models,
+        )

@@ -1,0 +1,115 @@
+"""What an optimal channel does not go with, refused by name and before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sklearn_puffer._base import quoted
+from sklearn_puffer._noiser.conditional_priors import given_priors
+from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer.calibration import exact
+from sklearn_puffer.priors import GaussianMixture
+
+_SPARE = 1.0 + 1e-6  # for the floor as it is recomputed
+
+
+def check_channel(settings: Settings) -> None:
+    """Refuse what a channel does not go with, and columns that are known under additive noise.
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter, its value and the way out.
+    """
+    if settings.channel is None:
+        if settings.known is not None:
+            raise ValueError(
+                f'known={quoted(settings.known)} goes with noise="optimal", which leaves known '
+                f"columns unchanged, and noise={quoted(settings.noise_name)} does not; choose "
+                "that, or leave known out."
+            )
+        return
+    for reason in _reasons(settings):
+        raise ValueError(f'noise="optimal" {reason}.')
+    epsilon_of_one(settings)
+
+
+def epsilon_of_one(settings: Settings) -> float:
+    r"""Return the budget of one draw, where all ``releases`` together have the whole one.
+
+    .. math:: \varepsilon_1 = \varepsilon - (j - 1) \lambda
+
+    Raises
+    ------
+    ValueError
+        If releases are planned without a floor, or the floor leaves nothing.
+    """
+    epsilon, releases = settings.notion.epsilon, settings.releases
+    if releases == 1:
+        return epsilon
+    floor = settings.channel.floor if settings.channel is not None else None
+    if floor is None:
+        raise ValueError(
+            f'releases={releases} needs a floor with noise="optimal", for a second draw from a '
+            "channel without one may tell everything; pass "
+            f"noise=OptimalChannel(floor={epsilon / (2 * releases):.3g}), or releases=1."
+        )
+    left = epsilon - (releases - 1) * floor * _SPARE
+    if left <= 0.0:
+        raise ValueError(
+            f"floor={floor:g} leaves nothing of epsilon={epsilon:g} for the first of "
+            f"releases={releases}: epsilon - (releases - 1) floor is {left:.3g}; choose a floor "
+            f"below {epsilon / (releases - 1):.3g}, or fewer releases."
+        )
+    return left
+
+
+def _reasons(settings: Settings) -> Iterator[str]:
+    """Yield what does not go with a channel, each with the way out."""
+    mixtures = any(
+        isinstance(prior, GaussianMixture)
+        for given in (settings.prior, *settings.adversaries)
+        for prior in given_priors(given)
+    )
+    alpha = settings.notion.to_dict().get("alpha")
+    if alpha is not None:
+        yield (
+            f"has no Renyi promise, got alpha={alpha:g}; leave alpha out (delta= "
+            'is possible), or use noise="laplace" or "gaussian"'
+        )
+    if settings.fit is not None or mixtures:
+        yield (
+            "releases rows that fit saw, and Gaussian and mixture priors are laws of all numbers; "
+            'use prior="empirical" with n_bins, or noise="laplace"'
+        )
+    if settings.strategy is not exact:
+        yield (
+            f"is found for the exact loss, got strategy={quoted(settings.strategy_name)}; leave "
+            'strategy out, or use noise="laplace" for the published strategies'
+        )
+    if settings.weights == "optimal":
+        yield (
+            'weighs changes in units that you set, got weights="optimal"; leave weights out for '
+            "standard deviations, or pass {column: unit of change}"
+        )
+    if settings.dependence != "joint":
+        yield (
+            "protects the released row as a whole, got "
+            f"dependence={quoted(settings.dependence)}; leave dependence out, or use "
+            'noise="laplace"'
+        )
+    if settings.output != "native":
+        yield (
+            f"releases rows and no noise, got output={quoted(settings.output)}; leave output out, "
+            'or use noise="laplace"'
+        )
+    if settings.missing == "propagate":
+        yield (
+            'releases whole rows, got missing="propagate"; fill missing values, or pass '
+            'missing="category", which makes them a value of categories and booleans'
+        )
+    if settings.confidence is not None:
+        yield (
+            "has no confidence set, got adversaries="
+            f'{quoted(settings.confidence)}; leave it out, or use noise="laplace"'
+        )

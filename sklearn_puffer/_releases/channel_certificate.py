@@ -1,0 +1,313 @@
+"""What a channel promises: its certificate, with the four things that it takes for granted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sklearn_puffer._base import Section, listed, shown
+from sklearn_puffer._releases.certificate import (
+    Certificate,
+    PairLoss,
+    jsonable,
+    made_line,
+    plain_record,
+)
+from sklearn_puffer._releases.models import model_lines, model_section
+from sklearn_puffer._releases.numbers import short_number
+from sklearn_puffer._releases.survival import survival, utility_section
+from sklearn_puffer._tables import Name, records_frame
+
+KEY_MATERIAL = (
+    "The channel, the saved noiser and the list of fitted rows are key material: who holds one of "
+    "them can tell of some released rows that they were not moved."
+)
+
+
+@dataclass(frozen=True)
+class ChannelLoss(PairLoss):
+    """The loss of one secret against another: see `PairLoss`.
+
+    Attributes
+    ----------
+    known : str
+        The columns that the adversary knows besides, and the values at which he learns most;
+        empty for who knows nothing else about a row.
+    """
+
+    known: str = ""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The share of the rows with one secret that are released as they are."""
+
+    sensitive: Name
+    secret: Any
+    share: float
+
+
+@dataclass(frozen=True)
+class ChannelFacts:
+    """What a channel does to the rows of `fit`, computed from the channel as it is drawn from.
+
+    Attributes
+    ----------
+    n_cells : int
+        Distinct rows, before and after.
+    unchanged : float
+        The share of the rows that are released as they are.
+    kept : tuple of Kept
+        The same for each secret.
+    expected_change : float
+        The expected cost of a release, in units of change.
+    lower_bound : float or None
+        What every channel onto these cells costs at least; None where it was not computed.
+    balance : {"rows", "secrets"}
+        What counts alike in the expected cost.
+    floor : float or None
+        The most that one more draw tells, recomputed.
+    known : tuple of str
+        Columns that stay as they are, and that the adversary may know.
+    n_blocks : int
+        Rows move within their block.
+    """
+
+    n_cells: int
+    unchanged: float
+    kept: tuple[Kept, ...]
+    expected_change: float
+    lower_bound: float | None
+    balance: str
+    floor: float | None
+    known: tuple[str, ...]
+    n_blocks: int
+
+
+@dataclass(frozen=True)
+class ChannelCertificate(Certificate):
+    """The certificate of releases from a channel: see `Certificate`.
+
+    Attributes
+    ----------
+    channel : ChannelFacts
+    sampled : bool
+        Whether the prior was counted from the rows, whose sampling error a channel does not cover.
+    """
+
+    channel: ChannelFacts | None = None
+    sampled: bool = True
+
+    @property
+    def facts(self) -> ChannelFacts:
+        """What the channel does to the rows of `fit`."""
+        assert self.channel is not None
+        return self.channel
+
+    @property
+    def table(self) -> Any:
+        """The pairs as a DataFrame: a row for each ordered pair, and for what may be known."""
+        names = list(ChannelLoss.__dataclass_fields__)
+        records = [tuple(getattr(pair, name) for name in names) for pair in self.pairs]
+        return records_frame(records, names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the certificate as plain Python values, for JSON; the channel is no part of it."""
+        facts = plain_record({**asdict(self.facts), "kept": None, "known": self.facts.known})
+        facts["kept"] = [plain_record(asdict(kept)) for kept in self.facts.kept]
+        told = {**super().to_dict(), "channel": facts, "conditions": conditions(self)}
+        return {**told, "key_material": KEY_MATERIAL, "second_draw": jsonable(self._again())}
+
+    def _beyond(self) -> str:
+        """Return what the promise takes for granted, for the end of the verdict."""
+        if not self.holds:
+            return ""
+        noise = "; NOT for priors within sampling error of it" if self.sampled else ""
+        letters = zip("abcd", conditions(self), strict=True)
+        return f", if {'; '.join(f'({letter}) {told}' for letter, told in letters)}{noise}"
+
+    def _lines(self) -> list[str]:
+        return [
+            f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
+            self.promise(),
+            KEY_MATERIAL,
+            *model_lines(self.models, self.counted),
+            f"{_unchanged(self.facts)}, and a guess that a row is unchanged is right so often.",
+            *([self._again()] if self.holds else []),
+            survival(self.utility),
+            *self._glossary(),
+            f"Strategy {self.strategy}, {self.noise} in the place of noise, dependence "
+            f"{self.dependence}.",
+            made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
+        ]
+
+    def _again(self) -> str:
+        """Return what a further draw from the channel tells."""
+        if self.facts.floor is None:
+            return (
+                "A second draw of the same rows may tell everything (there is no floor): the "
+                "promise is for one, and a ledger allows one."
+            )
+        return (
+            f"One more draw of the same rows tells {short_number(self.facts.floor)} at most; the "
+            f"promise is for {self.releases} of them together, and a ledger allows so many."
+        )
+
+    def _sections(self) -> list[Section]:
+        return [
+            Section("The channel", _about_channel(self.facts), _kept_cells(self.facts)),
+            utility_section(self.utility),
+            Section(
+                f"Worst pairs of secrets (of {len(self.pairs)})",
+                "the exact loss lies between lower and upper, recomputed from the whole numbers "
+                "that are drawn from; known: what the adversary knows besides",
+                _loss_cells(self._worst()),
+            ),
+            *model_section(self.models, self.counted),
+            Section("Conditions", sentences=[f"{c[0].upper()}{c[1:]}." for c in conditions(self)]),
+            Section("Assumptions", sentences=self.assumptions),
+        ]
+
+
+def conditions(certificate: ChannelCertificate) -> list[str]:
+    """Return the four things that the promise takes for granted, in plain words."""
+    known = certificate.facts.known
+    nothing = "nothing else about a row"
+    if known:
+        nothing = f"nothing else about a row but {' or '.join(known)}"
+    return [
+        "the reader holds neither the channel nor the saved noiser nor the list of fitted rows "
+        "(key material)",
+        f"the reader knows {nothing}, not even one of its public values",
+        "the rows released follow the law of those fitted",
+        "that prior is true, for the promise is as good as the model behind it",
+    ]
+
+
+def _unchanged(facts: ChannelFacts) -> str:
+    """Return the share of rows that stay, overall and for each secret."""
+    by_secret = ", ".join(f"{shown(kept.secret)} {kept.share:.1%}" for kept in facts.kept[:20])
+    more = f" and {len(facts.kept) - 20} more" if len(facts.kept) > 20 else ""
+    return f"{facts.unchanged:.1%} of the rows are released as they are ({by_secret}{more})"
+
+
+def _about_channel(facts: ChannelFacts) -> str:
+    what = "secret" if facts.balance == "secrets" else "row"
+    bound = "what is possible at least was not computed"
+    if facts.lower_bound is not None:
+        bound = f"no channel onto these cells changes less than {facts.lower_bound:.6g}"
+    stay = f"; {listed(facts.known, len(facts.known))} stay as they are" if facts.known else ""
+    blocks = f" in {facts.n_blocks} blocks" if facts.n_blocks > 1 else ""
+    return (
+        f"{facts.n_cells} distinct rows{blocks}; the expected change of a {what} is "
+        f"{facts.expected_change:.6g} in units of change, and {bound}{stay}"
+    )
+
+
+def _kept_cells(facts: ChannelFacts) -> list[list[str]]:
+    rows = [[shown(k.sensitive), shown(k.secret), f"{k.share:.1%}"] for k in facts.kept]
+    return [["sensitive", "secret", "unchanged"], ["", "all rows", f"{facts.unchanged:.1%}"], *rows]
+
+
+def _loss_cells(pairs: Sequence[PairLoss]) -> list[list[str]]:
+    head = ["sensitive", "secret", "against", "lower", "upper", "known"]
+    return [head] + [
+        [
+            shown(pair.sensitive),
+            shown(pair.secret),
+            shown(pair.against),
+            short_number(pair.lower),
+            short_number(pair.upper),
+            pair.known if isinstance(pair, ChannelLoss) else "",
+        ]
+        for pair in pairs
+    ]
+
+
+def channel_assumptions(
+    *,
+    about_prior: str,
+    sensitive: Sequence[Name],
+    released: Sequence[Name],
+    binned: Sequence[Name],
+    passed: Sequence[Name],
+    known: Sequence[str],
+    releases: int,
+    floor: float | None,
+    delta: float,
+    seed: int | None,
+) -> list[str]:
+    """Return under which conditions a channel's promise holds, and what it does not cover."""
+
+    def every(names: Sequence[Name]) -> str:
+        return listed(names, len(names))
+
+    said = [
+        about_prior,
+        f"{KEY_MATERIAL} Fitting on other rows than those released (prior= and adversaries= from "
+        "elsewhere), or on binned ones, weakens what such a reader learns.",
+        "Who knows a public value of a row besides learns more than the promise says, unless "
+        f"known= names its column{f' (it names {every(known)})' if known else ''}.",
+        'A row that fit has not seen is refused, or (unknown="nearest") released as its nearest '
+        "cell; where such rows follow another law than those of fit, they may tell more.",
+        "Rows are independent of each other: what one person's row tells about another person is "
+        "not covered.",
+        "The released row as a whole is protected, all its columns together.",
+        f"Each protected secret is one value of one sensitive column ({every(sensitive)}); "
+        "combinations of several sensitive columns are not secrets.",
+        f"The promise is for {releases} release(s) of the same rows"
+        + (
+            "; a second one may tell everything."
+            if floor is None
+            else f" together; each further one tells {floor:.6g} at most."
+        ),
+        f"Only column(s) {every(released)} are protected, and only as released by this noiser "
+        "without a random_state; the number of rows, their order, their index and the types of "
+        "the columns are handed through.",
+        "Refusals and warnings that depend on the rows are not covered: transform refuses values "
+        "and rows that fit has not seen, missing ones without a place and numbers that are not "
+        'finite, and with unknown="nearest" a warning counts the rows that were moved. Whether '
+        "fit succeeds, and its warnings and certificate, depend on its rows likewise.",
+    ]
+    if binned:
+        said.append(
+            f"{every(binned)} are released as representatives of bins; the promise is about these."
+        )
+    if passed:
+        said.append(
+            f"{every(passed)} are passed through and NOT protected: whatever they tell about a "
+            "secret is told."
+        )
+    if delta > 0.0:
+        said.append(
+            f"delta = {delta:g} is what the probability of any set of rows may exceed e^epsilon "
+            "times its probability under the other secret by; it should be far below one over "
+            "the number of rows."
+        )
+    if seed is not None:
+        said.append(
+            f"random_state={seed} makes the draws reproducible, so whoever knows the seed can "
+            "undo them: NOTHING is promised outside tests."
+        )
+    return said
+
+
+def moved_rows_sentence(n_rows: int, n_moved: int, mean_move: float, estimate: float) -> str:
+    """Return the warning about rows that were released as their nearest cells."""
+    told = "infinite" if math.isinf(estimate) else f"{estimate:.3g}"
+    return (
+        f'unknown="nearest" moved {n_moved} of {n_rows} rows, which fit has not seen, to their '
+        f"nearest cells before the release ({(n_rows - n_moved) / n_rows:.1%} were seen; the mean "
+        f"move is {mean_move:.3g} in units of change); the certificate is about rows that follow "
+        f"the fitted law, and under the law of these the loss is {told} by an estimate."
+    )
+
+
+def nothing_changes_sentence(n_rows: int) -> str:
+    """Return the warning where the prior is within the budget as it is."""
+    return (
+        "no row needs to change under this prior, and every one is released as it is; that trust "
+        f"rests on the prior alone (fitted on {n_rows} rows)."
+    )
