@@ -637,6 +637,15 @@ def test_a_dummy_never_passes_in_silence_boosted():
     assert any(each.loss == math.inf for each in noiser.certificate_.counted)
 
 
+def test_a_dummy_is_caught_where_a_column_has_many_levels_boosted():
+    rng = np.random.default_rng(0)
+    word = rng.integers(0, 280, 900)
+    table = pd.DataFrame({"x": rng.integers(0, 9, 900), "word": [f"w{k:03}" for k in word]})
+    table["s"] = (word + rng.integers(0, 140, 900)) // 210
+    noiser = PufferfishNoiser(sensitive="s", public=["x", "word"], prior=DummyClassifier())
+    assert noiser.fit(table).certificate_.models[0].weak == "boosting"
+
+
 def test_the_boosted_default_is_not_held_against_itself():
     table = random_table(400)
     noiser = PufferfishNoiser(sensitive="s", prior=HistGradientBoostingClassifier()).fit(table)

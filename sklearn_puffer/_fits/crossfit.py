@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_puffer._base import Array, FloatArray, listed, on_one_line, plain, quoted
+from sklearn_puffer._base import Array, FloatArray, counted, listed, on_one_line, plain, quoted
 
 MOST_ROWS = 1 << 21
 """Up to here a row that counts k times is given to a model k times, and beyond with weight k."""
@@ -111,7 +111,7 @@ def cross_fitted(estimator: Any, observed: Observed, folds: Sequence[Fold]) -> F
     Shape (n_rows, n_secrets).
     """
     found = np.empty((len(observed.codes), len(observed.labels)))
-    for train, test in folds:
+    for train, test in counted(folds, "models of a prior"):
         model = _fitted(estimator, observed, observed.in_order(train))
         found[test] = _of_contents(model, observed, test, _targets(observed.labels))
     return found

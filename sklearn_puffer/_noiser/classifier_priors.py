@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,7 @@ from sklearn_puffer._tables import Features, Name, Secret
 from sklearn_puffer.fits import ClassifierFit
 
 _MOST_COMPARED = 1 << 16  # rows, beyond which the boosted default is not asked
+_MOST_LEVELS = 255  # of a category that it takes for one; codes of more are numbers to it
 _FOLDS = 5
 
 
@@ -149,9 +150,10 @@ class _Seen:
     def _ask_boosted(self, observed: Observed) -> Quality | None:
         if len(self.weights) > _MOST_COMPARED:
             return None
+        coded = replace(observed, rows=self.features.without_many_levels(_MOST_LEVELS))
         try:
-            found = cross_fitted(boosted_default(), observed, folds_of(_FOLDS, observed))
-        except ValueError:  # too few rows of a secret, or too many categories
+            found = cross_fitted(boosted_default(), coded, folds_of(_FOLDS, coded))
+        except ValueError:  # too few rows of a secret for the folds
             return None
         return quality_of(found, observed)
 

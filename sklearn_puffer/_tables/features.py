@@ -51,6 +51,14 @@ class Features:
         """Return some rows as a DataFrame, numbered from 0."""
         return self.frame.iloc[rows].reset_index(drop=True)
 
+    def without_many_levels(self, most: int) -> Features:
+        """Return the same rows with columns of more levels than that as codes of their values."""
+        frame = self.frame.copy(deep=False)
+        for place, (name, dtype) in enumerate(frame.dtypes.items()):
+            if isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories) > most:
+                frame[name] = self.keys[:, place]
+        return Features(frame, self.keys)
+
     def chosen(self, names: Any) -> Features:
         """Return the same rows with some of the columns only, in that order, for a model."""
         return Features(self.frame[list(names)], self.keys)
