@@ -525,6 +525,40 @@ def test_a_classifier_may_stand_beside_the_counted_law():
     assert "further" in beside.certificate_.prior
 
 
+def test_refits_of_a_classifier_are_an_estimate_and_called_one():
+    table = random_table(150)[["x", "s"]]
+    alone = PufferfishNoiser(0.5, sensitive="s", prior=QUICK).fit(table)
+    around = PufferfishNoiser(0.5, sensitive="s", prior=QUICK, adversaries="confidence").fit(table)
+    assert alone.certificate_.over_set is None
+    over = around.certificate_.over_set
+    assert (over.estimate, over.exact) == (True, False)
+    assert over.loss <= 0.5 * 1.001
+    assert around.theta_["x"] > alone.theta_["x"]
+    assert "by an estimate" in str(around.certificate_).splitlines()[0]
+    again = PufferfishNoiser(0.5, sensitive="s", prior=QUICK, adversaries="confidence")
+    again.fit(table.sample(frac=1.0, random_state=1))
+    assert again.certificate_ == around.certificate_
+
+
+def test_rows_drawn_again_are_as_many_and_keep_every_secret():
+    codes = np.array([0] * 40 + [1] * 2)
+    keys = np.arange(42)[:, None] % 11
+    observed = crossfit.Observed(None, codes, ["often", "rare"], np.full(42, 3), "'s'")
+    object.__setattr__(observed, "rows", type("Rows", (), {"keys": keys}))
+    means = np.mean([crossfit._drawn_again(observed, draw) for draw in range(300)], axis=0)
+    assert crossfit._drawn_again(observed, 7).sum() == 3 * 42
+    of_contents = [means[keys[:, 0] == k].sum() / (keys == k).sum() for k in range(11)]
+    np.testing.assert_allclose(of_contents, 3.0, rtol=0.15)
+
+
+def test_where_nothing_can_be_fitted_anew_the_noise_serves_every_prior():
+    options = {"sensitive": "loan", "adversaries": "confidence"}
+    known = PufferfishNoiser(strategy="sensitivity", **options).fit(TABLE)
+    with pytest.warns(UserWarning, match="classifier which was fitted elsewhere"):
+        noiser = PufferfishNoiser(prior=told(SAYS), **options).fit(TABLE)
+    np.testing.assert_allclose(noiser.theta_, known.theta_, rtol=1e-6)
+
+
 def test_only_laws_are_saved():
     noiser = PufferfishNoiser(sensitive="s", prior=QUICK).fit(random_table(60))
     again = pickle.loads(pickle.dumps(noiser))

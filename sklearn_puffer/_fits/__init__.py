@@ -8,6 +8,7 @@ from sklearn_puffer._fits.crossfit import (
     folds_of,
     name_of,
     predicted,
+    refitted,
 )
 from sklearn_puffer._fits.posteriors import (
     MOST_WEIGHT,
@@ -68,6 +69,7 @@ __all__ = [
     "pooled_covariance",
     "predicted",
     "quality_of",
+    "refitted",
     "row_losses",
     "smoothed",
     "standardised",

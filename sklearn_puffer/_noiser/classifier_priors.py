@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, listed, quoted, shown
+from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted, shown
 from sklearn_puffer._fits import (
     MOST_WEIGHT,
     Observed,
@@ -22,6 +22,7 @@ from sklearn_puffer._fits import (
     mean_loss,
     predicted,
     quality_of,
+    refitted,
     smoothed,
     whole_masses,
 )
@@ -83,6 +84,28 @@ def model_laws(read: TableRead) -> dict[str, ModelLaws]:
     by_column = {argument: _by_column(model, argument, read) for argument, model in models.items()}
     seen = _Seen(read)
     return {argument: _laws_of(argument, own, seen) for argument, own in by_column.items()}
+
+
+def refitted_laws(read: TableRead, n_draws: int) -> list[ModelLaws]:
+    """Return what the prior's classifiers say when they are fitted to rows that are drawn again.
+
+    An estimate of what sampling error does to them, and no set of priors with a proof. Of the
+    rows that are asked about each counts as before.
+    """
+    assert read.settings.model is not None
+    own = _by_column(read.settings.model, "prior", read)
+    seen = _Seen(read)
+    folds = {name: folds_of(fit.cv, seen.observed[name]) for name, fit in own.items()}
+    found = []
+    for draw in counted(range(n_draws), "refits of the prior"):
+        masses = {}
+        for name, fit in own.items():
+            observed = seen.observed[name]
+            drawn = refitted(fit.estimator, observed, folds[name], draw)
+            mixed = smoothed(drawn, observed.shares, fit.smoothing)
+            masses[name] = whole_masses(mixed, seen.weights)
+        found.append(ModelLaws("prior", masses, ()))
+    return found
 
 
 def _by_column(model: Model, argument: str, read: TableRead) -> dict[Name, ClassifierFit]:

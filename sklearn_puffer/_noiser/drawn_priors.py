@@ -1,4 +1,4 @@
-"""Gaussian or mixture priors drawn around the fitted ones, where no set of priors has a proof."""
+"""Priors drawn around fitted ones and classifiers, where no set of priors has a proof."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from sklearn_puffer._releases import SetLoss
 from sklearn_puffer._tables import Name, Pair
 from sklearn_puffer.calibration import smallest_factor
 from sklearn_puffer.fits import bootstrap
+from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 
 N_DRAWS = 20
@@ -29,7 +30,7 @@ CLOSE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Gaussian or mixture priors drawn around the fitted ones: what is said of them is an estimate.
+    """Priors drawn around the fitted ones: what is said of them is an estimate.
 
     The loss over them is that which a share ``level`` of the draws does not exceed.
     """
@@ -94,6 +95,14 @@ class Draws:
         np.maximum.at(worst, self.draw_of, total.max(axis=1))
         return worst
 
+    def computable(self, noise: Noise, notion: Notion) -> bool:
+        """Return whether the exact loss of all of them is computed."""
+        return all(
+            all_computable(part.pairs, noise.with_scale((1.0,) * len(part.members)), notion)
+            for group in self.groups
+            for part in group
+        )
+
     @property
     def _rank(self) -> int:
         """The place, among sorted losses, of the first that the share does not exceed."""
@@ -141,13 +150,21 @@ def drawn_around(
                 own = bootstrap(settings.fit, law.rows[some], law.counts[some], N_DRAWS)
                 for k, prior in enumerate(own):
                     drawn[k][name][label][members] = prior
+    draws = draws_of(drawn, pairs, groups, level)
+    if not draws.computable(settings.noise, settings.notion):
+        raise ValueError(
+            "adversaries asks for draws of the fitted priors, and the exact loss of such rows "
+            'is not computed; use dependence="independent".'
+        )
+    return draws
+
+
+def draws_of(
+    drawn: Sequence[Adversary],
+    pairs: Mapping[Name, Sequence[Pair]],
+    groups: Sequence[Sequence[int]],
+    level: float,
+) -> Draws:
+    """Return adversaries that were drawn, as priors around a fitted one."""
     pairs_drawn, parts = make_groups(drawn, pairs, groups)
-    noise = settings.noise
-    for part in (part for group in parts for part in group):
-        of_part = noise.with_scale((1.0,) * len(part.members))
-        if not all_computable(part.pairs, of_part, settings.notion):
-            raise ValueError(
-                "adversaries asks for draws of the fitted priors, and the exact loss of such rows "
-                'is not computed; use dependence="independent".'
-            )
     return Draws(level, parts, np.array([pair.adversary for pair in pairs_drawn]))

@@ -125,8 +125,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         Their atoms belong to the columns' values from then on, and fall into bins as rows do.
         `priors.ConfidenceSet(level)` (also within the list; "confidence" for 0.95) stands for all
         priors in a simultaneous confidence set around the counted ones, and is recommended for
-        production: the counted laws are not the true ones. For Gaussian and mixture priors it
-        stands for draws, and what is said about them is an estimate.
+        production: the counted laws are not the true ones. For Gaussian and mixture priors and
+        classifiers it stands for draws and refits, and what is said of them is an estimate.
     weights : "spread", "optimal" or mapping, default="spread"
         Proportions of the columns' scales: their standard deviations, those that make the expected
         error per standard deviation small, or {column: positive number}. With an optimal channel

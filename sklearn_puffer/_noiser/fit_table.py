@@ -16,6 +16,7 @@ from sklearn_puffer._noiser.counted_views import about_rows, seen_by_counting
 from sklearn_puffer._noiser.over_set import priors_around
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.read_table import TableRead, read_table
+from sklearn_puffer._noiser.refits import refits_around
 from sklearn_puffer._noiser.remapping import check_remappable
 from sklearn_puffer._noiser.result import Learnt
 from sklearn_puffer._noiser.scales import Calibrated, find_scales
@@ -56,7 +57,11 @@ def learn(
     known = known_to_adversaries(read)
     columns, groups = [replace(column, raw=None) for column in read.columns], read.groups
     asked, parts = make_groups(known.adversaries, read.pairs, groups)
-    around = priors_around(settings, known.counted, read.pairs, columns, groups)
+    around = (
+        priors_around(settings, known.counted, read.pairs, columns, groups)
+        if settings.model is None
+        else refits_around(read, known.adversaries[0])
+    )
     problem = _problem(settings, columns, known.spreads, parts, asked)
     problem = weighted(around.within(problem), settings.weights, known.spreads)
     calibrated = find_scales(problem)

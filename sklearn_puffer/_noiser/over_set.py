@@ -313,8 +313,6 @@ def priors_around(
     asked = settings.confidence is not None
     if settings.prior is not None:
         return Unknown("the prior is given, not learnt from the rows" if asked else None)
-    if settings.model is not None:
-        return Unknown("the prior is a classifier's, and not counted" if asked else None)
     level = settings.confidence.level if settings.confidence is not None else DEFAULT_LEVEL
     if settings.fit is not None:
         return drawn_around(settings, counted, pairs, groups, level) if asked else Unknown()
