@@ -28,6 +28,7 @@ from sklearn_puffer._losses.pair_losses import (
     MixtureLine,
     PairLoss,
 )
+from sklearn_puffer._losses.repeated_losses import channel_floor, repeated_losses
 
 __all__ = [
     "MAX_CELLS",
@@ -47,6 +48,7 @@ __all__ = [
     "all_computable",
     "box_panels",
     "boxes_computable",
+    "channel_floor",
     "channel_losses",
     "compose",
     "computable",
@@ -61,6 +63,7 @@ __all__ = [
     "plane_cells",
     "profile",
     "quadrature",
+    "repeated_losses",
     "row_interval",
     "rows_computable",
 ]
