@@ -180,6 +180,12 @@ class Relaxed:
 
     def __call__(self, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
         """Prepare the conditional means of each pair's couplings."""
+        if any(noise.mixings):
+            return Impossible(
+                "strategy='relaxed' is a mean over distances, which the values of unordered "
+                "columns do not have; use strategy='exact', or declare an order in categories=.",
+                len(pairs),
+            )
         if not (notion.is_pure and noise.is_exponential):
             return Impossible(
                 "strategy='relaxed' is a bound for Laplace noise and pure epsilon, got "

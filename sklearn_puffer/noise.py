@@ -22,6 +22,7 @@ from sklearn_puffer._noise import (
     Entropy,
     Grid,
     LaplaceSampler,
+    MixedNoise,
     Noise,
     ProductNoise,
     Sampler,
@@ -488,6 +489,15 @@ def is_family(value: Any) -> bool:
     (True, False)
     """
     return isinstance(value, ProductNoise)
+
+
+def is_noise(value: Any) -> bool:
+    """Return whether a value is noise of a family, or of rows some of whose columns are unordered.
+
+    >>> is_noise(Laplace(2.0)), is_noise("laplace")
+    (True, False)
+    """
+    return isinstance(value, ProductNoise | MixedNoise)
 
 
 def named_noise(noise: Any) -> Noise:

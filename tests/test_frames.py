@@ -158,7 +158,7 @@ def test_declared_categories_of_a_number_array_come_back_in_its_type():
 
 
 @pytest.mark.parametrize("frame", [pandas_frame, polars_frame])
-@pytest.mark.parametrize("column", [VALUES, VALUES / 2, VALUES > 2, LETTERS[VALUES]])
+@pytest.mark.parametrize("column", [VALUES, VALUES / 2])
 def test_noisy_output_is_float64_on_the_grid(frame, column):
     fitted = noiser(output="noisy").fit(frame(column))
     raw = fitted.transform(frame(column))["x"].to_numpy()
@@ -167,6 +167,20 @@ def test_noisy_output_is_float64_on_the_grid(frame, column):
     assert step == grid_step(fitted.theta_["x"])
     assert_array_equal(raw / step, np.round(raw / step))
     assert len(np.unique(raw)) == N_ROWS  # not whole numbers
+
+
+@pytest.mark.parametrize("frame", [pandas_frame, polars_frame])
+@pytest.mark.parametrize("column", [VALUES > 2, LETTERS[VALUES]])
+def test_noisy_output_of_a_column_without_an_order_is_the_code_of_what_was_drawn(frame, column):
+    fitted = noiser(output="noisy", random_state=0).fit(frame(column))
+    native = noiser(random_state=0).fit(frame(column))
+    levels = sorted(set(column.tolist()))
+    with pytest.warns(UserWarning, match="random_state"):
+        raw = fitted.transform(frame(column))["x"].to_numpy()
+    with pytest.warns(UserWarning, match="random_state"):
+        drawn = native.transform(frame(column))["x"].to_list()
+    assert raw.dtype == np.float64
+    assert raw.tolist() == [float(levels.index(value)) for value in drawn]
 
 
 def test_native_floats_lie_on_the_grid_and_are_not_clipped():

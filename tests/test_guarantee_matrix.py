@@ -21,7 +21,7 @@ import pandas as pd
 import pytest
 from all_pairs import all_pairs, pairs_first
 from scipy import special, stats
-from test_guarantee import represented
+from test_guarantee import represented, shares_of
 
 from sklearn_puffer import PufferfishNoiser, UncertifiedError
 from sklearn_puffer.fits import GaussianFit
@@ -116,11 +116,15 @@ def points_around(atoms, theta, n):
 
 @dataclass(frozen=True)
 class Released:
-    """Two laws of a part of the columns: rows, and probabilities under each secret."""
+    """Two laws of a part of the columns: rows, and probabilities under each secret.
+
+    ``shares`` holds for each column what its codes are drawn anew from, if it is unordered.
+    """
 
     rows: np.ndarray  # (n, d)
     p: np.ndarray
     q: np.ndarray
+    shares: tuple[dict[float, float] | None, ...] = (None,) * 9
 
     def loss_terms(self, theta, law, notion, n):
         """Return two arrays whose largest log ratio is the pure loss, or masses of cells."""
@@ -132,6 +136,11 @@ class Released:
             tables.append(table)
         for k, (atoms, scale) in enumerate(zip(axes, theta, strict=True)):
             if scale == 0.0:
+                continue
+            if (own := self.shares[k]) is not None:
+                drawn = -np.expm1(-scale) * np.array(list(own.values()))
+                kernel = drawn + np.exp(-scale) * (np.array(list(own)) == atoms[:, None])
+                tables = [np.moveaxis(np.tensordot(each, kernel, (k, 0)), -1, k) for each in tables]
                 continue
             points = points_around(atoms, scale, n)
             if "pure" in notion:
@@ -169,7 +178,7 @@ def loss_of(parts, scales, law, notion, n):
 
 
 def swapped(part):
-    return Released(part.rows, part.q, part.p)
+    return Released(part.rows, part.q, part.p, part.shares)
 
 
 def truth(combinations, theta, law, notion, n):
@@ -183,7 +192,7 @@ def truth(combinations, theta, law, notion, n):
     return worst
 
 
-def part_of(rows, secret, pair, counts):
+def part_of(rows, secret, pair, counts, shares):
     """Return the laws of the rows under both secrets, counted one by one, or None."""
     totals = [Counter(), Counter()]
     for row, value, count in zip(map(tuple, rows), secret, counts, strict=True):
@@ -193,12 +202,13 @@ def part_of(rows, secret, pair, counts):
         return None
     keys = sorted({*totals[0], *totals[1]})
     p, q = (np.array([total[key] / total.total() for key in keys]) for total in totals)
-    return Released(np.array(keys, dtype=float), p, q)
+    return Released(np.array(keys, dtype=float), p, q, tuple(shares))
 
 
 def combinations_of(noiser, frame, groups, pairs, counts):
     """Return for each pair of secrets and choice of patterns of missing values the parts."""
     rows, secret = represented(noiser, frame), frame["s"].to_numpy()
+    shares = shares_of(noiser, rows, counts)
     found = []
     for pair in pairs:
         of_groups = []
@@ -208,7 +218,8 @@ def combinations_of(noiser, frame, groups, pairs, counts):
             for pattern in {tuple(mask) for mask in shown.tolist() if any(mask)}:
                 columns = [k for k, here in zip(group, pattern, strict=True) if here]
                 same = (shown == pattern).all(axis=1)
-                part = part_of(rows[same][:, columns], secret[same], list(pair), counts[same])
+                own = [shares[k] for k in columns]
+                part = part_of(rows[same][:, columns], secret[same], list(pair), counts[same], own)
                 parts += [] if part is None else [(columns, part)]
             of_groups.append(parts)
         found += list(itertools.product(*[parts for parts in of_groups if parts]))

@@ -156,8 +156,9 @@ def test_the_declared_category_has_a_code_that_no_row_of_fit_needs():
     [law] = fitted.priors_["secret"][0].values()
     counts = [int(((job == JOBS) & (SECRET == 0)).sum()) for job in ("clerk", "cook", "nurse")]
     assert law.counts.tolist() == [*counts, 0]
-    drawn = harmless(epsilon=0.01, unknown={"job": "other"}).fit(table()).transform(table())
-    assert set(drawn["job"]) == {"clerk", "cook", "nurse", "other"}
+    rows = pd.concat([table()] * 200)
+    drawn = harmless(epsilon=0.01, unknown={"job": "other"}).fit(table()).transform(rows)
+    assert set(drawn["job"]) == {"clerk", "cook", "nurse", "other"}  # it counts as one row
 
 
 @pytest.mark.filterwarnings("ignore:.*moved values that were not seen in fit")

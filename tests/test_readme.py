@@ -123,11 +123,14 @@ CLASSES = dict.fromkeys(OFFICE, "office") | dict.fromkeys(WORKSHOP, "workshop")
 BANK = ["age", "marital", "education", "default", "balance"]
 
 
-def relative(table, sensitive, public, epsilon, **options):
+def fitted(table, sensitive, public, epsilon, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        noiser = PufferfishNoiser(epsilon, sensitive=sensitive, public=public, **options).fit(table)
-    return f"{max(column.relative for column in noiser.certificate_.columns):.2f}"
+        return PufferfishNoiser(epsilon, sensitive=sensitive, public=public, **options).fit(table)
+
+
+def relative(noiser, name):
+    return f"{next(c.relative for c in noiser.certificate_.columns if c.name == name):.2f}"
 
 
 @pytest.mark.tables
@@ -136,19 +139,23 @@ def test_what_merged_classes_cost_is_measured(table):
     merged = adult.replace({"occupation": CLASSES | {"?": "none"}})
     rest = ~merged["occupation"].isin(["office", "workshop", "none"])
     merged.loc[rest, "occupation"] = "service"
-    apart, together = (relative(t, "sex", "occupation", 0.5) for t in (adult, merged))
-    assert f"take {apart} standard deviations of noise, and {together} once" in README
+    apart, together = (fitted(t, "sex", "occupation", 0.5).utility_ for t in (adult, merged))
+    told = "{:.0%} of the rows keep one of the {} occupations, and {:.0%} once"
+    kept = (float(each["unchanged"].iloc[0]) for each in (apart, together))
+    values = told.format(next(kept), adult["occupation"].nunique(), next(kept))
+    assert values.replace("%", " %") in README
 
 
 @pytest.mark.tables
 def test_what_independence_costs_is_measured(table):
     bank = table("bank-full")
     found = [
-        relative(bank, sensitive, columns, 1.0, n_bins=2, dependence=dependence)
+        relative(fitted(bank, sensitive, columns, 1.0, n_bins=2, dependence=dependence), "age")
         for sensitive, columns in (("y", BANK[:4]), ("marital", [BANK[0], *BANK[2:]]))
         for dependence in ("independent", "joint")
     ]
-    assert "take {} instead of {} standard deviations to protect `y`".format(*found) in README
+    told = "takes {} instead of {} standard deviations of noise to protect `y`"
+    assert told.format(*found) in README
     assert "{} instead of {} to protect `marital`".format(*found[2:]) in README
 
 

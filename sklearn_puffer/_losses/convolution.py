@@ -36,6 +36,7 @@ of two held as an integer), for which the same scan is written once.
 #    blocks. A step is one factor (4u, wide 6u), one product and one addition (2u): 12u, wide 16u,
 #    for each place of a block. Powers of two are exact. The last two additions: 2u.
 # 5. Masses: count and total may be rounded, and their quotient: 3u.
+#    Line 1 holds with unordered axes as well, where f(0) <= 0 is the log of a sum over them.
 # 6. Underflow. A product that underflows is wrong by at most 2^-1074. Fewer than 2^60 of them meet
 #    in one sum, and sums below 2^-900 are not used: less than 2^-100 of the sum. Additions of wide
 #    numbers misplace what is below 2^-900 of the larger part. One more u covers both.
@@ -146,6 +147,18 @@ class Axis:
         self.span = float(atoms[-1] - atoms[0])
         self._blocks = _block_lengths(self.size, lanes)
 
+    kernel_units = 5.0  # line 3 above
+
+    @property
+    def scan_units(self) -> float:
+        """The rounding of sums by the scan, in u (lines 4 above)."""
+        return 12.0 * self.scan_steps + 2.0
+
+    @property
+    def wide_units(self) -> float:
+        """The same in wide numbers."""
+        return 16.0 * self.scan_steps + 2.0
+
     @property
     def scan_steps(self) -> int:
         """Steps one after the other in a scan: the lengths of the blocks of all levels."""
@@ -213,6 +226,60 @@ def _rests(atoms: FloatArray) -> FloatArray:
     return rests
 
 
+class MixingAxis:
+    r"""An unordered axis: what is released is kept, or drawn anew from the shares q.
+
+    .. math:: h(y) = (1 - \rho) m(y) + \rho q_y \sum_x m(x), \qquad \rho = 1 - e^{-\theta}
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n,)
+        q of the atoms, which may be part of an alphabet.
+    """
+
+    # 1 - rho, rho and q are right to 4u, 4u and u, so an entry of the kernel to 7u, and the product
+    # over axes takes one more; a sum of n masses is right to nu, in floats and in wide numbers.
+    span = 0.0
+    kernel_units = 9.0
+
+    def __init__(self, shares: FloatArray) -> None:
+        self.size = len(shares)
+        self._shares = shares
+
+    @property
+    def scan_units(self) -> float:
+        """The rounding of `convolved`, in u."""
+        return self.size + 10.0
+
+    wide_units = scan_units
+
+    def kernel(self, theta: float) -> FloatArray:
+        """Return the matrix of the kernel, from row x to column y, shape (n, n)."""
+        drawn = np.tile(-np.expm1(-theta) * self._shares, (self.size, 1))
+        drawn[np.diag_indices(self.size)] += np.exp(-theta)
+        return drawn
+
+    def convolved(self, masses: FloatArray, theta: float) -> FloatArray:
+        """Return what is released of masses of shape (n, lanes), turned round: (lanes, n)."""
+        released: FloatArray = masses.T * np.exp(-theta)
+        released += np.outer(masses.sum(axis=0), -np.expm1(-theta) * self._shares)
+        return released
+
+    def convolved_wide(self, masses: Wide, theta: float) -> Wide:
+        """Return the same in wide numbers."""
+        total = masses[0]
+        for row in range(1, self.size):
+            total = total + masses[row]
+        drawn = _as_wide(self._shares) * _as_wide(-np.expm1(-np.array([theta])))
+        total = Wide(total.mantissa[:, None], total.exponent[:, None])
+        kept = masses.transpose(1, 0) * _as_wide(np.exp(-np.array([theta])))
+        return (kept + total * drawn).normalised()
+
+
+def _as_wide(values: FloatArray) -> Wide:
+    return Wide(values, np.zeros(values.shape, np.int64)).normalised()
+
+
 class Grid:
     """A grid of atoms with the masses of several priors on it.
 
@@ -224,16 +291,23 @@ class Grid:
         Row-major over the axes; each row sums to one.
     exponents : ndarray of shape (n_priors, cells), optional
         Powers of two to multiply the masses by, where floats cannot hold them.
+    shares : sequence of ndarray or None, optional
+        For each unordered axis the shares that its atoms are drawn anew from.
     """
 
     def __init__(
-        self, axes: Sequence[FloatArray], masses: FloatArray, exponents: IntArray | None = None
+        self,
+        axes: Sequence[FloatArray],
+        masses: FloatArray,
+        exponents: IntArray | None = None,
+        shares: Sequence[FloatArray | None] = (),
     ) -> None:
         self.n_axes = len(axes)
         self._n_priors, self._cells = masses.shape
         # An axis with one atom changes nothing.
         self._kept = [k for k, atoms in enumerate(axes) if len(atoms) > 1] or [0]
-        self._axes = [Axis(axes[k], masses.size // len(axes[k])) for k in self._kept]
+        mixed = shares or [None] * len(axes)
+        self._axes = [_axis(axes[k], mixed[k], masses.size // len(axes[k])) for k in self._kept]
         self._passes = _passes(self._axes)
         self._masses = _turned(masses, len(self._axes))
         self._exponents = None if exponents is None else _turned(exponents, len(self._axes))
@@ -274,7 +348,7 @@ class Grid:
         """Return the bound on the error of the log of `wide_sums`."""
         lengths = sum(a.span / t for a, t in zip(self._axes, theta[self._kept], strict=True))
         units = MASS_ERROR + 1.0 + 8.0 * UNIT * float(lengths) / float(_LN2)
-        units += sum(16.0 * axis.scan_steps + 2.0 for axis in self._axes)
+        units += sum(axis.wide_units for axis in self._axes)
         return SECOND_ORDER * UNIT * units
 
     @cached_property
@@ -296,11 +370,15 @@ class Grid:
     def _rounding_of(self, members: list[int]) -> float:
         size = prod(self._axes[k].size for k in members)
         if size > _DENSE_ATOMS:
-            return 12.0 * self._axes[members[0]].scan_steps + 2.0
-        return size + 5.0 * len(members)
+            return self._axes[members[0]].scan_units
+        return size + sum(self._axes[k].kernel_units for k in members)
 
 
-def _passes(axes: list[Axis]) -> list[list[int]]:
+def _axis(atoms: FloatArray, shares: FloatArray | None, lanes: int) -> Axis | MixingAxis:
+    return Axis(atoms, lanes) if shares is None else MixingAxis(shares)
+
+
+def _passes(axes: Sequence[Axis | MixingAxis]) -> list[list[int]]:
     """Merge neighbouring axes while their joint kernel is small: fewer and larger products."""
     passes: list[list[int]] = [[0]]
     for k in range(1, len(axes)):

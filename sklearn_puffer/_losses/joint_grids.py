@@ -83,8 +83,10 @@ def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Noti
         return _mixtures_computable(priors, noise, notion)
     discrete = cast(Sequence[Discrete], priors)
     layout = layout_of(discrete)
-    if noise.is_exponential and notion.is_pure:
+    if noise.has_vertices and notion.is_pure:
         return layout.is_computable
+    if any(noise.mixings):
+        return layers_computable(layout, noise, notion)
     return layout.is_line or boxes_computable(discrete, noise, notion)
 
 
@@ -96,6 +98,28 @@ def all_computable(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> 
     return (together and is_computable(priors, noise, notion)) or all(
         is_computable(pair, noise, notion) for pair in pairs
     )
+
+
+MAX_LAYERS = 128
+"""Most combinations of categories, for each of which the line of a number is looked at."""
+
+
+def layers_computable(layout: Layout, noise: Noise, notion: Notion) -> bool:
+    """Return whether `CategoryLayers` is for these priors: categories, and at most one number.
+
+    Where a number varies beside categories, a shift of it must have a loss at all.
+    """
+    numbers = [k for k in layout.varying if noise.mixings[k] is None]
+    if len(numbers) > 1 or notion.leaves_events_out:
+        return False
+    if layout.is_line:
+        return True
+    if not numbers:
+        return layout.cells <= MAX_CELLS
+    layers = prod(len(layout.axes[k]) + 1 for k in layout.varying if k not in numbers)
+    steps = noise.axis_scales(len(layout.axes))
+    finite = not notion.is_pure or bool(np.isfinite(noise.max_divergence(steps)))
+    return finite and layers <= MAX_LAYERS and layout.cells <= MAX_CELLS
 
 
 def _mixtures_computable(priors: Sequence[Prior], noise: Noise, notion: Notion) -> bool:
@@ -121,7 +145,12 @@ class Layout(NamedTuple):
     @property
     def is_line(self) -> bool:
         """Whether all but one column are constant."""
-        return sum(len(atoms) > 1 for atoms in self.axes) <= 1
+        return len(self.varying) <= 1
+
+    @property
+    def varying(self) -> list[int]:
+        """The columns that are not constant."""
+        return [k for k, atoms in enumerate(self.axes) if len(atoms) > 1]
 
     @property
     def is_computable(self) -> bool:

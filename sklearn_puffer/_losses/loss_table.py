@@ -24,6 +24,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray, counted
+from sklearn_puffer._losses.category_layers import CategoryLayers
 from sklearn_puffer._losses.convolution import Grid, Wide
 from sklearn_puffer._losses.divergences import Panels
 from sklearn_puffer._losses.joint_grids import MAX_CELLS, Layout, layout_of, with_mass
@@ -34,11 +35,13 @@ from sklearn_puffer._losses.pair_losses import (
     MixtureLine,
     PairLoss,
 )
-from sklearn_puffer.noise import Noise, is_family
+from sklearn_puffer._noise import Mixing
+from sklearn_puffer.noise import Noise, is_noise
 from sklearn_puffer.notions import Notion, Pufferfish, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
 
 Ends = tuple[FloatArray, FloatArray]
+Mixings = tuple[Mixing | None, ...]
 _PURE = Pufferfish(1.0)
 # Above this many numbers (cells times priors) pairs are treated one by one, not on a common grid.
 _MAX_TABLE = 2**24
@@ -87,7 +90,7 @@ class LossTable:
         self._priors, self._numbers = numbered(pairs)
         _check_priors(pairs, self._priors)
         self._pairs, self._notion = pairs, notion
-        self._lines: dict[int, PairLoss] = {}
+        self._lines: dict[tuple[int, Mixings], PairLoss] = {}
         self._last: dict[int, tuple[Noise, Ends]] = {}  # the last interval of each pair
         # too large a grid is refused here, before anything else
         self._groups = self._grouped() if notion.is_pure and self._are_discrete else []
@@ -177,7 +180,7 @@ class LossTable:
             return lower[k], upper[k]
         if k in self._last and self._last[k][0] == noise:
             return self._last[k][1]
-        line = self._line(k)
+        line = self._line(k, noise.mixings)
         ends = line.interval(noise, self._notion, budget)
         if budget is None or not isinstance(line, DiscreteBoxes):
             self._last[k] = noise, ends
@@ -212,7 +215,8 @@ class LossTable:
             True if that is so for any pair.
         """
         known = range(len(self._pairs)) if not self._on_grids(noise) else range(0)
-        return any(isinstance(self._line(k), DiscreteBoxes) for k in known)
+        rough = DiscreteBoxes | CategoryLayers
+        return any(isinstance(self._line(k, noise.mixings), rough) for k in known)
 
     def without_noise(self) -> FloatArray:
         """Return what the losses tend to without any noise.
@@ -226,7 +230,7 @@ class LossTable:
             return self._collected([group.without_noise() for group in self._groups])
         limits = np.empty((len(self._pairs), 2))
         for k in range(len(self._pairs)):
-            limits[k] = self._line(k).without_noise(self._notion)
+            limits[k] = self._line(k, ()).without_noise(self._notion)
         return limits
 
     def panels(self, noise: Noise) -> list[Panels]:
@@ -243,7 +247,8 @@ class LossTable:
             From p to q; their ``swapped`` is from q to p.
         """
         _check_noise(noise)
-        return [self._line(k).panels(noise, self._notion) for k in range(len(self._pairs))]
+        lines = [self._line(k, noise.mixings) for k in range(len(self._pairs))]
+        return [line.panels(noise, self._notion) for line in lines]
 
     def _grouped(self) -> list[_Group]:
         linked = _linked(self._numbers)
@@ -256,12 +261,12 @@ class LossTable:
         return all(isinstance(prior, Discrete) for prior in self._priors)
 
     def _on_grids(self, noise: Noise) -> bool:
-        return noise.is_exponential and bool(self._groups)
+        return noise.has_vertices and bool(self._groups)
 
-    def _line(self, k: int) -> PairLoss:
-        if k not in self._lines:
-            self._lines[k] = _pair_loss(self._pairs[k])
-        return self._lines[k]
+    def _line(self, k: int, mixings: Mixings) -> PairLoss:
+        if (k, mixings) not in self._lines:
+            self._lines[k, mixings] = _pair_loss(self._pairs[k], mixings)
+        return self._lines[k, mixings]
 
     def _collected(self, parts: list[FloatArray]) -> FloatArray:
         """Put the rows of all groups into the order of the pairs."""
@@ -273,17 +278,19 @@ class LossTable:
         return rows
 
 
-def _pair_loss(pair: PriorPair) -> PairLoss:
+def _pair_loss(pair: PriorPair, mixings: Mixings) -> PairLoss:
     """Return what computes the loss of one pair."""
     p, q = pair
     if isinstance(p, GaussianMixture):
         return MixtureLine(p, q) if p.n_axes == 1 else GaussianRows(p, q)
+    if any(mixings):
+        return CategoryLayers(p, q, mixings)
     layout = layout_of([p, q])
     if not layout.is_line:
         return DiscreteBoxes(p, q)
     axis = max(range(len(layout.axes)), key=lambda k: len(layout.axes[k]))
     _check_spans(layout)
-    return DiscreteLine(p, q, layout.axes[axis], _grid([p, q], layout), axis)
+    return DiscreteLine(layout.axes[axis], _grid([p, q], layout), axis, same=p == q)
 
 
 class _Group:
@@ -308,15 +315,16 @@ class _Group:
         self._priors = priors
         self._p, self._q = np.ascontiguousarray(numbers.T)
         self._held = grid
+        self._mixings: Mixings = ()
 
     def losses(self, noise: Noise) -> FloatArray:
-        grid = self._grid()
+        grid = self._grid(noise.mixings)
         theta = np.maximum(noise.axis_scales(grid.n_axes), grid.shortest_scales)
         sums = grid.sums(theta)
         return self._suprema(grid.wide_sums(theta) if sums is None else sums)
 
     def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
-        grid = self._grid()
+        grid = self._grid(noise.mixings)
         asked = noise.axis_scales(grid.n_axes)
         theta = np.maximum(asked, grid.shortest_scales)
         sums = grid.sums(theta, _CERTIFIED_FLOOR)
@@ -334,10 +342,16 @@ class _Group:
         return np.maximum(np.nextafter(losses - margin, -np.inf), 0.0), upper
 
     def without_noise(self) -> FloatArray:
-        return self._suprema(self._grid().masses())
+        return self._suprema(self._grid(self._mixings).masses())
 
-    def _grid(self) -> Grid:
-        return self._held or _grid(self._priors, layout_of(self._priors))
+    def _grid(self, mixings: Mixings) -> Grid:
+        """Return the grid whose unordered axes are mixed; the last one is kept."""
+        if self._held is not None and mixings == self._mixings:
+            return self._held
+        grid = _grid(self._priors, layout_of(self._priors), mixings)
+        if self._held is not None:
+            self._held, self._mixings = grid, mixings
+        return grid
 
     def _suprema(self, sums: FloatArray | Wide) -> FloatArray:
         """Return the largest log ratio of each pair, both ways; neither is ever negative."""
@@ -416,7 +430,7 @@ def _linked(numbers: IntArray) -> list[IntArray]:
     return np.split(order, np.flatnonzero(np.diff(group_of[order])) + 1)
 
 
-def _grid(priors: Sequence[Discrete], layout: Layout) -> Grid:
+def _grid(priors: Sequence[Discrete], layout: Layout, mixings: Mixings = ()) -> Grid:
     shape = (len(priors), layout.cells)
     masses, exponents = np.zeros(shape), None
     for row, (prior, places) in enumerate(zip(priors, layout.places, strict=True)):
@@ -427,7 +441,17 @@ def _grid(priors: Sequence[Discrete], layout: Layout) -> Grid:
             exponents = np.zeros(shape, np.int64) if exponents is None else exponents
             values, exponents[row, cells] = _scaled(with_mass(prior, prior.counts), prior.total)
         masses[row, cells] = values
-    return Grid(layout.axes, masses, exponents)
+    return Grid(layout.axes, masses, exponents, _shares(layout.axes, mixings))
+
+
+def _shares(axes: Sequence[FloatArray], mixings: Mixings) -> list[FloatArray | None]:
+    """Return what the atoms of each unordered axis are drawn anew from.
+
+    Other values of its alphabet have the ratios of the laws of all other axes together, which are
+    means of ratios at these atoms: no supremum lies there.
+    """
+    pairs = zip(mixings, axes, strict=True) if mixings else ()
+    return [None if m is None else m.probabilities[m.places(atoms)] for m, atoms in pairs]
 
 
 def _scaled(counts: NDArray[Any], total: int) -> tuple[FloatArray, IntArray]:
@@ -459,7 +483,7 @@ def _check_priors(pairs: Sequence[PriorPair], priors: Sequence[Prior]) -> None:
 
 
 def _check_noise(noise: Noise) -> None:
-    if not is_family(noise):
+    if not is_noise(noise):
         raise TypeError(
             "noise must be Laplace, Gaussian, Cauchy, GeneralizedCauchy or of another family, "
             f"got {noise!r}."

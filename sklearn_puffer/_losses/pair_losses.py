@@ -54,18 +54,19 @@ class DiscreteLine:
 
     Parameters
     ----------
-    p, q : Discrete
     atoms : ndarray of shape (n,)
         All atoms with mass, sorted.
     grid : Grid
         Both priors on them, of whose columns ``axis`` is the one.
     axis : int
+    same : bool, default=False
+        Whether the priors are equal.
     """
 
-    def __init__(self, p: Discrete, q: Discrete, atoms: FloatArray, grid: Grid, axis: int) -> None:
-        self._same = p == q
+    def __init__(self, atoms: FloatArray, grid: Grid, axis: int, *, same: bool = False) -> None:
+        self._same = same
         self._atoms = _centred(atoms)
-        self._grid, self._column, self._n_axes = grid, axis, p.n_axes
+        self._grid, self._column, self._n_axes = grid, axis, grid.n_axes
         self._limits: dict[Notion, FloatArray] = {}
         masses = grid.masses()
         with np.errstate(divide="ignore", under="ignore"):

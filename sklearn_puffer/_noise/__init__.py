@@ -14,6 +14,8 @@ from sklearn_puffer._noise.grid import (
 )
 from sklearn_puffer._noise.integer_rows import WHOLE, IntegerRows, RowSampler
 from sklearn_puffer._noise.laplace_sampler import LaplaceSampler
+from sklearn_puffer._noise.mixed_noise import MixedNoise, without_mixings
+from sklearn_puffer._noise.mixing import Mixing, MixingSampler, kept_numerator
 from sklearn_puffer._noise.protocol import Noise
 from sklearn_puffer._noise.sampler import (
     BATCH,
@@ -68,6 +70,9 @@ __all__ = [
     "HeavyPower",
     "IntegerRows",
     "LaplaceSampler",
+    "MixedNoise",
+    "Mixing",
+    "MixingSampler",
     "Noise",
     "ProductNoise",
     "RowSampler",
@@ -85,6 +90,7 @@ __all__ = [
     "gaussian_hockey_stick",
     "gaussian_mass",
     "grid_step",
+    "kept_numerator",
     "laplace",
     "laplace_renyi",
     "laplace_sampler",
@@ -103,4 +109,5 @@ __all__ = [
     "system_entropy",
     "table_sampler",
     "to_steps",
+    "without_mixings",
 ]

@@ -42,6 +42,7 @@ from numpy.typing import ArrayLike
 from sklearn_puffer._base import FloatArray, check_above, check_positive
 from sklearn_puffer._noise.entropy import Entropy
 from sklearn_puffer._noise.grid import Grid
+from sklearn_puffer._noise.mixing import Mixing
 from sklearn_puffer._noise.sampler import Sampler, single_scale
 from sklearn_puffer._noise.shapes import Shape
 from sklearn_puffer._noise.shifts import rows_hockey_stick
@@ -262,6 +263,12 @@ class ProductNoise(ABC):
     is_normal: ClassVar[bool] = False
     precision_power: ClassVar[int | None] = None
     norm: ClassVar[str | None] = None
+    mixings: ClassVar[tuple[Mixing | None, ...]] = ()
+
+    @property
+    def has_vertices(self) -> bool:
+        """Whether pure losses are those at the vertices of the grid of atoms."""
+        return self.is_exponential
 
     @property
     def power(self) -> float | None:

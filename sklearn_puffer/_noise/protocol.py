@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn_puffer._base import FloatArray
 from sklearn_puffer._noise.entropy import Entropy
 from sklearn_puffer._noise.grid import Grid
+from sklearn_puffer._noise.mixing import Mixing
 from sklearn_puffer._noise.sampler import Sampler
 
 
@@ -272,6 +273,14 @@ class Noise(Protocol):
     @property
     def is_normal(self) -> bool:
         """Whether the noise is normal, and its scale the standard deviation."""
+
+    @property
+    def has_vertices(self) -> bool:
+        """Whether pure losses of rows are those at the vertices of the grid of atoms."""
+
+    @property
+    def mixings(self) -> tuple[Mixing | None, ...]:
+        """The kernels of unordered axes, None for axes of numbers; empty if there are only such."""
 
     @property
     def power(self) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._noise import Mixing
 from sklearn_puffer._noiser.classifier_priors import ModelLaws, model_laws
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
@@ -35,9 +36,11 @@ class Known:
     models : list of ModelLaws
         Those of classifiers, also as masses of rows.
     spreads : ndarray of shape (n_columns,)
-        Standard deviation of each column, before binning.
+        Standard deviation of each column, before binning; 1 of an unordered one that varies.
     raw : list of RawLaw
         How often each value of a column stood in the table.
+    mixings : tuple of Mixing or None
+        Of each unordered column the shares of all rows, over its alphabet.
     """
 
     counted: Adversary
@@ -45,6 +48,7 @@ class Known:
     models: list[ModelLaws]
     spreads: FloatArray
     raw: list[RawLaw]
+    mixings: tuple[Mixing | None, ...]
 
 
 def known_to_adversaries(read: TableRead) -> Known:
@@ -76,12 +80,21 @@ def known_to_adversaries(read: TableRead) -> Known:
     laws_of |= {name: model.adversary(read) for name, model in models.items()}
     if settings.fit is not None:
         laws_of["prior"] = fitted_adversary(counted, settings.fit, spreads, columns)
-    return Known(counted, list(laws_of.values()), list(models.values()), spreads, raw)
+    mixings = tuple(_mixing(c, *of) for c, of in zip(columns, seen, strict=True))
+    return Known(counted, list(laws_of.values()), list(models.values()), spreads, raw, mixings)
 
 
 def _given(prior: Any, argument: str, read: TableRead) -> Adversary:
     _check_complete(read.readers, read.groups, argument)
     return given_adversary(prior, argument, read.secrets, read.groups, read.columns)
+
+
+def _mixing(column: Column, values: FloatArray, counts: Array) -> Mixing | None:
+    """Return what an unordered column is drawn anew from; values never seen count once."""
+    if not column.unordered:
+        return None
+    totals = np.bincount(np.searchsorted(column.atoms, values), counts, len(column.atoms))
+    return Mixing.of_counts(column.atoms.tolist(), np.rint(totals).astype(np.int64).tolist())
 
 
 def _check_complete(
@@ -113,5 +126,10 @@ def _values_seen(
 
 
 def _spread(column: Column, values: FloatArray, counts: Array) -> float:
-    """Return the standard deviation of a column over all rows, whatever their order."""
+    """Return the standard deviation of a column over all rows, whatever their order.
+
+    Of an unordered one it is 1, the size of any change.
+    """
+    if column.unordered:
+        return float(len(np.unique(values[counts > 0])) > 1)
     return standard_deviation(values, counts) if column.spread is None else column.spread

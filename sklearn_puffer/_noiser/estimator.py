@@ -129,11 +129,16 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         classifiers it stands for draws and refits, and what is said of them is an estimate.
     weights : "spread", "optimal" or mapping, default="spread"
         Proportions of the columns' scales: their standard deviations, those that make the expected
-        error per standard deviation small, or {column: positive number}. With an optimal channel
-        they are the units in which changes are counted, each 1 by default for booleans and
-        categories without a declared order; a large one makes changes of its column cheap.
+        error per standard deviation small, or {column: positive number}. Of columns without an
+        order they are those of -log(1 - rho), by default 2: then a move away from a value of a
+        tenth of the rows loses about what one of a standard deviation does.
+        With an optimal channel they are the units in which changes are counted, each 1 by default
+        where values have no order; a large one makes changes of its column cheap.
     categories : {column: list}, default=None
-        The values of a column in the order of their codes 0..n-1; its noise is in codes.
+        The values of a column in the order of their codes 0..n-1; its noise is in codes, as that of
+        ordered categorical types is. Booleans and other categories have no order, and get no noise:
+        a value stays with the chance 1 - rho, or else is drawn anew, whatever it was, from the
+        shares of the column in all rows, to which every declared value adds one more row.
     n_bins : int or {column: int}, default=None
         Quantile bins for numeric columns. The released value is then the bin's representative,
         its median (the lower one for integers), plus noise; any later value falls into a bin. A
@@ -152,7 +157,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         it is rows that must have been seen: "nearest" moves new ones to their nearest row of
         `fit`, with a warning.
     output : {"native", "remapped", "noisy"}, default="native"
-        Columns in their own type (whole numbers stay whole), or raw value plus noise as float64.
+        Columns in their own type (whole numbers stay whole), or raw value plus noise as float64;
+        of a column without an order the code of the released value, so that a table is all numbers.
         "remapped" releases values of the column alone: each noisy value becomes the median of what
         it may have come from, by the shares of the rows of `fit`, and so no other map of it changes
         a value (of a binned column, its representative) less on average. The promise and the noise
@@ -177,8 +183,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     Attributes
     ----------
     theta_ : pandas.Series of shape (n_public,)
-        Noise scale of each public column in its own units; 0 where no noise is needed. Not there
-        with an optimal channel.
+        Noise scale of each public column in its own units; 0 where no noise is needed. Of a column
+        without an order it is -log(1 - rho).
+        Not there with an optimal channel.
     channel_ : Channel
         With an optimal channel only: ``cells``, the distinct rows of `fit`; ``matrix``, row x of
         which is the law of what is released for cell x, and ``numerators``, the same in whole
@@ -193,13 +200,13 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         How much of each public column survives one release, computed from the laws of the rows of
         `fit` (their weights included) and of the noise: ``change``, the expected distance between
         the released value and the original one as it stood in the table, before binning, in the
-        column's unit (of categories and booleans, their codes'); ``change_sd``, in its standard
-        deviations; ``median_change``, which speaks where the mean is infinite, as under Cauchy
-        noise; ``unchanged``, the probability that the released value is the original one (a value
-        left missing is unchanged, and does not count in the changes). ``constant``,
-        ``constant_sd``, ``constant_median`` and ``constant_unchanged`` are the same for the best
-        constant in its place, the column's median. `fit` warns (`UtilityWarning`) of columns that
-        change more than the constant does.
+        column's unit (of categories with an order, their codes'; without one a change counts 1);
+        ``change_sd``, in its standard deviations; ``median_change``, which speaks where the mean
+        is infinite, as under Cauchy noise; ``unchanged``, the probability that the released value
+        is the original one (a value left missing is unchanged, and does not count in the changes).
+        ``constant``, ``constant_sd``, ``constant_median`` and ``constant_unchanged`` are the same
+        for the best constant in its place, the column's median, or its most frequent category.
+        `fit` warns (`UtilityWarning`) of columns that change more than the constant does.
     priors_ : dict
         ``priors_[sensitive][secret][columns]``: the law of the columns given the secret.
     secret_pairs_ : dict

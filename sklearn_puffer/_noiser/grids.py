@@ -12,9 +12,9 @@ from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, to_steps
 from sklearn_puffer._noiser.conditional_priors import Group, Part
 from sklearn_puffer._noiser.problems import Problem
-from sklearn_puffer._releases import drawn_scales
+from sklearn_puffer._releases import drawn_scales, factor_below
 from sklearn_puffer._tables import Name
-from sklearn_puffer.notions import PowerMean
+from sklearn_puffer.notions import Notion, PowerMean
 from sklearn_puffer.priors import Discrete, Prior
 
 # values off the grid are rounded to it: the noise then hides a move of half a step, whose log
@@ -32,7 +32,16 @@ class Grids:
     def scales(self, factor: float) -> FloatArray:
         """Return the scale that each release of each column is drawn at."""
         problem = self.problem
-        return drawn_scales(problem.noise, factor * problem.weights, problem.releases)
+        scales = factor * problem.weights
+        return drawn_scales(problem.noise, scales, problem.releases, problem.mixings)
+
+    def below(self, notion: Notion, factor: float) -> float:
+        """Return by how much one release has more noise if it tells no more than all of them."""
+        problem, scales = self.problem, factor * self.problem.weights
+        if not any(problem.mixings) or problem.releases == 1:
+            return factor_below(problem.noise, notion, problem.releases)
+        # it is one of them
+        return float((self.scales(factor) / scales).max()) * (1.0 + 2.0**-50)
 
     def finest(self) -> float:
         """Return what drawing adds on grids as fine as they can be, whatever the factor."""
@@ -44,7 +53,10 @@ class Grids:
         reach = _reach(problem.groups, problem.reach, len(problem.weights))
         theta = self.scales(factor).tolist()
         columns = zip(theta, problem.whole.tolist(), reach.tolist(), problem.names, strict=True)
-        return np.array([_grid(*column) for column in columns])
+        mixed = problem.mixings or (None,) * len(theta)
+        return np.array(
+            [1.0 if mix else _grid(*column) for mix, column in zip(mixed, columns, strict=True)]
+        )
 
     def loss(self, groups: Sequence[Group], factor: float, grids: FloatArray) -> float:
         """Return what drawing on the grid adds to a pure loss: the sampler's error, and rounding.

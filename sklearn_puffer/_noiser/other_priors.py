@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, listed, meant, quoted
+from sklearn_puffer._noise import Mixing
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
     Group,
@@ -28,7 +29,7 @@ from sklearn_puffer._noiser.conditional_priors import (
 from sklearn_puffer._noiser.grids import Grids, on_steps
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.scales import losses_at
-from sklearn_puffer._releases import factor_below, jsonable, plain_record, short_number
+from sklearn_puffer._releases import jsonable, plain_record, short_number
 from sklearn_puffer._tables import CodeArray, Column, Name, Pair, Secret, records_frame
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Noise
@@ -243,6 +244,8 @@ class FittedNoise(FittedRelease):
     notion : Notion
     releases : int
         How often the same rows are released; ``theta`` is that of all releases together.
+    mixings : tuple of Mixing or None
+        One a column, where some are unordered; their theta is -log(1 - rho).
     """
 
     theta: FloatArray
@@ -251,6 +254,7 @@ class FittedNoise(FittedRelease):
     noise: Noise
     notion: Notion
     releases: int = 1
+    mixings: tuple[Mixing | None, ...] = ()
 
     def __post_init__(self) -> None:
         """Keep no numbers seen in `fit` of columns that take any number."""
@@ -316,6 +320,7 @@ class FittedNoise(FittedRelease):
             theta=self.theta[places],
             grids=self.grids[places],
             whole=self.whole[places],
+            mixings=tuple(self.mixings[k] for k in places) if self.mixings else (),
         )
 
     def _as_drawn(self, groups: Sequence[Group], n_pairs: int) -> Interval:
@@ -343,8 +348,7 @@ class FittedNoise(FittedRelease):
 
     def _lower(self, problem: Problem, notion: Notion) -> FloatArray:
         """Return lower ends for all releases, of which one at their joint scale is an upper end."""
-        below = factor_below(problem.noise, notion, self.releases)
-        return losses_at(problem, notion, below)[0]
+        return losses_at(problem, notion, Grids(problem).below(notion, 1.0))[0]
 
     @property
     def _noisy(self) -> Array:
@@ -378,6 +382,7 @@ class FittedNoise(FittedRelease):
             strategy=exact,
             noise=self.noise,
             releases=self.releases,
+            mixings=self.mixings,
         )
 
     def _varies_bare(self, part: Part) -> bool:

@@ -316,8 +316,11 @@ def priors_around(
     level = settings.confidence.level if settings.confidence is not None else DEFAULT_LEVEL
     if settings.fit is not None:
         return drawn_around(settings, counted, pairs, groups, level) if asked else Unknown()
+    mixed = [column for column in columns if column.unordered and len(column.atoms) > 1]
+    if mixed and asked:
+        raise ValueError(say.unordered_sets_message(mixed[0].name, settings.confidence))
     reason = _too_large(settings, counted, columns)
-    if reason is not None:
+    if reason is not None or mixed:
         return Unknown(reason if asked else None)
     return CountedSets(level, asked, counted, pairs, columns, groups)
 

@@ -13,7 +13,7 @@ from joblib import Parallel, delayed
 
 from sklearn_puffer._base import ULP, Array, FloatArray
 from sklearn_puffer._losses import LossTable, Panels, all_computable, compose, plane_cells
-from sklearn_puffer._noise import SPARE, sampler_loss
+from sklearn_puffer._noise import SPARE, MixedNoise, Mixing, sampler_loss
 from sklearn_puffer._noiser.conditional_priors import Group, Part, SecretPair
 from sklearn_puffer._strategies import Impossible, reason_of
 from sklearn_puffer._tables import Name
@@ -60,6 +60,9 @@ class Problem:
         How often the same rows are released.
     asked : sequence of SecretPair
         What to call the secret pairs in an error, where they have names.
+    mixings : tuple of Mixing or None
+        One a column: what an unordered one is drawn anew from, None for one of numbers. Empty if
+        there are only such.
     """
 
     groups: Sequence[Group]
@@ -75,6 +78,7 @@ class Problem:
     n_jobs: int | None = None
     releases: int = 1
     asked: Sequence[SecretPair] = ()
+    mixings: tuple[Mixing | None, ...] = ()
 
     @property
     def draws(self) -> int:
@@ -93,7 +97,9 @@ class Problem:
 
 def template(problem: Problem, part: Part) -> Noise:
     """Return the noise of a part's columns at factor 1."""
-    return problem.noise.with_scale(tuple(problem.weights[list(part.members)]))
+    noise = problem.noise.with_scale(tuple(problem.weights[list(part.members)]))
+    mixings = tuple(problem.mixings[k] for k in part.members) if problem.mixings else ()
+    return MixedNoise(noise, mixings) if any(mixings) else noise
 
 
 def known(problem: Problem, part: Part, notion: Notion) -> bool:
@@ -106,7 +112,7 @@ def known(problem: Problem, part: Part, notion: Notion) -> bool:
 
 def is_grid(noise: Noise, notion: Notion) -> bool:
     """Return whether losses are those at the vertices of a grid, which cost little."""
-    return noise.is_exponential and notion.is_pure
+    return noise.has_vertices and notion.is_pure
 
 
 def plane_work(pairs: Sequence[PriorPair]) -> float:

@@ -16,9 +16,18 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sklearn_puffer._base import Array, FloatArray, digest, listed
-from sklearn_puffer._noise import Entropy, grid_step, noisy_steps, sampler, to_steps
+from sklearn_puffer._noise import (
+    WHOLE,
+    Entropy,
+    Mixing,
+    grid_step,
+    kept_numerator,
+    noisy_steps,
+    sampler,
+    to_steps,
+)
 from sklearn_puffer._noise import release as add_noise
-from sklearn_puffer._noiser.remapping import Drawn, Remapping, remapping
+from sklearn_puffer._noiser.remapping import Drawn, Remapping, most_probable, remapping
 from sklearn_puffer._tables import (
     BLOCK_ROWS,
     Column,
@@ -53,7 +62,8 @@ class ColumnRelease:
     ----------
     column : Column
     noise : Noise or None
-        Noise of one axis, or None for a column that is released unchanged.
+        Noise of one axis, or None for a column that is released unchanged; of an unordered one it
+        is a kernel.
     grid : float
         Step of the grid that atoms and noise lie on; 0 without noise.
     output : {"native", "remapped", "noisy"}
@@ -86,6 +96,11 @@ class ColumnRelease:
         return np.dtype(np.float32 if small else np.float64)
 
     @property
+    def mixing(self) -> Mixing | None:
+        """What an unordered column with noise is drawn anew from."""
+        return self.noise.mixings[0] if self.noise is not None and self.noise.mixings else None
+
+    @property
     def last_code(self) -> int | None:
         """The largest code of a boolean or categorical column; codes are clipped to it."""
         if self.output == "noisy" or self.column.kind in ("float", "integer"):
@@ -104,6 +119,10 @@ def remapped(release: ColumnRelease, shares: FloatArray) -> ColumnRelease:
     """Return the release whose noisy values become those of the column, which occur so often."""
     if release.noise is None:
         return release
+    if release.mixing is not None:
+        kept = kept_numerator(scale_of(release)) / WHOLE
+        chosen = most_probable(shares, kept, release.mixing.probabilities)
+        return replace(release, remapping=chosen)
     drawn = Drawn(release.noise, release.grid, release.whole)
     return replace(release, remapping=remapping(release.column.atoms, shares, drawn))
 
@@ -121,7 +140,9 @@ def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
         return release
     scale = _product_up(scale_of(release), factor)
     noise = release.noise.with_scale(scale)
-    grid = max(release.grid, grid_step(scale, integer=release.whole))
+    grid = release.grid
+    if release.mixing is None:
+        grid = max(grid, grid_step(scale, integer=release.whole))
     if grid > release.grid and not _lies_on(release.column, grid):
         raise ValueError(
             f"factor={factor!r} needs noise on a grid of {grid:.3g}, on which the values of column "
@@ -309,8 +330,13 @@ class _Worker:
         self.codes = np.empty(BLOCK_ROWS, dtype=np.intp)
         atoms = release.column.atoms
         self.sampler = None
+        self.mixer = None
         if release.remapping is not None:
             self.become = bare_values(atoms, output.dtype)
+        if release.mixing is not None:
+            self.mixer = release.mixing.sampler(scale_of(release), entropy)
+            self.table = bare_values(atoms, output.dtype)
+            return
         if release.noise is not None:
             self.sampler = sampler(release.noise, release.grid, entropy, nearest=release.whole)
             self.steps = np.empty(BLOCK_ROWS, dtype=np.int64)
@@ -325,6 +351,14 @@ class _Worker:
         """Release the values of a block of rows."""
         n = rows.stop - rows.start
         out = self.output[rows]
+        if self.mixer is not None:
+            codes = self.codes[:n]
+            self.reader.codes(rows, codes)
+            self.mixer.release(codes)
+            if self.release.remapping is not None:
+                codes[:] = self.release.remapping.at(codes)
+            np.take(self.table, codes, out=out, mode="clip")
+            return
         if self.sampler is None:
             self._copy(rows, out)
             return

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, __version__, utc_now
+from sklearn_puffer._noise import MixedNoise, Mixing
 from sklearn_puffer._noiser.conditional_priors import Adversary, SecretPair
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.release import ColumnRelease, Patterns, remapped, scale_of
@@ -34,6 +35,7 @@ from sklearn_puffer._tables import Column, Name, Pair
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.fits import GaussianFit, MixtureFit
+from sklearn_puffer.noise import Noise
 from sklearn_puffer.priors import Prior
 
 _MODELS: dict[Any, str] = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
@@ -68,6 +70,7 @@ class Learnt:
     rule: Rule
     remedy: str | None
     remarks: list[str]
+    mixings: tuple[Mixing | None, ...]
     models: tuple[ModelFacts, ...] = ()
     counted: tuple[CountedLoss, ...] = ()
 
@@ -105,18 +108,30 @@ class Learnt:
         noisy = [
             ColumnRelease(
                 replace(column, atoms=_ZERO, known=_ONE) if column.free else column,
-                self.settings.noise.with_scale(float(theta)) if theta > 0.0 else None,
+                self._noise_of(float(theta), mixing),
                 float(grid),
                 self.settings.output,
             )
-            for column, theta, grid in zip(
-                self.columns, self.calibrated.theta, self.calibrated.grids, strict=True
+            for column, theta, grid, mixing in zip(
+                self.columns,
+                self.calibrated.theta,
+                self.calibrated.grids,
+                self.mixings,
+                strict=True,
             )
         ]
         if self.settings.output != "remapped":
             return noisy
         laws = zip(noisy, self.raw, strict=True)
         return [remapped(release, law.placed(release.column)) for release, law in laws]
+
+    def _noise_of(self, theta: float, mixing: Mixing | None) -> Noise | None:
+        """Return the noise of a column, or its kernel."""
+        if theta == 0.0:
+            return None
+        if mixing is None:
+            return self.settings.noise.with_scale(theta)
+        return MixedNoise(self.settings.noise.with_scale(theta), (mixing,))
 
     def certificate(self) -> Certificate:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
@@ -169,6 +184,7 @@ class Learnt:
             settings.noise,
             settings.notion,
             settings.releases,
+            self.mixings,
         )
 
     @cached_property
@@ -218,6 +234,7 @@ class Learnt:
                 float(spread),
                 release.whole,
                 release.grid,
+                release.column.unordered,
             )
             for release, theta, spread in zip(
                 self.releases, self.calibrated.theta, self.spreads, strict=True

@@ -28,7 +28,6 @@ from sklearn_puffer._noiser.problems import (
     template,
 )
 from sklearn_puffer._noiser.refusals import refusal_of
-from sklearn_puffer._releases import factor_below
 from sklearn_puffer._strategies import reason_of
 from sklearn_puffer.bounds import (
     Bound,
@@ -125,10 +124,10 @@ def _with_least(problem: Problem, solution: _Solution, calibrated: Calibrated) -
     if problem.strategy is not exact or calibrated.recomputed.all():
         return calibrated
     certifier = _Certifier(problem, solution)
-    below = factor_below(problem.noise, solution.inner, problem.releases)
+    steps = Grids(problem)
 
     def lower(factor: float) -> float:
-        return float(certifier.lower(below * factor).max())
+        return float(certifier.lower(steps.below(solution.inner, factor) * factor).max())
 
     enough = smallest_within(
         lower, problem.notion.budget, 0.7 * calibrated.factor, _LEAST_TOLERANCE
@@ -218,8 +217,7 @@ def _prove(problem: Problem, solution: _Solution, factor: float, grids: FloatArr
     certifier = _Certifier(problem, solution)
     lower, upper, recomputed = certifier.interval(factor)
     if problem.releases > 1:
-        below = factor_below(problem.noise, solution.inner, problem.releases)
-        lower = certifier.interval(below * factor)[0]
+        lower = certifier.interval(Grids(problem).below(solution.inner, factor) * factor)[0]
     if factor > 0.0:
         upper = np.nextafter(problem.notion.of_samples(upper, solution.ratio), np.inf)
     # a column of one value is released as it is; its factor changes no loss
@@ -349,8 +347,9 @@ class _Certifier:
                 noise = template(problem, one)
                 pairs = [one.pairs[k] for k in some]
                 lower[some] = np.maximum(lower[some], recompute(pairs, noise, notion, factor)[0])
-        if not part.is_free and factor > 0.0:
-            noise = template(problem, part).scaled(factor)
+        noise = template(problem, part)
+        if not part.is_free and factor > 0.0 and not noise.mixings:
+            noise = noise.scaled(factor)
             pairs = [part.pairs[k] for k in some]
             views = [lumped_lower(*_both_discrete(pair), noise, notion) for pair in pairs]
             lower[some] = np.maximum(lower[some], views)

@@ -6,7 +6,8 @@ cuts to the range [l, h] of what can be released. With :math:`A(z) = E[\min(K, z
 .. math:: E|c(x + K) - v| = |d| + A(h - x) + A(x - l) - 2 A(|d|),
 
 since K is symmetric: both sides are sums over :math:`P(K > t)`. Where noisy values become values of
-the column, the change is a sum over the stretches that become the same one.
+the column, the change is a sum over the stretches that become the same one. A value of an unordered
+column has changed by 1, or not.
 """
 
 # Whole numbers. K is N rounded to the nearest multiple of the step g, so A(j g) is the sum of
@@ -24,8 +25,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
-from sklearn_puffer._noise import to_steps
-from sklearn_puffer._noiser.release import ColumnRelease
+from sklearn_puffer._noise import WHOLE, Mixing, kept_numerator, to_steps
+from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._noiser.remapping import Drawn
 from sklearn_puffer._releases import ColumnUtility
 from sklearn_puffer._tables import Column, Name, Values
@@ -127,6 +128,8 @@ def utilities(
 
 
 def _utility(release: ColumnRelease, law: RawLaw, spread: float) -> ColumnUtility:
+    if release.column.unordered:
+        return _unordered(release, law)
     return utility_of(release.column.name, law, spread, *_changes(release, law))
 
 
@@ -167,6 +170,36 @@ def utility_of(
         constant_median=_median(errors[order], law.shares[order]),
         constant_unchanged=_among_all(alike, law.present),
     )
+
+
+def _unordered(release: ColumnRelease, law: RawLaw) -> ColumnUtility:
+    """Return what survives where a value is another one or is not: by how much means nothing."""
+    kept = 1.0
+    if release.mixing is not None:
+        kept = _kept(release, release.mixing, law)
+    change, mode = max(1.0 - kept, 0.0), float(law.shares.max(initial=0.0))
+    return ColumnUtility(
+        name=release.column.name,
+        change=change,
+        change_sd=change,
+        median_change=float(kept < 0.5),
+        unchanged=_among_all(kept, law.present),
+        constant=1.0 - mode,
+        constant_sd=1.0 - mode,
+        constant_median=float(mode < 0.5),
+        constant_unchanged=_among_all(mode, law.present),
+    )
+
+
+def _kept(release: ColumnRelease, mixing: Mixing, law: RawLaw) -> float:
+    """Return the chance that a value comes out as it was: it stays, or is drawn again."""
+    places = mixing.places(law.values)
+    become = np.arange(len(mixing.shares))
+    if release.remapping is not None:
+        become = release.remapping.at(become)
+    again = np.bincount(become, mixing.probabilities, len(become))[places]
+    stays = kept_numerator(scale_of(release)) / WHOLE
+    return float(law.shares @ (stays * (become[places] == places) + (1.0 - stays) * again))
 
 
 def _changes(release: ColumnRelease, law: RawLaw) -> tuple[float, float, float]:

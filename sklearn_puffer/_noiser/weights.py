@@ -104,6 +104,8 @@ class _Search:
     def __init__(self, problem: Problem, spreads: FloatArray, moving: NDArray[np.intp]) -> None:
         self._problem, self._moving = problem, moving
         self._spreads = spreads[moving]
+        mixed = np.array([mixing is not None for mixing in problem.mixings], dtype=bool)
+        self._unordered = mixed[moving] if mixed.size else np.zeros(len(moving), dtype=bool)
         self.factor = needed_factor(problem, _ROUGHLY)
 
     def proportions(self, logs: FloatArray) -> FloatArray:
@@ -117,5 +119,6 @@ class _Search:
         tried = self.proportions(logs)
         changed = replace(self._problem, weights=tried)
         self.factor = needed_factor(changed, tolerance, self.factor)
-        error = self.factor * float((tried[self._moving] / self._spreads).mean())
-        return math.log(max(error, 1e-300))
+        errors = self.factor * tried[self._moving] / self._spreads
+        errors = np.where(self._unordered, -np.expm1(-errors), errors)
+        return math.log(max(float(errors.mean()), 1e-300))

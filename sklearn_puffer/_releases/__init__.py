@@ -28,7 +28,6 @@ from sklearn_puffer._releases.composition import (
     Precisions,
     Refused,
     Rule,
-    rule_from_dict,
     scale_for_releases,
 )
 from sklearn_puffer._releases.ledger import Ledger
@@ -45,6 +44,7 @@ from sklearn_puffer._releases.repeats import (
     factor_below,
 )
 from sklearn_puffer._releases.survival import ColumnUtility, UtilityWarning, utility_frame
+from sklearn_puffer._releases.written_rules import rule_from_dict
 
 __all__ = [
     "MOST_RELEASES",

@@ -101,6 +101,9 @@ class ColumnNoise:
         Whether noise is rounded to whole numbers.
     grid : float
         Distance between neighbouring noisy values; 0 where nothing is added.
+    unordered : bool, default=False
+        Whether the column has a kernel and no noise: theta is -log(1 - rho), where rho is the
+        chance that a value is drawn anew, and spread 1.
     """
 
     name: Name
@@ -108,6 +111,7 @@ class ColumnNoise:
     spread: float
     whole: bool
     grid: float
+    unordered: bool = False
 
     @property
     def relative(self) -> float:
@@ -464,7 +468,10 @@ loan by at most a factor of e^0.5 = 1.649.
         ]
 
     def _about_noise(self) -> str:
-        return about_theta(self.noise)
+        told = about_theta(self.noise)
+        if not any(column.unordered and column.theta > 0.0 for column in self.columns):
+            return told
+        return f"{told}{ABOUT_MIXING}"
 
     def _further_sections(self) -> list[Section]:
         over = self.known_over_set
@@ -480,6 +487,12 @@ AWAITED = (
     "What adversaries learn whose prior differs from it by sampling error may be more: "
     "certificate_.over_set computes the loss over all priors in the 95% confidence set, which "
     "takes a while on so many cells, and it then stands here."
+)
+
+
+ABOUT_MIXING = (
+    "; of an unordered column theta is -log(1 - rho): with a chance of rho = 1 - e^-theta a value "
+    "is drawn anew, whatever it was, from the shares that all rows together have"
 )
 
 

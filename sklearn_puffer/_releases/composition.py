@@ -38,7 +38,6 @@ which is more than the 2 asinh(d / (2 s)) of one.
 from __future__ import annotations
 
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,7 +47,6 @@ from operator import add
 from typing import Any
 
 from sklearn_puffer._base import (
-    check_choice,
     check_count,
     check_positive,
     plain,
@@ -65,7 +63,6 @@ __all__ = [
     "Rule",
     "Spent",
     "check_scale",
-    "rule_from_dict",
     "scale_for_releases",
 ]
 
@@ -75,7 +72,6 @@ Spent = Mapping[Axis, Mapping[float, int]]
 """How often each axis was released at each scale."""
 
 _ENDLESS = 1 << 63
-_FRACTION = re.compile("[0-9]{1,4000}(/[1-9][0-9]{0,3999})?")
 
 
 def scale_for_releases(theta: float, releases: int, power: int = 1) -> float:
@@ -219,6 +215,8 @@ class Meter:
         if self.rule.is_free(axis):
             return draws
         cost = self.rule.cost(axis, scales)
+        if not cost:
+            return draws
         return min(draws, 0 if isinstance(cost, float) else self.room[axis] // cost)
 
 
@@ -393,36 +391,6 @@ class Draws(Rule):
         return {"rule": "draws", "most": self.most, "reason": self.reason}
 
 
-def rule_from_dict(record: Mapping[str, Any]) -> Rule:
-    """Return the rule that ``to_dict`` wrote.
-
-    Raises
-    ------
-    ValueError
-        If the record is not that of a rule.
-
-    Examples
-    --------
-    >>> rule = Precisions(2, {"age": 0.25, "sex": math.inf})
-    >>> rule_from_dict(rule.to_dict()) == rule
-    True
-    """
-    kind = record.get("rule") if isinstance(record, Mapping) else None
-    check_choice(kind, "rule", ["precisions", "refused", "draws"])
-    try:
-        if kind == "draws":
-            return Draws(record["most"], record["reason"])
-        if kind == "refused":
-            return Refused(record["reason"], dict(record["scales"]))
-        budgets = {axis: _read(budget) for axis, budget in record["budgets"]}
-        return Precisions(record["power"], budgets, record["draws"])
-    except (LookupError, ArithmeticError, AttributeError, TypeError, ValueError) as fault:
-        raise ValueError(
-            f"record must be that of a rule as to_dict writes it, and this one is not ({fault}); "
-            "put back a whole copy."
-        ) from fault
-
-
 def check_scale(scale: Any, axis: Axis, free: bool) -> float:
     """Return a scale as a positive finite float, or as 0 where no noise is needed."""
     if free and not isinstance(scale, bool) and scale == 0.0:
@@ -462,10 +430,3 @@ def _check_budget(budget: Any, axis: Axis) -> float | Fraction:
 
 def _written(budget: Amount) -> str:
     return "infinity" if budget == math.inf else str(Fraction(budget))
-
-
-def _read(budget: Any) -> float | Fraction:
-    """Return a budget as it was written: with an exponent it might have a billion digits."""
-    if isinstance(budget, str) and budget != "infinity" and not _FRACTION.fullmatch(budget):
-        raise ValueError(f"a budget is no fraction: {budget[:20]!r}")
-    return math.inf if budget == "infinity" else Fraction(budget)

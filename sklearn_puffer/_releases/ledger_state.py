@@ -21,8 +21,8 @@ from sklearn_puffer._releases.composition import (
     Rule,
     Spent,
     check_scale,
-    rule_from_dict,
 )
+from sklearn_puffer._releases.written_rules import rule_from_dict
 
 SCHEMA = "sklearn_puffer.ledger/1"
 

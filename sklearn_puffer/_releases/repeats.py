@@ -16,13 +16,15 @@ grid: a rounding of the continuous releases of the rounded value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, check_count, quoted
+from sklearn_puffer._noise import Mixing
 from sklearn_puffer._releases.composition import Axis, Precisions, Refused, Rule, scale_for_releases
+from sklearn_puffer._releases.mixed_composition import MixedPrecisions, mixing_scale
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 
@@ -50,7 +52,12 @@ def check_releases(releases: Any) -> int:
     return int(releases)
 
 
-def drawn_scales(noise: Noise, scales: FloatArray, releases: int) -> FloatArray:
+Mixings = Sequence[Mixing | None]
+
+
+def drawn_scales(
+    noise: Noise, scales: FloatArray, releases: int, mixings: Mixings = ()
+) -> FloatArray:
     r"""Return the scales that each of several releases is drawn at, shape of ``scales``.
 
     Parameters
@@ -60,6 +67,8 @@ def drawn_scales(noise: Noise, scales: FloatArray, releases: int) -> FloatArray:
     scales : ndarray of shape (n_columns,)
         At which all releases together are as one.
     releases : int
+    mixings : sequence of Mixing or None, optional
+        One a column where some are unordered; their scales are -log(1 - rho).
 
     Notes
     -----
@@ -77,7 +86,14 @@ def drawn_scales(noise: Noise, scales: FloatArray, releases: int) -> FloatArray:
     if releases == 1:
         return scales
     power = cast(int, noise.precision_power)
-    return np.array([scale_for_releases(scale, releases, power) for scale in scales.tolist()])
+    return np.array(
+        [
+            mixing_scale(mixing.least, scale, releases)
+            if mixing is not None
+            else scale_for_releases(scale, releases, power)
+            for scale, mixing in zip(scales.tolist(), mixings or [None] * len(scales), strict=True)
+        ]
+    )
 
 
 def factor_below(noise: Noise, notion: Notion, releases: int) -> float:
@@ -100,7 +116,9 @@ def factor_below(noise: Noise, notion: Notion, releases: int) -> float:
     return (1.0 if same else releases) * (1.0 + 2.0**-50)
 
 
-def composition_rule(noise: Noise, scales: Mapping[Axis, float], draws: int) -> Rule:
+def composition_rule(
+    noise: Noise, scales: Mapping[Axis, float], draws: int, mixings: Mixings = ()
+) -> Rule:
     """Return how releases of the same rows add up, where a promise holds.
 
     Parameters
@@ -112,6 +130,8 @@ def composition_rule(noise: Noise, scales: Mapping[Axis, float], draws: int) -> 
         unchanged.
     draws : int
         Number of releases, at larger scales, whose sampler's error the budget has room for.
+    mixings : sequence of Mixing or None, optional
+        One a column where some are unordered; their scales are -log(1 - rho).
 
     Notes
     -----
@@ -128,7 +148,12 @@ def composition_rule(noise: Noise, scales: Mapping[Axis, float], draws: int) -> 
     if not any(scales.values()):
         return Precisions.of_scales(1, scales)
     if noise.precision_power is not None:
-        return Precisions.of_scales(noise.precision_power, scales, draws)
+        pairs = zip(scales, mixings or [None] * len(scales), strict=True)
+        least = {axis: mixing.least for axis, mixing in pairs if mixing is not None}
+        numbers = {axis: scale for axis, scale in scales.items() if axis not in least}
+        precisions = Precisions.of_scales(noise.precision_power, numbers, draws)
+        mixed = {axis: scales[axis] for axis in least}
+        return MixedPrecisions(precisions, least, mixed) if least else precisions
     return Refused(
         f"How releases of the same rows under {type(noise).__name__} noise add up is not known: "
         "each column may be released once; fit with noise='laplace' for more.",

@@ -43,7 +43,8 @@ class ColumnUtility:
 
     All of them are computed from the laws, for rows as those of `fit`. A change is the distance
     between the released value and the original one as it stood in the table, before binning; of
-    categories and booleans it is that of their codes. Values left missing do not count in it.
+    categories with an order it is that of their codes, and of others 1. Values left missing do not
+    count in it.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class ColumnUtility:
     unchanged : float
         The chance that the released value is the original one; a missing one stays missing.
     constant, constant_sd, constant_median, constant_unchanged : float
-        The same for the best constant, the column's median.
+        The same for the best constant, the column's median, or its most frequent category.
     """
 
     name: Name
@@ -106,8 +107,9 @@ def utility_section(utility: Sequence[ColumnUtility]) -> Section:
     note = (
         "change is the expected distance between a released and an original value, in the column's "
         "unit and (sd) in its standard deviations; constant is that of the best constant, the "
-        "median; unchanged is the share of rows whose value comes out as it was, missing ones "
-        "that stay missing included"
+        "median (where values have no order a change counts 1, and it is the most frequent one); "
+        "unchanged is the share of rows whose value comes out as it was, missing ones that stay "
+        "missing included"
     )
     head = ["column", "change", "constant", "change sd", "constant sd", "unchanged"]
     cells = [
