@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammaincinv, ndtri
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_puffer._base import (
     FloatArray,
@@ -399,7 +399,7 @@ class ClassifierFit:
         object.__setattr__(self, "cv", _checked_cv(self.cv))
         object.__setattr__(self, "smoothing", check_delta(self.smoothing, "smoothing"))
         if self.is_prefit and not hasattr(self.estimator, "classes_"):
-            raise ValueError(
+            raise NotFittedError(
                 f'cv="prefit" needs a fitted classifier, and {self.name} has no classes_; call its '
                 "fit, or pass a number of folds, cv=5."
             )

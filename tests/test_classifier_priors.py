@@ -475,6 +475,36 @@ def test_released_rows_keep_the_budget_for_who_knows_what_the_classifier_knows()
     assert noiser.certificate_.loss == pytest.approx(0.4, abs=1e-6)
 
 
+def test_a_channel_keeps_the_budget_for_who_knows_what_the_classifier_knows():
+    noiser = PufferfishNoiser(0.4, sensitive="loan", prior=told(SAYS), noise="optimal").fit(TABLE)
+    cells = list(noiser.channel_.cells.itertuples(index=False, name=None))
+    whole = noiser.channel_.numerators.toarray().astype(object)
+    laws = laws_by_hand(list(zip(TABLE.a, TABLE.b, strict=True)), SAYS)
+    no, yes = (
+        [sum(law[x] * int(whole[i, j]) for i, x in enumerate(cells)) for j in range(len(cells))]
+        for law in laws
+    )
+    loss = max(abs(math.log(p / q)) for p, q in zip(no, yes, strict=True) if p)
+    assert loss <= 0.4
+    assert noiser.certificate_.loss == pytest.approx(loss, abs=1e-9)
+    assert 0.0 < noiser.channel_.unchanged < 1.0
+
+
+def test_a_channel_is_held_against_counted_columns():
+    noiser = PufferfishNoiser(0.4, sensitive="loan", prior=told(SAYS), noise="optimal").fit(TABLE)
+    cells = list(noiser.channel_.cells.itertuples(index=False, name=None))
+    whole = noiser.channel_.numerators.toarray().astype(object)
+    counts = TABLE.value_counts(["a", "b", "loan"])
+    seen = {loan: Counter() for loan in ("no", "yes")}
+    for loan, masses in seen.items():
+        for i, x in enumerate(cells):
+            for j, (a, _) in enumerate(cells):
+                masses[a] += int(counts.get((*x, loan), 0)) * int(whole[i, j])
+    found = {each.columns: each.loss for each in noiser.certificate_.counted}
+    loss = max(abs(math.log(seen["no"][a] / seen["yes"][a])) for a in range(3) if seen["no"][a])
+    assert found["a",] == pytest.approx(loss, abs=1e-9)
+
+
 @pytest.mark.parametrize("noise", [Gaussian(1.0), Cauchy(1.0)])
 def test_other_noise_serves_classifiers_as_well(noise):
     table = TABLE[["a", "loan"]]
@@ -668,7 +698,12 @@ def test_a_dummy_never_passes_in_silence_boosted():
     assert facts.weak == "boosting"
     assert facts.boosted_log_loss < facts.log_loss
     assert "WARNING" in str(noiser.certificate_)
-    assert any(each.loss == math.inf for each in noiser.certificate_.counted)
+    [x] = [each for each in noiser.certificate_.counted if each.columns == ("x",)]
+    a, b = (table.x[table.s == s].value_counts(normalize=True) for s in "ab")
+    excess = [p.sub(math.e * q, fill_value=0.0).clip(lower=0.0).sum() for p, q in ((a, b), (b, a))]
+    assert x.loss == math.inf
+    assert x.beyond == pytest.approx(max(excess), abs=1e-6)
+    assert f"but for {x.beyond:.3g}" in str(noiser.certificate_)
 
 
 def test_a_dummy_is_caught_where_a_column_has_many_levels_boosted():

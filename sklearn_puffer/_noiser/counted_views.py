@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -19,6 +20,7 @@ from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._releases import CountedLoss, weak_sentence
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import Name, Secret
+from sklearn_puffer.notions import Notion, Pufferfish
 
 _MOST_CELLS = 1 << 14  # of a pair of columns, where losses are those at the vertices of a grid
 _MOST_ALONE = 1 << 9  # of a column, where they are not
@@ -41,7 +43,12 @@ def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss,
         laws = _laws_over(members, counted)
         if laws is not None:
             names = tuple(fitted.columns[k].name for k in members)
-            found.append(CountedLoss(names, fitted.restricted(members).against(laws).loss))
+            seen = fitted.restricted(members)
+            loss = seen.against(laws).loss
+            beyond = None
+            if _is_above(loss, fitted.notion) and len(members) == 1:
+                beyond = replace(seen, notion=_in_delta(fitted.notion)).against(laws).loss
+            found.append(CountedLoss(names, loss, beyond))
     return tuple(found)
 
 
@@ -87,14 +94,33 @@ def seen_in_channel(
     found = []
     for size in (1, 2):
         for members in combinations(range(cells.shape[1]), size):
-            seen = _looked_at(rows, cells[:, members])
-            losses = [
-                channel_losses(seen, table, None, secret_pairs(read, secret), read.settings.notion)
-                for secret, table in zip(read.secrets, counts, strict=True)
-            ]
+            seen, notion = _looked_at(rows, cells[:, members]), read.settings.notion
+            loss = _channel_loss(counts, seen, read, notion)
+            beyond = None
+            if _is_above(loss, notion):
+                beyond = _channel_loss(counts, seen, read, _in_delta(notion))
             names = tuple(read.public[k] for k in members)
-            found.append(CountedLoss(names, max(float(each.max()) for each in losses)))
+            found.append(CountedLoss(names, loss, beyond))
     return tuple(found)
+
+
+def _channel_loss(
+    counts: Sequence[IntArray], rows: IntegerRows, read: TableRead, notion: Notion
+) -> float:
+    losses = [
+        channel_losses(rows, table, None, secret_pairs(read, secret), notion)
+        for secret, table in zip(read.secrets, counts, strict=True)
+    ]
+    return max(float(each.max()) for each in losses)
+
+
+def _is_above(loss: float, notion: Notion) -> bool:
+    return notion.is_pure and loss > notion.budget
+
+
+def _in_delta(notion: Notion) -> Notion:
+    """Return the notion whose loss is the delta at which epsilon is kept."""
+    return Pufferfish(notion.epsilon, 0.5)
 
 
 def _looked_at(rows: IntegerRows, codes: Array) -> IntegerRows:

@@ -81,10 +81,22 @@ class CountedLoss:
         The columns that are looked at, and whose laws given each secret are counted.
     loss : float
         Proven upper end for the worst pair of secrets, in the unit of the budget.
+    beyond : float or None
+        Where a pure loss is above epsilon: the delta at which epsilon is kept all the same, if
+        that is soon computed. Counted laws have values that one secret alone was seen with.
     """
 
     columns: tuple[Name, ...]
     loss: float
+    beyond: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The loss, and how much of it lies beyond the budget."""
+        told = short_number(self.loss)
+        return (
+            told if self.beyond is None else f"{told} (epsilon is kept but for {self.beyond:.3g})"
+        )
 
 
 def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) -> list[str]:
@@ -97,14 +109,17 @@ def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) ->
     for size, what in ((1, "column"), (2, "pair of columns")):
         found = [each for each in counted if len(each.columns) == size]
         if found:
-            worst = max(found, key=lambda each: each.loss)
+            worst = max(found, key=_size)
             names = ", ".join(shown(name) for name in worst.columns)
             said.append(
                 f"To whoever instead counted a single {what}, and looks at that alone, the same "
-                f"release loses at most {short_number(worst.loss)} (the worst of {len(found)}: "
-                f"{names})."
+                f"release loses at most {worst.words}, the worst of {len(found)}: {names}."
             )
     return said
+
+
+def _size(counted: CountedLoss) -> tuple[float, float]:
+    return counted.loss, counted.beyond or 0.0
 
 
 def weak_sentence(model: ModelFacts) -> str:
@@ -160,8 +175,8 @@ def model_section(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) 
 def _counted_section(counted: Sequence[CountedLoss]) -> list[Section]:
     if not counted:
         return []
-    worst = sorted(counted, key=lambda each: -each.loss)[:_SHOWN]
-    cells = [[", ".join(shown(n) for n in each.columns), short_number(each.loss)] for each in worst]
+    worst = sorted(counted, key=_size, reverse=True)[:_SHOWN]
+    cells = [[", ".join(shown(n) for n in each.columns), each.words] for each in worst]
     return [
         Section(
             f"The same release under counted laws (worst of {len(counted)})",

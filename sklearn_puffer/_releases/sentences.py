@@ -163,7 +163,8 @@ def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> st
         "counted from them is this table and not the population: it says which row is whose, and "
         "noise against that says little about what can be learnt; take as prior what a classifier "
         "learns, prior=HistGradientBoostingClassifier() of sklearn.ensemble (fits.ClassifierFit "
-        "has the settings), or release fewer columns or bins."
+        'has the settings), with noise="optimal", which changes rows least; or release fewer '
+        "columns or bins."
     )
 
 
