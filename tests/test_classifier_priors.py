@@ -586,6 +586,8 @@ def test_where_nothing_can_be_fitted_anew_the_noise_serves_every_prior():
     known = PufferfishNoiser(strategy="sensitivity", **options).fit(TABLE)
     with pytest.warns(UserWarning, match="classifier which was fitted elsewhere"):
         noiser = PufferfishNoiser(prior=told(SAYS), **options).fit(TABLE)
+    with pytest.warns(UserWarning, match="rows are not drawn again"):
+        PufferfishNoiser(prior=QUICK, **options).fit(TABLE, sample_weight=2**21)
     np.testing.assert_allclose(noiser.theta_, known.theta_, rtol=1e-6)
 
 
@@ -741,6 +743,7 @@ def test_counting_knows_more_than_a_model_that_cannot_tell_categories_it_has_not
     assert noiser.certificate_.models[0].weak == "counting"
     safe = PufferfishNoiser(sensitive="s", prior=prior, adversaries=["empirical"]).fit(table)
     assert safe.theta_["word"] > 0.0
+    assert safe.certificate_.models[0].weak == "constant"
 
 
 def test_rows_that_occur_once_are_the_table_and_not_the_population():

@@ -239,17 +239,23 @@ def _facts(
         boosted_log_loss=None if boosted is None else boosted.log_loss,
         boosted_auc=None if boosted is None else boosted.auc,
         counting_log_loss=mean_loss(counting, seen.weights),
-        weak=_weak(quality, boosted, counting, seen.weights),
+        weak=_weak(quality, boosted, None if seen.read.settings.counts else counting, seen.weights),
         n_cells=int(cells.max()) + 1,
         n_certain=_certain(masses, cells),
     )
 
 
-def _weak(quality: Quality, boosted: Quality | None, counting: FloatArray, weights: Array) -> str:
-    """Return who knows more than the model, or as much without looking; nothing where nobody."""
-    counts = is_better(counting, quality.losses, weights)
+def _weak(
+    quality: Quality, boosted: Quality | None, counting: FloatArray | None, weights: Array
+) -> str:
+    """Return who knows more than the model, or as much without looking; nothing where nobody.
+
+    Who counts is None where the counted law is among the adversaries anyhow.
+    """
+    counts = counting is not None and is_better(counting, quality.losses, weights)
     if boosted is not None and boosted.knows_more(quality, weights):
-        return "counting" if counts and is_better(counting, boosted.losses, weights) else "boosting"
+        also = counting is not None and is_better(counting, boosted.losses, weights)
+        return "counting" if also else "boosting"
     if counts:
         return "counting"
     return "" if quality.knows_something(weights) else "constant"

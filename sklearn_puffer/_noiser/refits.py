@@ -11,6 +11,9 @@ from sklearn_puffer._noiser.over_set import Around, Unknown
 from sklearn_puffer._noiser.read_table import TableRead
 
 
+_MOST_DRAWN = 1 << 24  # rows: 128 MB of random bits
+
+
 def refits_around(read: TableRead, own: Adversary) -> Around:
     """Return what the prior's classifier knows when it is fitted anew, if that was asked for.
 
@@ -27,6 +30,8 @@ def refits_around(read: TableRead, own: Adversary) -> Around:
     fits = models.values() if isinstance(models, Mapping) else [models]
     if any(fit.is_prefit for fit in fits if fit is not None):
         return Unknown("the prior is that of a classifier which was fitted elsewhere")
+    if read.rows.total > _MOST_DRAWN:
+        return Unknown(f"more than {_MOST_DRAWN} rows are not drawn again")
     alone = draws_of([own], read.pairs, read.groups, level)
     if not alone.computable(settings.noise, settings.notion):
         return Unknown("the exact loss of such rows is not computed")

@@ -258,6 +258,11 @@ class Settings:
         return self.prior is None and self.fit is None and self.model is None
 
     @property
+    def counts(self) -> bool:
+        """Whether the law that is counted from the rows is among the adversaries."""
+        return self.is_counted or any(isinstance(each, str) for each in self.adversaries)
+
+    @property
     def models(self) -> dict[str, Model]:
         """The classifiers among the adversaries, by the argument that gives them."""
         given: dict[str, Any] = {"prior": self.model}

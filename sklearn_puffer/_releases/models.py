@@ -129,20 +129,19 @@ def weak_sentence(model: ModelFacts) -> str:
     if model.weak == "constant":
         return (
             f"{known}, no better than the shares of the secrets alone: either nothing can be "
-            "learnt about it from the public columns, or the promise is about somebody who knows "
-            "next to nothing, and a weak model certifies anything; hold a better one against it."
+            "learnt about it from the public columns, or this adversary knows next to nothing, and "
+            "a weak model certifies anything; hold a better one against it."
         )
     if model.weak == "counting":
         return (
             f"{known}, and whoever counts the other rows with the same released values has log "
-            f"loss {model.counting_log_loss:.4g}: the promise is about somebody who knows less "
-            'than that; add the counted law, adversaries=["empirical"], or take a better '
-            "classifier."
+            f"loss {model.counting_log_loss:.4g}: this adversary knows less than that; add "
+            'the counted law, adversaries=["empirical"], or take a better classifier.'
         )
     return (
         f"{known}, and HistGradientBoostingClassifier() by default {model.boosted_log_loss:.4g} "
-        f"and {model.boosted_auc:.3f}: the promise is about somebody who knows less than can be "
-        "learnt, and a weak model certifies anything; take that one, or a better one."
+        f"and {model.boosted_auc:.3f}: this adversary knows less than can be learnt, and a weak "
+        "model certifies anything; take that one, or a better one."
     )
 
 
