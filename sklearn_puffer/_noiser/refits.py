@@ -10,7 +10,6 @@ from sklearn_puffer._noiser.drawn_priors import N_DRAWS, draws_of
 from sklearn_puffer._noiser.over_set import Around, Unknown
 from sklearn_puffer._noiser.read_table import TableRead
 
-
 _MOST_DRAWN = 1 << 24  # rows: 128 MB of random bits
 
 
