@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from sklearn_puffer._channels import ChannelProblem, Costs, Family, solve_moves
+from sklearn_puffer._channels import (
+    ChannelProblem,
+    Costs,
+    Family,
+    find_channel,
+    lower_bound,
+    pricing_rounds,
+    solve_moves,
+)
+from sklearn_puffer._channels.budget_rows import Multipliers, budget_rows
 
 
 def a_problem(seed, n=None, k=None, **settings):
@@ -85,3 +94,147 @@ def test_without_a_channel_over_the_moves_nothing_comes_back():
     costs = Costs(np.zeros((2, 1)), np.array([False]), np.ones(1))
     problem = ChannelProblem([Family(np.array([[1, 2], [2, 1]]))], np.ones(2) / 2, costs, 0.1)
     assert solve_moves(problem, np.arange(2), np.arange(2)) is None
+
+
+def matrix_of(problem, found):
+    n = problem.n_cells
+    xs = np.repeat(np.arange(n), np.diff(found.starts))
+    W = np.zeros((n, n))
+    np.add.at(W, (xs, found.targets), found.shares)
+    return W
+
+
+def cost_of(problem, W):
+    every = np.arange(problem.n_cells)
+    return float((problem.weights[:, None] * problem.costs.between(every, every) * W).sum())
+
+
+def worst_excess(problem, W):
+    """Return by how much delta is exceeded by the worst ordered pair, summed over outputs."""
+    found = [0.0]
+    for family in problem.families:
+        released = family.over(problem.n_cells) @ W
+        for s, t in family.ordered_pairs:
+            beyond = released[s] - np.exp(problem.epsilon) * released[t]
+            found.append(np.maximum(beyond, 0.0).sum() - problem.delta)
+    return max(found)
+
+
+def assert_optimal(problem):
+    """Keep the budget, cost what the dense optimum does, and know a lower bound."""
+    found = find_channel(problem)
+    optimum, W = dense_optimum(problem).fun, matrix_of(problem, found)
+    assert W.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
+    assert worst_excess(problem, W) <= 1e-6
+    assert found.lower_bound <= optimum + 1e-9
+    assert cost_of(problem, W) == pytest.approx(optimum, rel=1.1e-3, abs=1e-6)
+    assert cost_of(problem, W) - found.lower_bound <= 1.1e-3 * optimum + 1e-6
+
+
+SOME = {
+    "plain": {},
+    "delta": {"delta": 0.03},
+    "two laws": {"k": 2},
+    "two laws, delta": {"k": 2, "delta": 0.1},
+    "places": {"epsilon": 3.0, "delta": 0.3, "places": True},
+}
+
+
+def some_problem(kind, seed):
+    settings = dict(SOME[kind])
+    if settings.pop("places", False):
+        n = int(np.random.default_rng(seed).integers(4, 9))
+        settings |= {"n": n, "places": np.arange(n) % 2}
+    return a_problem(seed, **settings)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", SOME)
+def test_the_channel_found_is_the_dense_optimum(kind, seed):
+    problem = some_problem(kind, seed)
+    if dense_optimum(problem).status == 0:
+        assert_optimal(problem)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SOME)
+def test_the_channel_found_is_the_dense_optimum_on_a_thousand_instances(kind):
+    for seed in range(100, 300):
+        problem = some_problem(kind, seed)
+        if dense_optimum(problem).status == 0:
+            assert_optimal(problem)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["plain", "delta"])
+def test_moves_added_in_rounds_reach_the_dense_optimum(kind, seed, monkeypatch):
+    monkeypatch.setattr(pricing_rounds, "ALL_MOVES", 0)
+    monkeypatch.setattr(pricing_rounds, "MORE", 2)
+    monkeypatch.setattr(pricing_rounds, "NEAREST", 1)
+    assert_optimal(a_problem(seed, n=12, k=3, **SOME[kind]))
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+@pytest.mark.parametrize("pairs", [None, [[0, 1]]])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_multipliers_give_a_bound_above_the_optimum(seed, pairs, delta):
+    problem = a_problem(seed, k=3, delta=delta)
+    family = Family(problem.families[0].masses, pairs=pairs and np.array(pairs))
+    problem = ChannelProblem(
+        [family], problem.weights, problem.costs, problem.epsilon, problem.delta
+    )
+    optimum, rng = dense_optimum(problem).fun, np.random.default_rng(seed)
+    rows = budget_rows(problem, family)
+    for size in (1e-3, 0.1, 1.0, 100.0):
+        values = size * rng.exponential(size=(rows.n_rows, problem.n_cells))
+        totals = size * rng.exponential(size=rows.n_totals)
+        assert lower_bound(problem, [Multipliers(values, totals)]) <= optimum + 1e-12
+    best = solve_moves(problem, *every_move(problem)).multipliers
+    assert lower_bound(problem, best) == pytest.approx(optimum, abs=1e-7)
+
+
+def several(masses, epsilon=1.0):
+    masses = np.asarray(masses)
+    n = masses.shape[1]
+    costs = Costs(np.arange(n, dtype=float)[:, None], np.array([False]), np.ones(1))
+    weights = masses.sum(axis=0) / masses.sum()
+    return ChannelProblem([Family(masses)], weights, costs, epsilon)
+
+
+@pytest.mark.parametrize(
+    "masses",
+    [
+        [[1], [3]],
+        [[2, 3, 1], [2, 3, 1]],
+        [[1, 0, 0], [0, 0, 1]],
+        [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 2, 1]],
+        [[10**12, 1, 1], [1, 10**12, 1]],
+        [[10**12, 1, 1], [1, 10**12, 1], [1, 1, 10**12]],
+        [[5, 0, 5, 1], [0, 5, 5, 1]],
+        np.arange(50)[:, None] + np.arange(4) + 1,
+        [[1, 2**40, 0], [2**40, 1, 3]],
+    ],
+)
+def test_degenerate_laws_have_a_channel(masses):
+    assert_optimal(several(masses))
+
+
+def test_constant_columns_make_every_channel_free():
+    problem = several([[1, 2, 3], [3, 2, 1], [1, 1, 1]])
+    costs = Costs(np.zeros((3, 1)), np.array([False]), np.ones(1))
+    problem = ChannelProblem(problem.families, problem.weights, costs, 0.1)
+    found = find_channel(problem)
+    assert cost_of(problem, matrix_of(problem, found)) == 0.0 == found.lower_bound
+
+
+def test_without_any_time_the_channel_is_constant():
+    problem = a_problem(5, n=8, k=3)
+    W = matrix_of(problem, find_channel(problem, time_limit=0.0))
+    assert (W.max(axis=0) == W.min(axis=0)).all()
+    assert worst_excess(problem, W) == 0.0
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_a_vertex_has_at_most_k_entries_a_cell(k):
+    problem = a_problem(k, n=30, k=k)
+    assert len(find_channel(problem).targets) <= k * problem.n_cells

@@ -70,6 +70,13 @@ class BudgetRows(Protocol):
     def n_rows(self) -> int:
         """Rows an output."""
 
+    @property
+    def n_totals(self) -> int:
+        """Rows besides, over all outputs."""
+
+    def per_row(self, of_laws: FloatArray) -> FloatArray:
+        """Return for each row what is said of the law that it keeps from being too large."""
+
     def matrices(self, released: Sparse, weights: FloatArray) -> Matrices:
         """Return the rows over moves, from those of q_s(y), s-major, and over own variables."""
 
@@ -99,6 +106,15 @@ class Ratios:
     def n_rows(self) -> int:
         """Rows an output."""
         return 2 * self.k
+
+    @property
+    def n_totals(self) -> int:
+        """No rows besides."""
+        return 0
+
+    def per_row(self, of_laws: FloatArray) -> FloatArray:
+        """Return what is said of each law, twice."""
+        return np.tile(of_laws, 2)
 
     def matrices(self, released: Sparse, weights: FloatArray) -> Matrices:
         """Return the rows q - e m <= 0 and m - q <= 0."""
@@ -134,6 +150,15 @@ class Differences:
     def n_rows(self) -> int:
         """Rows an output."""
         return len(self.pairs)
+
+    @property
+    def n_totals(self) -> int:
+        """Sums of excesses."""
+        return len(self.pairs) if self.delta > 0.0 else 0
+
+    def per_row(self, of_laws: FloatArray) -> FloatArray:
+        """Return what is said of the first law of each pair."""
+        return np.asarray(of_laws[self.pairs[:, 0]])
 
     def matrices(self, released: Sparse, weights: FloatArray) -> Matrices:
         """Return the rows of the differences, and below them those of the sums."""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import OptimizeResult, OptimizeWarning, linprog
+from scipy.optimize import OptimizeResult
 
 from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._channels.budget_rows import BudgetRows, Multipliers, Sparse, budget_rows
+from sklearn_puffer._channels.highs import solved
 from sklearn_puffer._channels.problem import ChannelProblem
-
-_OUT_OF_TIME = 1  # of scipy's status
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +84,13 @@ def solve_moves(
         None where the solver came back with nothing: no channel over these moves, no time left.
     """
     program = _Program(problem, np.asarray(xs), np.asarray(ys), held, allowed, caps)
-    result = _run(program, interior, time_limit)
+    result = solved(
+        program.objective,
+        most=(program.matrix, program.sides),
+        equal=(program.sums, np.ones(len(program.cells[0]))),
+        interior=interior,
+        time_limit=time_limit,
+    )
     return None if result is None else program.read(result)
 
 
@@ -231,25 +234,3 @@ class _Program:
             found.append(Multipliers(of_rows, values[middle:last] / self.weights.mean()))
             first = last
         return found
-
-
-def _run(program: _Program, interior: bool, time_limit: float | None) -> OptimizeResult | None:
-    """Call HiGHS; where an interior point comes back with nothing, the simplex method is asked."""
-    options: dict[str, object] = {} if time_limit is None else {"time_limit": time_limit}
-    if interior:
-        options |= {"run_crossover": "off"}  # HiGHS knows it, and scipy hands it on with a warning
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OptimizeWarning)
-        solver: Any = linprog  # whose types know no sparse arrays
-        result: OptimizeResult = solver(
-            program.objective,
-            A_ub=program.matrix,
-            b_ub=program.sides,
-            A_eq=program.sums,
-            b_eq=np.ones(len(program.cells[0])),
-            method="highs-ipm" if interior else "highs-ds",
-            options=options,
-        )
-    if result.x is None and interior and result.status != _OUT_OF_TIME:
-        return _run(program, False, time_limit)
-    return None if result.x is None else result
