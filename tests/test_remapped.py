@@ -250,6 +250,16 @@ def test_no_column_of_a_table_changes_more_than_native():
         assert (ours <= native * (1.0 + 1e-9)).all()
 
 
+def test_categories_change_no_more_than_native_or_than_the_most_frequent_one():
+    for seed in range(5):
+        table = everything(300, seed)[["secret", "kind", "flag"]]
+        for epsilon in (0.1, 0.7, 3.0):
+            both = [fitted(table, output=o, epsilon=epsilon) for o in ("remapped", "native")]
+            ours, native = (each.utility_ for each in both)
+            assert (ours["change"] <= native["change"] + 1e-12).all()
+            assert (ours["change"] <= ours["constant"] + 1e-12).all()
+
+
 def test_noise_and_losses_are_those_of_native_output():
     table = everything()[["secret", "whole", "real"]]
     ours, native = (fitted(table, output=output) for output in ("remapped", "native"))

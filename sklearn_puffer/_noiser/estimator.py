@@ -160,8 +160,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         Columns in their own type (whole numbers stay whole), or raw value plus noise as float64;
         of a column without an order the code of the released value, so that a table is all numbers.
         "remapped" releases values of the column alone: each noisy value becomes the median of what
-        it may have come from, by the shares of the rows of `fit`, and so no other map of it changes
-        a value (of a binned column, its representative) less on average. The promise and the noise
+        it may have come from (of values without an order, the most probable one), by the shares of
+        the rows of `fit`, and so no other map of it changes a value (of a binned column, its
+        representative) less on average. The promise and the noise
         are those of "native". Released values are biased towards the middle of the column: they
         serve single rows, and not sums or means.
     remainder : {"drop", "passthrough"}, default="drop"

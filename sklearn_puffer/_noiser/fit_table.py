@@ -59,7 +59,7 @@ def learn(
     sampler(settings.noise.with_scale(1.0), grid_step(1.0))
     read = read_table(settings, table, given_secrets, sample_weight)
     if settings.output == "remapped":
-        check_remappable({c.name: len(c.atoms) for c in read.columns}, settings.noise)
+        check_remappable(read.columns, settings.noise)
     _check_size(read)
     known = known_to_adversaries(read)
     columns, groups = [replace(column, raw=None) for column in read.columns], read.groups

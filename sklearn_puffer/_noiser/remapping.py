@@ -15,14 +15,14 @@ J is one of them, and so is a constant. As a function of J it is post-processing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._noise import to_steps
-from sklearn_puffer._tables import Name
+from sklearn_puffer._tables import Column
 from sklearn_puffer.noise import Noise
 
 MOST_VALUES = 500
@@ -112,10 +112,11 @@ class Drawn:
         return reach
 
 
-def check_remappable(sizes: Mapping[Name, int], noise: Noise) -> None:
-    """Refuse columns of too many values, given how many each has."""
-    for name, size in sizes.items():
-        if size > MOST_VALUES and not noise.is_exponential:
+def check_remappable(columns: Sequence[Column], noise: Noise) -> None:
+    """Refuse columns of too many values; those without an order have a map that costs nothing."""
+    for column in columns:
+        name, size = column.name, len(column.atoms)
+        if size > MOST_VALUES and not (noise.is_exponential or column.unordered):
             raise ValueError(
                 f"output='remapped' maps {noise.name} noise back to at most {MOST_VALUES} values, "
                 f"and column {name!r} has {size}; bin it, for example n_bins={{{name!r}: 20}}, or "

@@ -70,7 +70,8 @@ def assumptions_of(facts: Facts) -> list[str]:
     if facts.remapped and noisy:
         said.append(
             f"{_all(noisy)} are released as values of their column: each noisy value becomes the "
-            "median of what it may have come from, by the shares of the rows of fit. That is "
+            "median of what it may have come from (of values without an order, the most probable "
+            "one), by the shares of the rows of fit. That is "
             "post-processing, under which no loss grows, and no other map changes what noise is "
             "added to by less on average; but it pulls values towards the middle of the column, "
             "and rare ones hardly come out: sums, means and spreads of them are biased."
