@@ -40,8 +40,8 @@ class _Limits(NamedTuple):
     def changed(self, tight: BoolArray, rooms: float) -> FloatArray:
         """Return factors, at most 1, that keep tight limits by some times the room."""
         wanted = self.slack - (1.0 + rooms) * self.room - self.above.sum(axis=1)
-        rows, wanted = self.above[tight] / self.size[tight, None], (wanted / self.size)[tight]
-        change = np.linalg.lstsq(rows, wanted)[0]
+        size = self.size[tight]
+        change = np.linalg.lstsq(self.above[tight] / size[:, None], wanted[tight] / size)[0]
         if not np.abs(change).max(initial=0.0) < _LARGEST_CHANGE:
             return np.zeros(change.size)
         return np.asarray((1.0 + change) / (1.0 + max(float(change.max()), 0.0)))

@@ -18,7 +18,7 @@ from sklearn_puffer._noise import WHOLE
 
 def floor_factor(floor: float) -> float:
     """Return by which factor the shares of an output may differ, rounded down."""
-    return math.exp(min(floor, 600.0)) * (1.0 - 8.0 * ULP)
+    return math.exp(min(floor, 600.0)) * (1.0 - 32.0 * ULP)
 
 
 def mixed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -37,9 +38,8 @@ def repaired(
     bad = broken(limits, entries, lowered, kept)
     wrong = np.unique(units[bad | uneven(problem, entries, units, lowered)])
     parts, sinks = [entries.of(~np.isin(units, wrong))], np.arange(units.size)
-    for number in wrong.tolist():
-        cells = (units == number).nonzero()[0]
-        part, unit = entries.of(units == number), within(limits, kept, cells)
+    for cells, part in _by_unit(units, entries, wrong):
+        unit = within(limits, kept, cells)
         if problem.floor is None:
             sinks[cells] = sink_of(problem, cells)
             parts.append(_by_column(unit, cells, part, bad, sinks[cells[0]], lowered))
@@ -52,10 +52,28 @@ def repaired(
 def constant(problem: ChannelProblem, entries: Shares, units: IntArray, which: BoolArray) -> Shares:
     """Return rows of which those of some cells are constant: all of a unit become one cell."""
     sinks = np.arange(units.size)
-    for number in np.unique(units[which]).tolist():
-        cells = (units == number).nonzero()[0]
+    wrong = np.unique(units[which])
+    for cells, _ in _by_unit(units, entries, wrong):
         sinks[cells] = sink_of(problem, cells)
-    return entries.of(~np.isin(units, units[which])).completed(sinks)
+    return entries.of(~np.isin(units, wrong)).completed(sinks)
+
+
+def _by_unit(
+    units: IntArray, entries: Shares, numbers: IntArray
+) -> Iterator[tuple[IntArray, Shares]]:
+    """Yield the cells and the entries of some units."""
+    for cells, places in zip(
+        _members(units, numbers), _members(units[entries.cells], numbers), strict=True
+    ):
+        yield cells, Shares(*(array[places] for array in entries))
+
+
+def _members(labels: IntArray, numbers: IntArray) -> Iterator[IntArray]:
+    """Yield where each of some labels is, in order."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], numbers)
+    ends = np.searchsorted(labels[order], numbers, side="right")
+    return (order[start:end] for start, end in zip(starts, ends, strict=True))
 
 
 def sink_of(problem: ChannelProblem, cells: IntArray) -> int:
