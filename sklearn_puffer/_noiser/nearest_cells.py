@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
-
-_MOST_COSTS = 1 << 22  # at once
+from sklearn_puffer._channels import CostFunction, Costs, nearest_cells
+from sklearn_puffer._noiser.channel_problem import GivenCosts
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,21 +36,11 @@ class CellDistance:
 
         Of equally near ones it is the first one, whatever the order of rows.
         """
-        cells, moves = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
-        step = max(_MOST_COSTS // len(self.values), 1)
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
-            costs = self._between(rows[part])
-            cells[part] = costs.argmin(axis=1)
-            moves[part] = costs.min(axis=1)
-        return cells, moves
+        n_cells = len(self.values)
+        costs = self._costs(np.concatenate([self.values, rows]))
+        return nearest_cells(costs, np.arange(len(rows)) + n_cells, np.arange(n_cells))
 
-    def _between(self, rows: FloatArray) -> FloatArray:
+    def _costs(self, values: FloatArray) -> CostFunction:
         if self.cost is not None:
-            found: FloatArray = np.asarray(self.cost.between(rows, self.values), dtype=float)
-            return found
-        total = np.zeros((len(rows), len(self.values)))
-        for k, (unordered, unit) in enumerate(zip(self.unordered, self.units, strict=True)):
-            one, other = rows[:, k, None], self.values[None, :, k]
-            total += (one != other) / unit if unordered else np.abs(one - other) / unit
-        return total
+            return GivenCosts(values, self.cost)
+        return Costs(values, self.unordered, self.units)
