@@ -302,8 +302,8 @@ def test_shares_unchanged_and_costs_are_those_of_the_channel():
         for y, share in channel[c].items()
     )
     assert NOISER.channel_.expected_change == pytest.approx(float(expected / 300))
-    if NOISER.channel_.lower_bound is not None:
-        assert NOISER.channel_.lower_bound <= NOISER.channel_.expected_change * (1 + 1e-9)
+    assert NOISER.channel_.lower_bound <= NOISER.channel_.expected_change * (1 + 1e-9)
+    assert NOISER.channel_.expected_change <= NOISER.channel_.lower_bound * 1.002
 
 
 @pytest.mark.parametrize("options", [{}, {"n_bins": {"pay": 3}}])
@@ -585,6 +585,7 @@ def test_the_verdict_names_the_four_conditions_and_the_key_material():
         assert words in headline
     text = "\n".join(lines)
     assert "A second draw of the same rows may tell everything" in text
+    assert "no channel onto these cells changes less than" in text
     assert "theta" not in text
     told = json.loads(NOISER.certificate_.to_json())
     assert told["noise"] == "optimal channel"

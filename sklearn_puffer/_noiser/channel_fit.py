@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._channels import ChannelProblem, channel_in_blocks, whole_rows
+from sklearn_puffer._channels import ChannelProblem, find_channel, whole_rows
 from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._noiser.adversaries import Known, known_to_adversaries
 from sklearn_puffer._noiser.channel_cells import CountedCells, count_cells
@@ -75,7 +75,7 @@ def learn_channel(
 def _found(settings: Settings, problem: ChannelProblem) -> tuple[IntegerRows, Any, float | None]:
     channel = settings.channel
     assert channel is not None
-    found = channel_in_blocks(
+    found = find_channel(
         problem,
         gap=channel.gap,
         block_size=channel.block_size,
