@@ -525,3 +525,11 @@ def test_a_ledger_counts_releases_of_kernels_and_numbers_together(tmp_path):
     again = Ledger.open(tmp_path / "rows.ledger", noiser)
     with pytest.raises(OverspentError):
         again.transform(noiser, frame)
+
+
+def test_categories_that_need_no_noise_are_planned_for_several_releases():
+    table = pd.DataFrame({"s": [0, 1] * 20, "x": ["a", "a", "b", "b"] * 10})
+    with pytest.warns(UserWarning, match="need no noise"):
+        noiser = PufferfishNoiser(sensitive="s", releases=2).fit(table)
+    assert noiser.theta_["x"] == 0.0
+    assert noiser.certificate_.loss == 0.0

@@ -41,7 +41,9 @@ class Grids:
         if not any(problem.mixings) or problem.releases == 1:
             return factor_below(problem.noise, notion, problem.releases)
         # it is one of them
-        return float((self.scales(factor) / scales).max()) * (1.0 + 2.0**-50)
+        noisy = scales > 0.0
+        ratios = self.scales(factor)[noisy] / scales[noisy]
+        return float(ratios.max(initial=1.0)) * (1.0 + 2.0**-50)
 
     def finest(self) -> float:
         """Return what drawing adds on grids as fine as they can be, whatever the factor."""
