@@ -112,6 +112,7 @@ def test_blocks_keep_the_budget_and_turns_end_near_the_optimum(seed, k, delta):
     matrix = assert_a_channel_within_the_budget(problem, found)
     least = optimum(problem)
     assert least - 1e-7 <= cost_of(problem, matrix) <= least * 1.01 + 1e-6
+    assert found.lower_bound is None or 0.0 < found.lower_bound <= least + 1e-7
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.01])
@@ -146,6 +147,14 @@ def test_blocks_are_cut_down_to_their_size_where_the_budget_allows():
     sizes = np.bincount(feasible_blocks(problem_of(0, n=400, k=2, epsilon=2.0), 40))
     assert sizes.max() <= 40
     assert np.bincount(mixed_groups(problem_of(0, n=400), 40, turn=1)).tolist() == [40] * 10
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.02])
+def test_what_every_channel_must_change_stands_beside_it(delta):
+    problem = problem_of(5, n=12, k=3, delta=delta)
+    bound = channel_in_blocks(problem, block_size=4).lower_bound
+    assert bound is not None
+    assert optimum(problem) / 3 <= bound <= optimum(problem) + 1e-9
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.02])

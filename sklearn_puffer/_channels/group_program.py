@@ -7,7 +7,7 @@ is known for all of the group from the prices of its budget.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,15 +53,15 @@ class Budget:
 
 
 def budget_of(family: Family, epsilon: float, delta: float) -> Budget:
-    """Return m <= q_s <= e^epsilon m where all pairs are protected, and one row a pair elsewhere.
+    """Return q_s <= e^epsilon m and m <= q_s where all pairs are protected, else one row a pair.
 
-    Under delta every ordered pair has an excess of its own: one row each.
+    Under delta every ordered pair has an excess of its own: one row each, too.
     """
     k, ratio = len(family.masses), np.exp(epsilon)
+    if delta == 0.0 and family.pairs is None:
+        middle = np.repeat([-ratio, 1.0], k)
+        return Budget(np.concatenate([np.eye(k), -np.eye(k)]), middle)
     pairs = family.ordered_pairs
-    if delta == 0.0 and len(pairs) > 2 * k and len(pairs) == k * (k - 1):
-        middle = np.repeat([1.0, -ratio], k)
-        return Budget(np.concatenate([-np.eye(k), np.eye(k)]), middle)
     rows = np.eye(k)[pairs[:, 0]] - ratio * np.eye(k)[pairs[:, 1]]
     return Budget(rows, np.zeros(len(pairs)))
 
@@ -95,30 +95,35 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Shares of moves from x to y, what they cost, and the prices mu_s(y) of the laws."""
+    """Shares of moves from x to y, what they cost, and the multipliers of each law's budget."""
 
     xs: Array
     ys: Array
     shares: FloatArray
     cost: float
-    prices: list[FloatArray] = field(default_factory=list)
+    multipliers: list[FloatArray] = field(default_factory=list)  # (r, m), not negative
 
 
-def best_moves(group: Group, at: Array, prices: Sequence[FloatArray] | None = None) -> Moves | None:
+def best_moves(
+    group: Group, at: Array, multipliers: Sequence[FloatArray] | None = None
+) -> Moves | None:
     """Return the cheapest moves; None if no program was solved.
 
-    ``at`` holds moves x m + y that keep the budget with suitable shares; ``prices`` of an earlier
-    program say which others to begin with.
+    ``at`` holds moves x m + y that keep the budget with suitable shares; the multipliers of
+    an earlier program say which others to begin with.
     """
     at = np.union1d(at, _cheapest(_with_itself(group.costs), NEAREST))
-    if prices is not None:
-        at = np.union1d(at, _cheapest(reduced_costs(group.costs, group.laws, prices), MOVES))
+    if multipliers is not None:
+        at = np.union1d(at, _cheapest(_reduced(group, multipliers), MOVES))
     best = None
     for _ in range(ROUNDS):
         moves = _solved(group, at)
         if moves is None:
             break
+        won = np.inf if best is None else best.cost - moves.cost
         best = moves
+        if won <= group.gap * moves.cost:
+            break
         new = _improving(group, at, moves)
         if not len(new):
             break
@@ -127,19 +132,25 @@ def best_moves(group: Group, at: Array, prices: Sequence[FloatArray] | None = No
 
 
 def reduced_costs(
-    costs: FloatArray, laws: Sequence[Law], prices: Sequence[FloatArray]
+    costs: FloatArray, laws: Iterable[FloatArray], prices: Iterable[FloatArray]
 ) -> FloatArray:
-    """Return pi(x) c(x, y) + sum_s mu_s(y) p_s(x), what a move costs with its budget's price."""
+    """Return pi(x) c(x, y) + sum_s p_s(x) mu_s(y), what a move costs with the budget's price."""
     total = costs.copy()
     for law, price in zip(laws, prices, strict=True):
-        total += law.masses.T @ price
+        total += law.T @ price
     return total
+
+
+def _reduced(group: Group, multipliers: Sequence[FloatArray]) -> FloatArray:
+    pairs = zip(group.laws, multipliers, strict=True)
+    prices = [law.budget.rows.T @ own for law, own in pairs]
+    return reduced_costs(group.costs, (law.masses for law in group.laws), prices)
 
 
 def _improving(group: Group, at: Array, moves: Moves) -> Array:
     """Return moves that make the program cheaper; none where they cannot win the gap."""
     m = len(group.free)
-    reduced = reduced_costs(group.costs, group.laws, moves.prices)
+    reduced = _reduced(group, moves.multipliers)
     cheapest = np.full(m, np.inf)
     np.minimum.at(cheapest, at // m, reduced.ravel()[at])
     reduced -= cheapest[:, None]
@@ -197,8 +208,8 @@ def _solved(group: Group, at: Array) -> Moves | None:
     )
     if result.status != 0:
         return None
-    prices = _prices(laws, -unit * result.ineqlin.marginals, m)
-    return _moves(group, xs, ys, result.x, prices)
+    multipliers = _multipliers(laws, -unit * result.ineqlin.marginals, m)
+    return _moves(group, xs, ys, result.x, multipliers)
 
 
 def _extra(law: Law, m: int) -> csr_array:
@@ -246,19 +257,18 @@ def _only(extras: list[csr_array], number: int, height: int, own: Any = None) ->
     ]
 
 
-def _prices(laws: Sequence[Law], multipliers: FloatArray, m: int) -> list[FloatArray]:
-    """Return mu_s(y) of each family: the sum of its multipliers times its rows."""
-    prices, at = [], 0
-    for law in laws:
-        r = len(law.budget.rows)
-        own = np.maximum(multipliers[at : at + r * m].reshape(r, m), 0.0) * law.scale
-        prices.append(law.budget.rows.T @ own)
-        at += r * m
-    return prices
+def _multipliers(laws: Sequence[Law], values: FloatArray, m: int) -> list[FloatArray]:
+    """Return the multipliers of each family's rows, in units of its laws."""
+    sizes = [len(law.budget.rows) * m for law in laws]
+    parts = np.split(values[: sum(sizes)], np.cumsum(sizes)[:-1])
+    return [
+        np.maximum(part.reshape(-1, m), 0.0) * law.scale
+        for law, part in zip(laws, parts, strict=True)
+    ]
 
 
 def _moves(
-    group: Group, xs: Array, ys: Array, solution: FloatArray, prices: list[FloatArray]
+    group: Group, xs: Array, ys: Array, solution: FloatArray, multipliers: list[FloatArray]
 ) -> Moves:
     """Read the moves off a solution, and let each row sum to what is free."""
     m, n = len(group.free), len(xs)
@@ -270,4 +280,4 @@ def _moves(
     dense *= np.divide(group.free, sums, out=np.zeros(m), where=sums > 0)[:, None]
     at = np.flatnonzero(dense > 1e-13)
     shares = dense.ravel()[at]
-    return Moves(at // m, at % m, shares, float(group.costs.ravel()[at] @ shares), prices)
+    return Moves(at // m, at % m, shares, float(group.costs.ravel()[at] @ shares), multipliers)

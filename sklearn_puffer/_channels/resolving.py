@@ -17,6 +17,8 @@ from joblib import Parallel, delayed
 
 from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._channels.blocks import feasible_blocks, mixed_groups, places_of
+from sklearn_puffer._channels.budget_rows import Multipliers
+from sklearn_puffer._channels.dual import lower_bound
 from sklearn_puffer._channels.group_program import Budget, Group, Law, Moves, best_moves, budget_of
 from sklearn_puffer._channels.problem import ChannelProblem, Found
 
@@ -26,21 +28,35 @@ BLOCK_SIZE = 400
 LARGEST_GROUP = 1500
 """Cells of the largest group that is solved again."""
 
-WORTH = 0.01
+FACTOR = 2
+"""How much larger the first groups are than blocks: they begin with what was found."""
+
+WORTH = 0.015
 """A turn that saves a smaller part of the cost is followed by larger groups."""
 
-BOUND_CELLS = 60_000
+BOUND_CELLS = 20_000
 """Up to so many cells all moves are priced for the lower bound."""
+
+STEP = 0.3
+"""How far the multipliers of all turns so far move towards those of the last."""
+
+PARTIAL = 5
+"""A group of a part of the cells is solved to a gap so many times larger: it is not the last."""
 
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """A channel: shares of moves from x to y, sorted; and the prices of its outputs."""
+    """A channel: shares of moves from x to y, sorted; and multipliers (r, n) for each family.
+
+    Those of the last turn are sharp where a group was a whole place, and wild where others send
+    much to an output; the means over turns are not.
+    """
 
     xs: Array
     ys: Array
     shares: FloatArray
-    prices: list[FloatArray] | None = None
+    multipliers: list[FloatArray] | None = None
+    last: list[FloatArray] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +102,7 @@ def channel_in_blocks(
     blocks = feasible_blocks(problem, size)
     flow = _turn(task, constant_flow(problem, blocks), blocks, "blocks")
     if problem.floor is None:
-        flow = _again(task, flow, size)
+        flow = _again(task, flow, FACTOR * size)
         blocks = _labels(problem)
     return _found(task, flow, blocks)
 
@@ -106,13 +122,14 @@ def _again(task: _Task, flow: Flow, size: int) -> Flow:
     """Solve again in other groups, larger ones where little is won, until nothing is."""
     cost, turn = task.cost(flow), 0
     largest = min(LARGEST_GROUP, task.problem.n_cells)
+    size = min(size, largest)
     while task.left() > 0 and cost > 0:
         turn += 1
         flow = _turn(task, flow, mixed_groups(task.problem, size, turn), f"turn {turn}")
         before, cost = cost, task.cost(flow)
         if before - cost > WORTH * before:
             continue
-        if size >= largest and before - cost <= 5 * task.gap * before:
+        if size >= largest:
             break
         size = min(2 * size, largest)
     return flow
@@ -122,7 +139,7 @@ def _turn(task: _Task, flow: Flow, label: Array, what: str) -> Flow:
     """Solve each group with the rest held; keep what it had where nothing better is found."""
     cross = label[flow.xs] != label[flow.ys]
     crossing = Flow(flow.xs[cross], flow.ys[cross], flow.shares[cross])
-    inner = Flow(flow.xs[~cross], flow.ys[~cross], flow.shares[~cross], flow.prices)
+    inner = Flow(flow.xs[~cross], flow.ys[~cross], flow.shares[~cross], flow.multipliers)
     held = [_received(law, crossing) for law in task.laws]
     spares = _spares(task, flow, label)
     members = _members(label)
@@ -132,7 +149,7 @@ def _turn(task: _Task, flow: Flow, label: Array, what: str) -> Flow:
         for g, (cells, part) in enumerate(zip(members, parts, strict=True))
     )
     results = Parallel(n_jobs=task.n_jobs, prefer="threads", return_as="generator")(jobs)
-    return _joined(task, crossing, members, list(counted(results, what, len(members))))
+    return _joined(task, flow, crossing, members, list(counted(results, what, len(members))))
 
 
 def _members(label: Array, count: int | None = None) -> list[Array]:
@@ -171,14 +188,14 @@ def _spares(task: _Task, flow: Flow, label: Array) -> list[FloatArray]:
 
 def _solve_group(
     task: _Task, cells: Array, inner: Flow, held: list[FloatArray], spares: list[FloatArray]
-) -> tuple[Moves, bool]:
-    """Return the moves of one group, in positions within it, and whether they are new."""
+) -> Moves:
+    """Return the moves of one group, in positions within it; multipliers where they are new."""
     problem, m = task.problem, len(cells)
     xs, ys = np.searchsorted(cells, inner.xs), np.searchsorted(cells, inner.ys)
     costs = problem.costs.between(cells, cells) * problem.weights[cells][:, None]
     now = Moves(xs, ys, inner.shares, float(costs[xs, ys] @ inner.shares))
     if task.left() <= 0 or now.cost <= 0.0:
-        return now, False
+        return now
     used = [i for i, law in enumerate(task.laws) if law[:, cells].any()]
     laws = [
         Law(
@@ -191,39 +208,53 @@ def _solve_group(
     ]
     free = np.bincount(xs, inner.shares, m).astype(np.float64)
     limit = None if task.left() == np.inf else task.left()
-    group = Group(costs, free, laws, problem.floor, task.gap, limit)
-    prices = None if inner.prices is None else [inner.prices[i][:, cells] for i in used]
-    found = best_moves(group, xs * m + ys, prices)
+    gap = task.gap if m == problem.n_cells else PARTIAL * task.gap
+    group = Group(costs, free, laws, problem.floor, gap, limit)
+    before = inner.multipliers
+    known = None if before is None else [before[i][:, cells] for i in used]
+    found = best_moves(group, xs * m + ys, known)
     if found is None or found.cost > now.cost:
-        return now, False
-    return replace(found, prices=_for_all(found.prices, used, task, m)), True
+        return now
+    return replace(found, multipliers=_for_all(found.multipliers, used, task, m))
 
 
 def _for_all(
-    prices: list[FloatArray], used: Sequence[int], task: _Task, m: int
+    multipliers: list[FloatArray], used: Sequence[int], task: _Task, m: int
 ) -> list[FloatArray]:
-    """Return prices for every family: none where it has no mass in the group."""
-    every = [np.zeros((len(law), m)) for law in task.laws]
-    for i, price in zip(used, prices, strict=True):
-        every[i] = price
+    """Return multipliers for every family: 0 where it has no mass in the group."""
+    every = [np.zeros((len(budget.rows), m)) for budget in task.budgets]
+    for i, own in zip(used, multipliers, strict=True):
+        every[i] = own
     return every
 
 
 def _joined(
-    task: _Task, crossing: Flow, members: list[Array], results: list[tuple[Moves, bool]]
+    task: _Task, flow: Flow, crossing: Flow, members: list[Array], results: list[Moves]
 ) -> Flow:
     """Put the groups' moves and what crossed their borders together again."""
-    xs, ys, shares = [crossing.xs], [crossing.ys], [crossing.shares]
-    prices = [np.zeros_like(law) for law in task.laws]
-    for cells, (moves, new) in zip(members, results, strict=True):
-        xs.append(cells[moves.xs])
-        ys.append(cells[moves.ys])
-        shares.append(moves.shares)
-        for price, own in zip(prices, moves.prices if new else [], strict=False):
-            price[:, cells] = own
-    x, y = np.concatenate(xs), np.concatenate(ys)
-    order = np.lexsort((y, x))
-    return Flow(x[order], y[order], np.concatenate(shares)[order], prices)
+    every = [crossing] + [
+        Flow(cells[moves.xs], cells[moves.ys], moves.shares)
+        for cells, moves in zip(members, results, strict=True)
+    ]
+    xs = np.concatenate([part.xs for part in every])
+    ys = np.concatenate([part.ys for part in every])
+    order = np.lexsort((ys, xs))
+    shares = np.concatenate([part.shares for part in every])[order]
+    mean, last = (_moved(task, before, members, results) for before in (flow.multipliers, None))
+    return Flow(xs[order], ys[order], shares, mean, last)
+
+
+def _moved(
+    task: _Task, before: list[FloatArray] | None, members: list[Array], results: list[Moves]
+) -> list[FloatArray]:
+    """Return multipliers moved a step towards the new ones, which they are to begin with."""
+    n, step = task.problem.n_cells, 1.0 if before is None else STEP
+    old = before or [np.zeros((len(budget.rows), n)) for budget in task.budgets]
+    moved = [own.copy() for own in old]
+    for cells, moves in zip(members, results, strict=True):
+        for every, own in zip(moved, moves.multipliers, strict=False):
+            every[:, cells] += step * (own - every[:, cells])
+    return moved
 
 
 def _labels(problem: ChannelProblem) -> Array:
@@ -239,6 +270,22 @@ def _label(n: int, parts: Sequence[Array]) -> Array:
 
 
 def _found(task: _Task, flow: Flow, blocks: Array) -> Found:
-    n = task.problem.n_cells
-    starts = np.searchsorted(flow.xs, np.arange(n + 1)).astype(np.int64)
-    return Found(starts, flow.ys.astype(np.int64), flow.shares, blocks, None)
+    problem = task.problem
+    starts = np.searchsorted(flow.xs, np.arange(problem.n_cells + 1)).astype(np.int64)
+    return Found(starts, flow.ys.astype(np.int64), flow.shares, blocks, _bound(task, flow))
+
+
+def _bound(task: _Task, flow: Flow) -> float | None:
+    """Return the better lower bound of the multipliers; None where it says nothing."""
+    if task.problem.n_cells > BOUND_CELLS or task.left() <= 0:
+        return None
+    found = [each for each in (flow.multipliers, flow.last) if each is not None]
+    bounds = [lower_bound(task.problem, _as_multipliers(task, each)) for each in found]
+    best = max(bounds, default=0.0)
+    return best if best > 0.0 or task.cost(flow) == 0.0 else None
+
+
+def _as_multipliers(task: _Task, rows: list[FloatArray]) -> list[Multipliers]:
+    """Under delta an excess costs the largest multiplier of its pair."""
+    delta = task.problem.delta
+    return [Multipliers(own, own.max(axis=1) if delta else own[:0, 0]) for own in rows]
