@@ -64,7 +64,7 @@ def learn_channel(
         rows=rows,
         block=block,
         lower_bound=lower_bound,
-        proof=proof_of(settings, asked, rows, block),
+        proof=proof_of(settings, asked, rows),
         utility=channel_utilities(read, known, counted, rows),
         distance=_distance(read, known, counted),
         known=[tuple(read.public[k] for k in each) for each in known_columns(read)],

@@ -17,6 +17,7 @@ from sklearn_puffer._noiser.counted_views import secret_pairs
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._tables import Name, cells_frame, resolve
 
+_MOST_EPSILON = 500.0  # what is beyond has no exponential
 _CLOSE = 1e-9  # of the budget: what no rounding could do with
 
 
@@ -98,7 +99,7 @@ def channel_problem(
         families=[each.family for each in asked],
         weights=_weights(read, counted, asked),
         costs=costs_of(read, known.spreads, counted.cells.values(read.columns)),
-        epsilon=epsilon_of_one(settings),
+        epsilon=min(epsilon_of_one(settings), _MOST_EPSILON),
         delta=settings.notion.delta,
         floor=settings.channel.floor,
         places=places,

@@ -240,7 +240,6 @@ class LearntChannel:
             self.rows,
             self.settings.notion,
             self.settings.releases,
-            self.proof.floor,
         )
 
     @property

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, quoted
-from sklearn_puffer._losses import channel_losses
+from sklearn_puffer._base import Array, quoted
+from sklearn_puffer._losses import repeated_losses
 from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._noiser.channel_cells import Cells, masses_over
 from sklearn_puffer._noiser.other_priors import Against, FittedRelease, LossUnder
 from sklearn_puffer._tables import Name
-from sklearn_puffer.notions import Notion, Pufferfish
+from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete
 
 
@@ -29,15 +29,12 @@ class FittedChannel(FittedRelease):
     notion : Notion
     releases : int
         How often the same rows are released.
-    floor : float or None
-        The most that each further draw tells.
     """
 
     cells: Cells
     rows: IntegerRows
     notion: Notion
     releases: int = 1
-    floor: float | None = None
 
     def against(self, prior: Mapping[Any, Any]) -> Against:
         """Return what is still promised to somebody with another prior: see `FittedNoise`."""
@@ -57,21 +54,12 @@ class FittedChannel(FittedRelease):
     def _losses(self, name: Name, labels: list[Any], masses: Array) -> list[LossUnder]:
         places = {label: place for place, label in enumerate(labels)}
         pairs = np.array([[places[a], places[b]] for a, b in self.pairs[name]], dtype=np.intp)
-        ends = self._ends(masses, pairs)
+        ends = repeated_losses(self.rows, masses, None, pairs, self.notion, self.releases)
         return [
             LossUnder(name, labels[s], labels[t], float(low), float(high), "recomputed")
             for (a, b), of_pair in zip(pairs.tolist(), ends, strict=True)
             for (s, t), (low, high) in zip(((a, b), (b, a)), of_pair, strict=True)
         ]
-
-    def _ends(self, masses: Array, pairs: Array) -> FloatArray:
-        """Return the ends of the loss of all releases together."""
-        further = 0.0 if self.floor is None else (self.releases - 1) * self.floor
-        left = max(self.notion.epsilon - further, 1e-300)
-        ends = channel_losses(self.rows, masses, None, pairs, Pufferfish(left, self.notion.delta))
-        if further and self.notion.delta == 0.0:
-            ends[..., 1] = np.nextafter(ends[..., 1] + further, np.inf)
-        return ends
 
     def _masses(self, law: Discrete, label: Any) -> Array:
         try:
