@@ -427,6 +427,15 @@ def test_weights_name_the_proportions_of_kernels_too():
     assert theta["age"] == pytest.approx(2.0 * theta["job"], rel=1e-12)
 
 
+def test_by_default_even_shares_lose_half_a_nat_where_a_move_by_half_a_deviation_does():
+    frame = table_of_rows()
+    theta = PufferfishNoiser(0.5, sensitive="s").fit(frame).theta_
+    factor = theta["age"] / frame["age"].std(ddof=0)
+    for name, n in (("job", 3), ("flag", 2)):
+        rows = kernel(np.full(n, 1.0 / n), theta[name] / factor)
+        assert np.log(rows[0, 0] / rows[1, 0]) == pytest.approx(0.5)
+
+
 def test_more_noise_redraws_more_and_keeps_the_fingerprint():
     frame = table_of_rows()
     noiser = PufferfishNoiser(0.5, sensitive="s").fit(frame)

@@ -14,7 +14,7 @@ from sklearn_puffer._noiser.adversaries import Known
 from sklearn_puffer._noiser.channel import as_matrix
 from sklearn_puffer._noiser.channel_cells import Cells, CountedCells
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._noiser.utility import changes_of, utility_of
+from sklearn_puffer._noiser.utility import changes_of, utility_of, utility_without_order
 from sklearn_puffer._releases import ColumnUtility
 from sklearn_puffer._tables import BLOCK_ROWS
 
@@ -41,7 +41,11 @@ def _utility(
         raw, stood = column.raw[0], _raw_counts(read, counted.cells, k)
     joint = (stood.tocsr().T @ becomes).tocoo()  # how often each value is released as each
     before, after = joint.coords
-    changes = changes_of(np.abs(column.atoms[after] - raw[before]), joint.data / read.rows.total)
+    shares = joint.data / read.rows.total
+    if column.unordered:
+        same = float(shares[before == after].sum())
+        return utility_without_order(column.name, known.raw[k], same)
+    changes = changes_of(np.abs(column.atoms[after] - raw[before]), shares)
     return utility_of(column.name, known.raw[k], float(known.spreads[k]), *changes)
 
 

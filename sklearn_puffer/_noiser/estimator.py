@@ -130,8 +130,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     weights : "spread", "optimal" or mapping, default="spread"
         Proportions of the columns' scales: their standard deviations, those that make the expected
         error per standard deviation small, or {column: positive number}. Of columns without an
-        order they are those of -log(1 - rho), by default 2: then a move away from a value of a
-        tenth of the rows loses about what one of a standard deviation does.
+        order they are those of -log(1 - rho), by default log(1 + n / (e^(1/2) - 1)) of one with n
+        values: then a move away from one of n even shares loses what half a standard deviation
+        does.
         With an optimal channel they are the units in which changes are counted, each 1 by default
         where values have no order; a large one makes changes of its column cheap.
     categories : {column: list}, default=None

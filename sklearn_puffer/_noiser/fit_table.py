@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import plain
+from sklearn_puffer._base import FloatArray, plain
 from sklearn_puffer._noise import grid_step, sampler
 from sklearn_puffer._noiser.adversaries import Known, known_to_adversaries
 from sklearn_puffer._noiser.conditional_priors import Group, SecretPair, make_groups
@@ -30,13 +30,6 @@ from sklearn_puffer.calibration import exact
 
 MOST_JOINT_POINTS = 1 << 23
 """Largest number of joint rows, over all secret pairs, that a coupling is built for."""
-
-MIXING_WEIGHT = 2.0
-"""What unordered columns have in the place of a standard deviation.
-
-At a factor of 1 a move by one standard deviation loses one nat under Laplace noise, and one away
-from a value that a tenth of the rows have about as much: (1 - rho) / rho = (e - 1) / 10.
-"""
 
 
 def learn(
@@ -116,7 +109,7 @@ def _problem(
     ranges = np.array([column.atoms[-1] - column.atoms[0] for column in columns])
     # a column that never varies under the fitted prior may vary under a further one
     weights = np.where(spreads > 0.0, spreads, np.where(ranges > 0.0, ranges, 1.0))
-    weights = np.where(unordered, MIXING_WEIGHT, weights)
+    weights = np.where(unordered, mixing_weights(columns), weights)
     whole = np.array([column.whole and settings.output == "native" for column in columns])
     return Problem(
         groups=parts,
@@ -133,6 +126,20 @@ def _problem(
         releases=settings.releases,
         mixings=known.mixings if unordered.any() else (),
     )
+
+
+def mixing_weights(columns: Sequence[Column]) -> FloatArray:
+    r"""Return what unordered columns have in the place of a standard deviation.
+
+    At a factor of 1 a move away from a value that one of n rows has, n the size of the alphabet,
+    loses half a nat, as a move by half a standard deviation does under Laplace noise:
+
+    .. math:: e^{1/2} = 1 + \frac{1 - \rho}{\rho / n} \iff
+              -\log(1 - \rho) = \log\left(1 + \frac{n}{e^{1/2} - 1}\right)
+    """
+    sizes = np.array([len(column.atoms) for column in columns], dtype=np.float64)
+    weights: FloatArray = np.log1p(sizes / np.expm1(0.5))
+    return weights
 
 
 def _rule(problem: Problem, calibrated: Calibrated) -> Rule:

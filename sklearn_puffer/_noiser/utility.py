@@ -129,7 +129,8 @@ def utilities(
 
 def _utility(release: ColumnRelease, law: RawLaw, spread: float) -> ColumnUtility:
     if release.column.unordered:
-        return _unordered(release, law)
+        kept = 1.0 if release.mixing is None else _kept(release, release.mixing, law)
+        return utility_without_order(release.column.name, law, kept)
     return utility_of(release.column.name, law, spread, *_changes(release, law))
 
 
@@ -172,14 +173,14 @@ def utility_of(
     )
 
 
-def _unordered(release: ColumnRelease, law: RawLaw) -> ColumnUtility:
-    """Return what survives where a value is another one or is not: by how much means nothing."""
-    kept = 1.0
-    if release.mixing is not None:
-        kept = _kept(release, release.mixing, law)
+def utility_without_order(name: Name, law: RawLaw, kept: float) -> ColumnUtility:
+    """Return what survives where a value is another one or is not: by how much means nothing.
+
+    ``kept`` is the chance that it comes out as it was, where it is not missing.
+    """
     change, mode = max(1.0 - kept, 0.0), float(law.shares.max(initial=0.0))
     return ColumnUtility(
-        name=release.column.name,
+        name=name,
         change=change,
         change_sd=change,
         median_change=float(kept < 0.5),
