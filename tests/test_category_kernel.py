@@ -20,9 +20,10 @@ from scipy import stats
 from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
 from sklearn_puffer._losses import LossTable, is_computable
 from sklearn_puffer._noise import WHOLE, MixedNoise, Mixing, kept_numerator, seeded_entropy
-from sklearn_puffer._releases import rule_from_dict
+from sklearn_puffer._releases import ColumnNoise, rule_from_dict
 from sklearn_puffer._releases.composition import Precisions
 from sklearn_puffer._releases.mixed_composition import MixedPrecisions, kappa, mixing_scale
+from sklearn_puffer._releases.sentences import wide_sentence
 from sklearn_puffer.bounds import Relaxed, approximate, distribution_aware, sensitivity, wasserstein
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -417,6 +418,14 @@ def test_the_certificate_says_what_theta_means_and_json_which_columns_are_unorde
     assert [column["unordered"] for column in columns] == [True, True, False]
     only = PufferfishNoiser(0.5, sensitive="s", public="age").fit(table_of_rows())
     assert "rho" not in str(only.certificate_)
+
+
+def test_the_warning_about_wide_rows_says_how_much_is_drawn_anew():
+    column = ColumnNoise("job", 3.0, 1.0, True, 1.0, unordered=True)
+    told = wide_sentence(["job", "flag"], 10, 5, column, "")
+    assert "which draws 95% of all values anew in column 'job'." in told
+    ordered = wide_sentence(["age"], 10, 5, ColumnNoise("age", 3.0, 2.0, True, 1.0), "")
+    assert "with noise of 1.50 standard deviations in column 'age'." in ordered
 
 
 def test_weights_name_the_proportions_of_kernels_too():

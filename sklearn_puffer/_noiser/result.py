@@ -286,7 +286,7 @@ class Learnt:
         for group in self.groups:
             columns = [self.columns[k] for k in group]
             if too_wide(columns):
-                worst = max((noise[k] for k in group), key=lambda column: column.relative)
+                worst = max((noise[k] for k in group), key=lambda c: (not c.unordered, c.relative))
                 names = [column.name for column in columns]
                 remarks.append(
                     say.wide_sentence(

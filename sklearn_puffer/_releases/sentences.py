@@ -219,9 +219,16 @@ def wide_sentence(
     ways = f"{ways} that groups of columns are independent given the secret (dependence=)."
     return (
         f"columns {listed(names)} span {cells} cells jointly, more than the {limit} up to which "
-        "the loss is exact; the tightest proven bound is used instead, with noise of "
-        f"{worst.relative:.2f} standard deviations in column {worst.name!r}. {ways}"
+        f"the loss is exact; the tightest proven bound is used instead, {_amount(worst)} "
+        f"column {worst.name!r}. {ways}"
     )
+
+
+def _amount(worst: ColumnNoise) -> str:
+    """Return how much noise a column gets, but for its name."""
+    if worst.unordered:
+        return f"which draws {-math.expm1(-worst.theta):.0%} of all values anew in"
+    return f"with noise of {worst.relative:.2f} standard deviations in"
 
 
 def too_large_sentence(names: Sequence[Name], points: int, limit: int, exact: str) -> str:
