@@ -32,6 +32,13 @@ def check(costs, n_rows, n_cells):
     assert np.array_equal(cost, every.min(axis=1))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_costs_are_many():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nearest, "_FEW", 0)
+        yield
+
+
 @pytest.fixture(params=["trees", "levels", "both"])
 def ways(request, monkeypatch):
     """Ask trees alone, look at levels alone, in parts, or decide by the size of a group."""
@@ -108,3 +115,12 @@ def test_the_order_of_the_rows_does_not_matter():
     turned, _ = nearest_cells(costs, rows[::-1], cells)
     assert np.array_equal(place, turned[::-1])
     assert max(Counter(place.tolist()).values()) < 100
+
+
+def test_few_costs_are_looked_at_one_by_one_with_the_same_result(monkeypatch):
+    costs = random_costs(np.random.default_rng(4), 60, 2, 2)
+    found = nearest_cells(costs, np.arange(30), np.arange(30, 60))
+    monkeypatch.setattr(nearest, "_FEW", 900)
+    monkeypatch.delattr(nearest, "_near")
+    again = nearest_cells(costs, np.arange(30), np.arange(30, 60))
+    assert all(map(np.array_equal, found, again))

@@ -20,6 +20,7 @@ from sklearn_puffer._base import ULP, Array, FloatArray, IntArray
 from sklearn_puffer._channels.problem import CostFunction, Costs
 
 _LARGE = 512  # rows of a group for which a tree is worth its while
+_FEW = 2**23  # costs that are looked at one by one
 _CHUNK = 2**22  # costs held at a time
 _NEAR = 1e-9  # more than costs are rounded by, relatively; besides, by ULP of each value
 
@@ -49,7 +50,10 @@ def nearest_cells(costs: CostFunction, rows: Array, cells: Array) -> tuple[IntAr
     """
     rows, cells = np.asarray(rows), np.asarray(cells)
     place, cost = np.zeros(rows.size, dtype=np.int64), np.zeros(rows.size)
-    pairs = _near(costs, rows, cells) if isinstance(costs, Costs) else _all(costs, rows, cells)
+    if isinstance(costs, Costs) and rows.size * cells.size > _FEW:
+        pairs = _near(costs, rows, cells)
+    else:
+        pairs = _all(costs, rows, cells)
     for asked, near, price in pairs:
         order = np.lexsort((near, price, asked))
         first = order[np.append(True, np.diff(asked[order]) > 0)]

@@ -12,7 +12,7 @@ from sklearn_puffer._channels.shares import Shares, read
 from sklearn_puffer._noise import IntegerRows
 
 #: How much of delta is used, and by how many parts of 2^62 a share may be lowered for rounding.
-_ATTEMPTS = ((1.0 - 1e-6, 4.0), (1.0 - 1e-3, 2.0**8), (0.5, 2.0**16))
+_ATTEMPTS = ((1.0 - 1e-10, 4.0), (1.0 - 1e-3, 2.0**8), (0.5, 2.0**16))
 
 
 def whole_rows(problem: ChannelProblem, found: Found) -> IntegerRows:
