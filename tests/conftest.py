@@ -19,7 +19,9 @@ settings.load_profile("fixed")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
-    """Use all cores, with one thread each, where folders are tested and `-n` is not given.
+    """Use all cores where folders are tested and `-n` is not given, and one thread in each worker.
+
+    Threads of workers that share the cores wait for each other, and burn many times what they do.
 
     A file or a test by name stays in this process, and so does what somebody watches (`-s`,
     `--trace`, and xdist sees to `--pdb`) or what has to do without xdist (`-p no:xdist`).
@@ -29,6 +31,7 @@ def pytest_cmdline_main(config):
     is_watched = config.option.capture == "no" or config.option.trace
     if not (is_worker or is_decided or is_watched) and all(map(os.path.isdir, config.args)):
         config.option.numprocesses = "auto"
+    if config.getoption("numprocesses", 0):
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
