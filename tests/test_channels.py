@@ -238,3 +238,45 @@ def test_without_any_time_the_channel_is_constant():
 def test_a_vertex_has_at_most_k_entries_a_cell(k):
     problem = a_problem(k, n=30, k=k)
     assert len(find_channel(problem).targets) <= k * problem.n_cells
+
+
+def test_cells_of_no_weight_are_moved_for_nothing():
+    for seed in range(20):
+        problem = a_problem(seed, n=7, k=2)
+        weights = np.where(np.arange(7) % 3 == 0, 0.0, problem.weights)
+        problem = ChannelProblem(
+            problem.families, weights / weights.sum(), problem.costs, problem.epsilon
+        )
+        assert_optimal(problem)
+
+
+def counted(table, column, secret, epsilon):
+    """Return the problem of one column, changes in its own numbers, under counted laws."""
+    values, cells = np.unique(table[column], return_inverse=True)
+    secrets, rows = np.unique(table[secret].astype(str), return_inverse=True)
+    masses = np.zeros((len(secrets), len(values)), dtype=np.int64)
+    np.add.at(masses, (rows, cells), 1)
+    costs = Costs(values[:, None].astype(float), np.array([False]), np.ones(1))
+    return ChannelProblem([Family(masses)], masses.sum(axis=0) / len(table), costs, epsilon)
+
+
+@pytest.mark.tables
+@pytest.mark.parametrize(
+    ("name", "column", "secret", "epsilon", "expected"),
+    [
+        ("adult", "education-num", "race", 1.0, 0.314),
+        ("adult", "education-num", "race", 0.1, 1.405),
+        ("adult", "hours-per-week", "sex", 1.0, 0.0455),
+        ("adult", "age", "race", 1.0, 0.138),
+        ("student-por", "G3", "sex", 0.5, 0.038),
+        ("bank-full", "age", "marital", 1.0, 1.90),
+    ],
+)
+def test_one_column_of_a_real_table_changes_by_this_much(
+    table, name, column, secret, epsilon, expected
+):
+    problem = counted(table(name), column, secret, epsilon)
+    found = find_channel(problem, gap=1e-6)
+    cost = cost_of(problem, matrix_of(problem, found))
+    assert cost == pytest.approx(expected, rel=4e-3)
+    assert cost == pytest.approx(found.lower_bound, rel=1e-6)

@@ -76,7 +76,7 @@ def is_matching(problem: ChannelProblem) -> bool:
     if len(problem.families) != 1 or len(problem.families[0].masses) != 2:
         return False
     plain = problem.delta == 0.0 and problem.floor is None and problem.places is None
-    return plain and isinstance(problem.costs, Costs) and bool((problem.weights > 0.0).all())
+    return plain and isinstance(problem.costs, Costs)
 
 
 def matched_flows(
@@ -90,6 +90,13 @@ def matched_flows(
 class _Matching:
     problem: ChannelProblem
     dear: float
+
+    @cached_property
+    def masses(self) -> FloatArray:
+        """What a cell is in the program: the mean of its weight and of the mean of the laws."""
+        laws = self.problem.families[0].over(self.problem.n_cells)
+        masses: FloatArray = (self.problem.weights + laws.mean(axis=0)) / 2.0
+        return np.where(masses > 0.0, masses, float(masses.mean()))
 
     @cached_property
     def sides(self) -> list[Side]:
@@ -110,7 +117,7 @@ class _Matching:
 
     def best(self, gap: float, clock: Clock) -> tuple[Array, Array, FloatArray, float] | None:
         """Add pairs by reduced cost until the gap is closed, or the time is over."""
-        pi, best = self.problem.weights, None
+        pi, best = self.masses, None
         prices = np.where(self.excess, _START, -_START / 5.0) * self.dear * pi
         bound, pairs = self.scan(prices, MATES, np.inf)
         bound = 0.0
@@ -150,7 +157,7 @@ class _Matching:
 
     def solve(self, pairs: Pairs, caps: FloatArray, time_limit: float | None) -> Matched | None:
         """Solve the matching over some pairs; a cell may stay unpaired, for its cap."""
-        n, m, pi = self.problem.n_cells, len(pairs.xs), self.problem.weights
+        n, m, pi = self.problem.n_cells, len(pairs.xs), self.masses
         cells, mates = pi[pairs.xs], pairs.use * pi[pairs.mates]  # masses, not shares: prices of
         scale = np.maximum(cells, mates)  # cells with next to no mass are as good as others then
         everywhere, every = np.arange(n), np.arange(m)
@@ -171,13 +178,13 @@ class _Matching:
     def scan(self, prices: FloatArray, most: int, limit: float) -> tuple[float, Pairs]:
         """Return the lower bound of any prices, and the best pairs of reduced cost below limit."""
         prices = np.where(self.excess, prices, np.minimum(prices, 0.0))
-        lost, found = 0.0, []
+        lost, found, least = 0.0, [], 1e-9 * float(self.masses.mean())
         for number, side in enumerate(self.sides):
             best = _BestMates(side, most, limit)
             for cells, reduced, mass, off in self._chunks(side, prices):
                 lowest = (reduced - off).min(axis=1, initial=0.0)
                 lost += float(lowest.sum()) * (1.0 + self.problem.n_cells * ULP)
-                best.add(cells, np.divide(reduced, mass, out=reduced))
+                best.add(cells, np.divide(reduced, mass + least, out=reduced))
             xs, mates = best.pairs()
             found.append((np.full(len(xs), number), xs, mates))
         rounding = (self.problem.n_cells + 8) * ULP * float(np.abs(prices).sum())
