@@ -485,6 +485,19 @@ def test_new_rows_become_their_nearest_cell_at_the_same_cost():
         assert costs[cell] == pytest.approx(min(costs))
 
 
+def test_new_rows_keep_what_is_known_of_them_however_little_its_change_costs():
+    table = TABLE[(TABLE["age"] != 2) | ~TABLE["home"]]
+    options = {"public": ["age", "home"], "unknown": "nearest", "weights": {"home": 1e6}}
+    noiser = optimal(1.5, known="home", **options).fit(table)
+    new = pd.DataFrame({"age": [2, 40] * 20, "home": [True] * 40})
+    with pytest.warns(UserWarning, match="moved 40 of 40 rows"):
+        assert noiser.transform(new)["home"].all()
+    with pytest.warns(UserWarning, match="no row needs to change"):
+        older = optimal(0.9, known="age", **options).fit(table[table["age"] < 3])
+    with pytest.raises(ValueError, match=r"20 of 40 rows have values of columns 'age' that no row"):
+        older.transform(new)
+
+
 def test_unseen_numbers_are_moved_and_unseen_categories_named():
     noiser = optimal(unknown="nearest").fit(TABLE)
     with pytest.raises(ValueError, match="'pilot', which was not seen in fit"):

@@ -104,4 +104,5 @@ def _distance(read: TableRead, known: Known, counted: CountedCells) -> CellDista
         read.unordered,
         units_of_change(read, known.spreads),
         read.settings.channel.cost,
+        tuple(sorted({k for each in known_columns(read) for k in each})),
     )

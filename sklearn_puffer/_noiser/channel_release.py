@@ -138,8 +138,18 @@ class ChannelRelease:
         if not nearest:
             raise ValueError(_new_rows(readers, strange.size, n_rows))
         cells, moves = self.distance.nearest(np.concatenate(new))
+        if (cells < 0).any():
+            raise ValueError(self._nowhere(int((cells < 0).sum()), n_rows))
         found[strange] = cells
         return found, Moved(n_rows, len(strange), float(moves.mean()), self._estimate(found))
+
+    def _nowhere(self, n_new: int, n_rows: int) -> str:
+        names = [self.columns[k].column.name for k in self.distance.stay]
+        return (
+            f"{n_new} of {n_rows} rows have values of columns {listed(names)} that no row of fit "
+            "has, and columns of known= stay as they are; fit on rows that have them, or take "
+            "fewer columns for known."
+        )
 
     def _look_up(self, readers: Sequence[Reader], rows: slice, found: Array) -> FloatArray:
         """Write the cells of a block, -1 where a row is none, and return the values of those."""
