@@ -1,5 +1,7 @@
 """Channels of least change: linear programs against a dense one in another formulation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -26,6 +28,20 @@ def a_problem(seed, n=None, k=None, **settings):
     costs = Costs(values, np.array([False, True]), np.array([1.5, 2.0]))
     settings = {"epsilon": float(rng.choice([0.1, 0.5, 1.0, 3.0]))} | settings
     return ChannelProblem([Family(masses)], rng.dirichlet(np.ones(n)), costs, **settings)
+
+
+class AnyCosts:
+    """Costs of somebody's own: no metric, not even symmetric."""
+
+    def __init__(self, n, seed):
+        self.matrix = np.random.default_rng(seed).integers(0, 9, size=(n, n)).astype(float)
+        np.fill_diagonal(self.matrix, 0.0)
+
+    def between(self, xs, ys):
+        return self.matrix[np.ix_(xs, ys)]
+
+    def along(self, xs, ys):
+        return self.matrix[xs, ys]
 
 
 def dense_optimum(problem):
@@ -280,3 +296,19 @@ def test_one_column_of_a_real_table_changes_by_this_much(
     cost = cost_of(problem, matrix_of(problem, found))
     assert cost == pytest.approx(expected, rel=4e-3)
     assert cost == pytest.approx(found.lower_bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_costs_need_not_be_a_metric(seed, k, monkeypatch):
+    monkeypatch.setattr(pricing_rounds, "ALL_MOVES", 0)
+    problem = a_problem(seed, n=9, k=k)
+    assert_optimal(replace(problem, costs=AnyCosts(9, seed)))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e-3, 0.05])
+@pytest.mark.parametrize("k", [2, 3])
+def test_whatever_the_time_the_budget_is_kept(k, seconds):
+    problem = a_problem(11, n=60, k=k)
+    found = find_channel(problem, time_limit=seconds)
+    assert worst_excess(problem, matrix_of(problem, found)) <= 1e-6

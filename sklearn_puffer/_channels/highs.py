@@ -32,6 +32,10 @@ class Clock:
         """The seconds left, 0 at least; None where there is no deadline."""
         return None if self.deadline == inf else max(self.deadline - monotonic(), 0.0)
 
+    def part(self, share: float) -> Clock:
+        """Return the deadline by which this share of the time left is over."""
+        return self if self.left is None else Clock(monotonic() + share * self.left)
+
     @property
     def is_over(self) -> bool:
         """Whether no time is left."""

@@ -82,7 +82,10 @@ def is_matching(problem: ChannelProblem) -> bool:
 def matched_flows(
     problem: ChannelProblem, gap: float, clock: Clock, dear: float
 ) -> tuple[Array, Array, FloatArray, float] | None:
-    """Return moves, their shares, and a lower bound; ``dear`` is what a constant channel costs."""
+    """Return moves, their shares, and a lower bound; ``dear`` is what a constant channel costs.
+
+    None where the time was over before every cell was paired.
+    """
     return _Matching(problem, dear).best(gap, clock)
 
 
@@ -128,9 +131,10 @@ class _Matching:
                 break
             least, more = self.scan(found.prices, MATES, 0.0)
             bound = max(bound, least)
-            best = (pairs, found)
-            if found.unpaired <= _UNPAIRED and found.cost - bound <= gap * found.cost:
-                break
+            if found.unpaired <= _UNPAIRED:
+                best = (pairs, found)
+                if found.cost - bound <= gap * found.cost:
+                    break
             if clock.is_over:
                 break
             caps = np.where(found.prices > 0.99 * caps * pi, 3.0 * caps, caps)

@@ -38,6 +38,9 @@ _FREE = 4
 _UP, _AROUND, _BESIDE = 3.0, 1.5, 0.3
 """A cap that binds rises by a factor; others become some times what was needed, and more."""
 
+_FOR_ROUNDS = 0.7
+"""The part of the time that rounds may take; what is left is for the last program."""
+
 _FIRST_CAP = 1.5
 """The first cap, in the same units."""
 
@@ -66,7 +69,7 @@ def priced_flows(
 ) -> Flows | None:
     """Return the flows found; ``sinks`` are the outputs of a constant channel, ``dear`` its cost.
 
-    None where the time was over before anything was found.
+    None where the time was over before anything was found that keeps the budget.
     """
     rounds = _Rounds(problem, sinks, gap, clock, dear)
     n = problem.n_cells
@@ -86,7 +89,7 @@ class _Rounds:
         n, places = self.problem.n_cells, self.problem.places
         xs, ys = np.divmod(np.arange(n * n), n)
         near = slice(None) if places is None else places[xs] == places[ys]
-        found = self._solved(xs[near], ys[near], None)
+        found = self._solved(xs[near], ys[near], None, self.clock)
         if found is None:
             return None
         bound = Pricing(self.problem, found.multipliers).bound
@@ -95,33 +98,32 @@ class _Rounds:
     def by_prices(self) -> Flows | None:
         """Add moves in rounds; at the end no violation may be bought any more."""
         xs, ys = self._nearest()
-        caps, last, best = self._first_caps(), None, None
+        caps, best, clock = self._first_caps(), None, self.clock.part(_FOR_ROUNDS)
         for turn in counted(iter(range(ROUNDS)), "rounds of pricing"):
-            found = self._solved(xs, ys, caps)
+            found = self._solved(xs, ys, caps, clock)
             if found is None:
                 break
-            last, chosen = Flows(xs, ys, found.flows, 0.0), self._chosen(found, best)
+            chosen = self._chosen(found, best)
             if best is None or turn < _FREE or chosen.bound > best.bound:
                 best = chosen
             if self._is_done(found, best.bound):
                 return Flows(xs, ys, found.flows, best.bound)
             caps = self._next_caps(caps, chosen)
-            xs, ys = self._next_moves(last, chosen)
-        return self._final(xs, ys, last, best)
+            xs, ys = self._next_moves(xs, ys, found.flows, chosen)
+        return self._final(xs, ys, best)
 
-    def _final(
-        self, xs: Array, ys: Array, last: Flows | None, best: Pricing | None
-    ) -> Flows | None:
-        """Return what keeps the budget over the last moves, else what was found last."""
-        found = None if self.clock.is_over else self._solved(xs, ys, None)
-        bound = -np.inf if best is None else best.bound
-        if found is not None:
-            bound = max(bound, Pricing(self.problem, found.multipliers).bound)
-            return Flows(xs, ys, found.flows, bound)
-        return None if last is None else Flows(last.xs, last.ys, last.shares, bound)
+    def _final(self, xs: Array, ys: Array, best: Pricing | None) -> Flows | None:
+        """Return what keeps the budget over the last moves."""
+        found = self._solved(xs, ys, None, self.clock)
+        if found is None:
+            return None
+        last = Pricing(self.problem, found.multipliers).bound
+        return Flows(xs, ys, found.flows, last if best is None else max(best.bound, last))
 
-    def _solved(self, xs: Array, ys: Array, caps: Sequence[FloatArray] | None) -> Solved | None:
-        return solve_moves(self.problem, xs, ys, caps=caps, time_limit=self.clock.left)
+    def _solved(
+        self, xs: Array, ys: Array, caps: Sequence[FloatArray] | None, clock: Clock
+    ) -> Solved | None:
+        return solve_moves(self.problem, xs, ys, caps=caps, time_limit=clock.left)
 
     def _is_done(self, found: Solved, bound: float) -> bool:
         within = found.cost - bound <= self.gap * found.cost
@@ -155,14 +157,16 @@ class _Rounds:
         always = np.concatenate([stays * n + stays, stays * n + self.sinks])
         return np.divmod(np.union1d(xs * n + ys, always), n)
 
-    def _next_moves(self, last: Flows, chosen: Pricing) -> tuple[Array, Array]:
+    def _next_moves(
+        self, xs: Array, ys: Array, shares: FloatArray, chosen: Pricing
+    ) -> tuple[Array, Array]:
         """Keep what is used or nearly worth it, and add what is best."""
         n = self.problem.n_cells
-        _, least, xs, ys = chosen.scan(MORE)
-        reduced = chosen.along(last.xs, last.ys) - least[last.xs]
-        worth = reduced < _KEPT * self.dear * chosen.cell_weights[last.xs]
-        kept = worth | (last.shares > _USED)
-        keys = np.union1d(xs * n + ys, last.xs[kept] * n + last.ys[kept])
+        _, least, *new = chosen.scan(MORE)
+        reduced = chosen.along(xs, ys) - least[xs]
+        worth = reduced < _KEPT * self.dear * chosen.cell_weights[xs]
+        kept = worth | (shares > _USED)
+        keys = np.union1d(new[0] * n + new[1], xs[kept] * n + ys[kept])
         return self._with_always(*np.divmod(keys, n))
 
     @cached_property

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
@@ -20,6 +18,10 @@ WHOLE_MATCHING = 10_000
 
 WHOLE_PROGRAM = 1_500
 """Up to so many cells another program is solved whole."""
+
+
+_FOR_WHOLE = 0.7
+"""The part of the time that a whole program may take; what is left is for blocks."""
 
 
 def find_channel(
@@ -49,13 +51,16 @@ def find_channel(
     -------
     Found
         To be repaired before anything is drawn from it. Where the time was over before anything
-        was found, it is the constant channel.
+        was found, it is the constant channel of each block.
     """
-    if problem.floor is not None or not is_whole(problem, block_size):
-        return channel_in_blocks(
-            problem, gap=gap, block_size=block_size, time_limit=time_limit, n_jobs=n_jobs
-        )
-    return whole_channel(problem, gap, Clock.of(time_limit))
+    clock = Clock.of(time_limit)
+    if problem.floor is None and is_whole(problem, block_size):
+        found = whole_channel(problem, gap, clock.part(_FOR_WHOLE))
+        if found is not None:
+            return found
+    return channel_in_blocks(
+        problem, gap=gap, block_size=block_size, time_limit=clock.left, n_jobs=n_jobs
+    )
 
 
 def is_whole(problem: ChannelProblem, block_size: int | str) -> bool:
@@ -65,18 +70,18 @@ def is_whole(problem: ChannelProblem, block_size: int | str) -> bool:
     return problem.n_cells <= (WHOLE_MATCHING if is_matching(problem) else WHOLE_PROGRAM)
 
 
-def whole_channel(problem: ChannelProblem, gap: float, clock: Clock) -> Found:
-    """Solve one program over all cells."""
+def whole_channel(problem: ChannelProblem, gap: float, clock: Clock) -> Found | None:
+    """Solve one program over all cells; None where nothing was found in time."""
     sinks, dear = constant_outputs(problem)
-    constant = as_found(problem, np.arange(problem.n_cells), sinks, np.ones(problem.n_cells), None)
     if dear == 0.0:
-        return replace(constant, lower_bound=0.0)
+        every = np.arange(problem.n_cells)
+        return as_found(problem, every, sinks, np.ones(problem.n_cells), 0.0)
     if is_matching(problem):
         pairs = matched_flows(problem, gap, clock, dear)
-        return constant if pairs is None else as_found(problem, *pairs)
+        return None if pairs is None else as_found(problem, *pairs)
     flows = priced_flows(problem, sinks, gap, clock, dear)
     if flows is None:
-        return constant
+        return None
     return as_found(problem, flows.xs, flows.ys, flows.shares, flows.bound)
 
 
