@@ -38,6 +38,8 @@ TESTS = {
     "_strategies.transport": "transport float_masses",
     "_strategies.coupling_bounds": "bounds strategies",
     "_strategies.relaxed_bounds": "bounds",
+    "_fits.crossfit": "classifier_priors",
+    "_fits.posteriors": "classifier_priors",
     "_releases.composition": "spending releases",
     "_releases.repeats": "spending releases",
     "_releases.ledger_state": "ledger",

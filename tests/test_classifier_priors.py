@@ -505,6 +505,30 @@ def test_a_channel_is_held_against_counted_columns():
     assert found["a",] == pytest.approx(loss, abs=1e-9)
 
 
+def test_unordered_columns_are_drawn_anew_within_the_budget():
+    table = TABLE.assign(b=TABLE.b.map({0: "u", 1: "v"}))
+    noiser = PufferfishNoiser(0.3, sensitive="loan", prior=told(SAYS)).fit(table)
+    share = (table.b.value_counts() + 1) / (len(table) + 2)  # each value counts once more
+    stays, theta = math.exp(-noiser.theta_["b"]), noiser.theta_["a"]
+    lines = np.linspace(-3.0, 5.0, 801)
+
+    def density(law):
+        return [
+            sum(
+                float(mass)
+                * (stays * (b == z) + (1.0 - stays) * share[label])
+                * np.exp(-abs(lines - a) / theta)
+                for (a, b), mass in law.items()
+            )
+            for z, label in enumerate("uv")
+        ]
+
+    no, yes = laws_by_hand(list(zip(TABLE.a, TABLE.b, strict=True)), SAYS)
+    loss = abs(np.log(np.array(density(no)) / np.array(density(yes)))).max()
+    assert loss == pytest.approx(0.3, abs=1e-6)
+    assert noiser.certificate_.holds
+
+
 @pytest.mark.parametrize("noise", [Gaussian(1.0), Cauchy(1.0)])
 def test_other_noise_serves_classifiers_as_well(noise):
     table = TABLE[["a", "loan"]]
