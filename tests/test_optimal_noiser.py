@@ -735,7 +735,8 @@ REFUSED = [
     ({"known": "ill"}, "known names column 'ill', which is not public"),
     ({"known": []}, "known is empty"),
     ({"known": "pay"}, "known names column 'pay', which X does not have"),
-    ({"known": "age", "noise": "laplace"}, "known='age' goes with noise=\"optimal\""),
+    ({"known": "age", "noise": "laplace", "prior": "gaussian"}, "known='age' needs laws of rows"),
+    ({"known": "age", "noise": "laplace", "adversaries": "confidence"}, "known='age' needs laws"),
     ({"noise": "optimum"}, "noise must be one of .*'optimal'"),
 ]
 

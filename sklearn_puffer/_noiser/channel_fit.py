@@ -15,13 +15,13 @@ from sklearn_puffer._noiser.channel_cells import CountedCells, count_cells
 from sklearn_puffer._noiser.channel_problem import (
     all_asked,
     channel_problem,
-    known_columns,
     units_of_change,
 )
 from sklearn_puffer._noiser.channel_proof import proof_of
 from sklearn_puffer._noiser.channel_result import LearntChannel
 from sklearn_puffer._noiser.channel_utility import channel_utilities
 from sklearn_puffer._noiser.counted_views import about_rows
+from sklearn_puffer._noiser.known_values import known_columns
 from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.settings import Settings

@@ -14,8 +14,9 @@ from sklearn_puffer._noiser.adversaries import Known
 from sklearn_puffer._noiser.channel_cells import CountedCells, masses_over
 from sklearn_puffer._noiser.channel_settings import epsilon_of_one
 from sklearn_puffer._noiser.counted_views import secret_pairs
+from sklearn_puffer._noiser.known_values import known_columns
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._tables import Name, cells_frame, resolve
+from sklearn_puffer._tables import Name, cells_frame
 
 _MOST_EPSILON = 500.0  # what is beyond has no exponential
 _CLOSE = 1e-9  # of the budget: what no rounding could do with
@@ -125,31 +126,6 @@ def all_asked(read: TableRead, known: Known, counted: CountedCells) -> list[Aske
 
 def _family(masses: IntArray, pairs: Array, cells: Array | None = None) -> Family:
     return Family(masses, cells, pairs)
-
-
-def known_columns(read: TableRead) -> list[list[int]]:
-    """Return the positions of the columns that may be known, those known together in one list.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``known`` names no columns, or one that is not public.
-    """
-    known = read.settings.known
-    if known is None:
-        return []
-    names, public = read.table_names, read.public
-    items = list(known) if isinstance(known, list) else [known]
-    found = [resolve(list(i) if isinstance(i, tuple) else i, names, "known") for i in items]
-    if not found:
-        raise ValueError("known is empty; name the columns that may be known, or leave it out.")
-    strange = [name for each in found for name in each if name not in public]
-    if strange:
-        raise ValueError(
-            f"known names column {strange[0]!r}, which is not public; the public columns are "
-            f"{listed(public, 10)}."
-        )
-    return [[public.index(name) for name in each] for each in found]
 
 
 def _given_known(read: TableRead, counted: CountedCells, whole: Asked) -> Iterator[Asked]:

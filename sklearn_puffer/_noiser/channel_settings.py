@@ -14,7 +14,7 @@ _SPARE = 1.0 + 1e-6  # for the floor as it is recomputed
 
 
 def check_channel(settings: Settings) -> None:
-    """Refuse what a channel does not go with, and columns that are known under additive noise.
+    """Refuse what a channel does not go with, and what known columns do not go with.
 
     Raises
     ------
@@ -22,11 +22,11 @@ def check_channel(settings: Settings) -> None:
         Naming the parameter, its value and the way out.
     """
     if settings.channel is None:
-        if settings.known is not None:
+        if settings.known is not None and (_has_mixtures(settings) or settings.confidence):
             raise ValueError(
-                f'known={quoted(settings.known)} goes with noise="optimal", which leaves known '
-                f"columns unchanged, and noise={quoted(settings.noise_name)} does not; choose "
-                "that, or leave known out."
+                f"known={quoted(settings.known)} needs laws of rows that are counted, given or a "
+                'classifier\'s, and no Gaussian priors or confidence sets; use prior="empirical" '
+                "with adversaries=None, or leave known out."
             )
         return
     for reason in _reasons(settings):
@@ -66,18 +66,13 @@ def epsilon_of_one(settings: Settings) -> float:
 
 def _reasons(settings: Settings) -> Iterator[str]:
     """Yield what does not go with a channel, each with the way out."""
-    mixtures = any(
-        isinstance(prior, GaussianMixture)
-        for given in (settings.prior, *settings.adversaries)
-        for prior in given_priors(given)
-    )
     alpha = settings.notion.to_dict().get("alpha")
     if alpha is not None:
         yield (
             f"has no Renyi promise, got alpha={alpha:g}; leave alpha out (delta= "
             'is possible), or use noise="laplace" or "gaussian"'
         )
-    if settings.fit is not None or mixtures:
+    if _has_mixtures(settings):
         yield (
             "releases rows that fit saw, and Gaussian and mixture priors are laws of all numbers; "
             'use prior="empirical" with n_bins, or noise="laplace"'
@@ -113,3 +108,12 @@ def _reasons(settings: Settings) -> Iterator[str]:
             "has no confidence set, got adversaries="
             f'{quoted(settings.confidence)}; leave it out, or use noise="laplace"'
         )
+
+
+def _has_mixtures(settings: Settings) -> bool:
+    """Return whether some prior is a law of all numbers."""
+    return settings.fit is not None or any(
+        isinstance(prior, GaussianMixture)
+        for given in (settings.prior, *settings.adversaries)
+        for prior in given_priors(given)
+    )

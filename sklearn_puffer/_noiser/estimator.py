@@ -172,8 +172,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         What `transform` does where the certificate does not hold.
     known : str, int, tuple of these, or list of either, default=None
         Public columns whose values the adversary may know besides, each by itself; those in a tuple
-        he knows together. They stay as they are, and the budget holds given each of their values,
-        too. With an optimal channel only.
+        he knows together. The budget holds given each of their values, too. Noise is added to them
+        as to others; with an optimal channel they stay as they are.
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
     n_jobs : int or None, default=None

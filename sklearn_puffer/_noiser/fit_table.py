@@ -13,6 +13,7 @@ from sklearn_puffer._noise import grid_step, sampler
 from sklearn_puffer._noiser.adversaries import Known, known_to_adversaries
 from sklearn_puffer._noiser.conditional_priors import Group, SecretPair, make_groups
 from sklearn_puffer._noiser.counted_views import about_rows, seen_by_counting
+from sklearn_puffer._noiser.known_values import known_columns, who_know_values
 from sklearn_puffer._noiser.over_set import priors_around
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.read_table import TableRead, read_table
@@ -56,7 +57,8 @@ def learn(
     _check_size(read)
     known = known_to_adversaries(read)
     columns, groups = [replace(column, raw=None) for column in read.columns], read.groups
-    asked, parts = make_groups(known.adversaries, read.pairs, groups)
+    knowing = who_know_values(known.adversaries, read)
+    asked, parts = make_groups([*known.adversaries, *knowing], read.pairs, groups)
     around = (
         priors_around(settings, known.counted, read.pairs, columns, groups)
         if settings.model is None
@@ -92,6 +94,7 @@ def learn(
         remarks=[*read.remarks(), *about_rows(read, known), *around.remarks],
         models=tuple(facts for model in known.models for facts in model.facts),
         mixings=known.mixings,
+        known=tuple(tuple(read.public[k] for k in each) for each in known_columns(read)),
     )
     if not learnt.models:
         return learnt

@@ -73,6 +73,7 @@ class Learnt:
     mixings: tuple[Mixing | None, ...]
     models: tuple[ModelFacts, ...] = ()
     counted: tuple[CountedLoss, ...] = ()
+    known: Sequence[tuple[Name, ...]] = ()
 
     def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
         """Return the fitted adversary's laws under the names of the columns."""
@@ -155,6 +156,7 @@ class Learnt:
                 _MODELS.get(type(self.settings.fit)),
                 len(self.adversaries) - 1,
                 self.models,
+                self.known,
             ),
             models=self.models,
             counted=self.counted,
@@ -267,6 +269,7 @@ class Learnt:
             seed=self.settings.seed,
             remapped=self.settings.output == "remapped",
             models=self.models,
+            known=self.known,
         )
 
     @property

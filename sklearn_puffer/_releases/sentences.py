@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn_puffer._base import listed
+from sklearn_puffer._base import listed, shown
 from sklearn_puffer._releases.certificate import ColumnNoise
 from sklearn_puffer._releases.models import ModelFacts, model_sentences
 from sklearn_puffer._releases.survival import ColumnUtility
@@ -40,6 +40,7 @@ class Facts:
     seed: int | None
     remapped: bool = False
     models: Sequence[ModelFacts] = ()
+    known: Sequence[Sequence[Name]] = ()
 
 
 def assumptions_of(facts: Facts) -> list[str]:
@@ -61,6 +62,13 @@ def assumptions_of(facts: Facts) -> list[str]:
     ]
     said += quiet_sentences(facts)
     said += model_sentences(facts.models)
+    if facts.known:
+        said.append(
+            f"The promise is also made to who knows {_either(facts.known)} of a row besides, given "
+            f"each of their values (adversaries {facts.n_adversaries} and above of the table); who "
+            "knows another value of a row may learn more, and so may who knows these and another "
+            "prior, within sampling error or not."
+        )
     if facts.binned:
         said.append(
             f"{_all(facts.binned)} are released as the representative of their bin, plus noise; "
@@ -314,7 +322,11 @@ def _all(names: Sequence[Name]) -> str:
 
 
 def prior_of(
-    given: bool, model: str | None, n_further: int, models: Sequence[ModelFacts] = ()
+    given: bool,
+    model: str | None,
+    n_further: int,
+    models: Sequence[ModelFacts] = (),
+    known: Sequence[Sequence[Name]] = (),
 ) -> str:
     """Return whose knowledge a promise is about, for the certificate's verdict."""
     own = "the given prior" if given else "the counted prior"
@@ -323,7 +335,13 @@ def prior_of(
         own = f"the prior of {', and '.join(each.brief for each in learnt)}"
     if model is not None:
         own = f"the fitted {model.removeprefix('a ')} prior"
-    return own if not n_further else f"{own} and {n_further} further prior(s)"
+    own = own if not n_further else f"{own} and {n_further} further prior(s)"
+    return f"{own}, also to who knows {_either(known)}," if known else own
+
+
+def _either(known: Sequence[Sequence[Name]]) -> str:
+    """Return columns that may be known, those known together joined."""
+    return " or ".join(" and ".join(map(shown, names)) for names in known)
 
 
 def _about_prior(facts: Facts) -> str:
