@@ -26,7 +26,7 @@ from sklearn.svm import LinearSVC
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._fits import cell_masses, crossfit, whole_masses
-from sklearn_puffer._noiser import classifier_priors
+from sklearn_puffer._noiser import classifier_priors, drawn_priors, refits
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.fits import ClassifierFit
 from sklearn_puffer.noise import Cauchy, Gaussian
@@ -579,7 +579,9 @@ def test_a_classifier_may_stand_beside_the_counted_law():
     assert "further" in beside.certificate_.prior
 
 
-def test_refits_of_a_classifier_are_an_estimate_and_called_one():
+def test_refits_of_a_classifier_are_an_estimate_and_called_one(monkeypatch):
+    for module in (drawn_priors, refits):
+        monkeypatch.setattr(module, "N_DRAWS", 5)
     table = random_table(150)[["x", "s"]]
     alone = PufferfishNoiser(0.5, sensitive="s", prior=QUICK).fit(table)
     around = PufferfishNoiser(0.5, sensitive="s", prior=QUICK, adversaries="confidence").fit(table)
@@ -732,6 +734,7 @@ def test_a_dummy_never_passes_in_silence_boosted():
     assert f"but for {x.beyond:.3g}" in str(noiser.certificate_)
 
 
+@pytest.mark.slow
 def test_a_dummy_is_caught_where_a_column_has_many_levels_boosted():
     rng = np.random.default_rng(0)
     word = rng.integers(0, 280, 900)
