@@ -132,7 +132,7 @@ def load_student(*, as_counts: bool = False) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Two categorical columns, whose categories are in the order of the paper's codes.
+        Two categorical columns, whose type declares the order of the paper's codes.
 
     References
     ----------
@@ -162,7 +162,7 @@ def load_census(*, as_counts: bool = False) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Two categorical columns, whose categories are in the order of the paper's codes.
+        Two categorical columns, whose type declares the order of the paper's codes.
 
     References
     ----------
@@ -191,7 +191,7 @@ def load_bank(*, as_counts: bool = False) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Two categorical columns, whose categories are in the order of the paper's codes.
+        Two categorical columns, whose type declares the order of the paper's codes.
 
     References
     ----------
@@ -259,7 +259,7 @@ def _column(codes: NDArray[np.intp], values: tuple[str, ...] | range) -> pd.Seri
 
 
 def _categorical(codes: NDArray[np.intp], values: tuple[str, ...]) -> pd.Series[Any]:
-    return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(values)))
+    return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(values), ordered=True))
 
 
 _SIMULATION_2B = Contingency(
