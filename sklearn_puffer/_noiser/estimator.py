@@ -390,7 +390,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         ------
         ValueError
             If ``factor`` is below 1, or the values of a column do not lie on the grid of noise
-            that large, as whole numbers, categories and booleans do.
+            that large, as whole numbers, categories and booleans do; of an optimal channel, which
+            has no noise.
 
         Examples
         --------
