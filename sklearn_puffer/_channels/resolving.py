@@ -34,6 +34,9 @@ FACTOR = 2
 WORTH = 0.015
 """A turn that saves a smaller part of the cost is followed by larger groups."""
 
+ENOUGH = 0.005
+"""A turn of the largest groups that saves a smaller part is the last one."""
+
 BOUND_CELLS = 20_000
 """Up to so many cells all moves are priced for the lower bound."""
 
@@ -129,7 +132,7 @@ def _again(task: _Task, flow: Flow, size: int) -> Flow:
         before, cost = cost, task.cost(flow)
         if before - cost > WORTH * before:
             continue
-        if size >= largest:
+        if size >= largest and before - cost <= ENOUGH * before:
             break
         size = min(2 * size, largest)
     return flow
