@@ -35,6 +35,8 @@ TESTS = {
     "_losses.laplace_line": LOSSES,
     "_losses.boxes": "boxes",
     "_losses.independent_columns": "composition",
+    "_losses.channel_losses": "channel_losses",
+    "_losses.repeated_losses": "repeated_losses",
     "_strategies.transport": "transport float_masses",
     "_strategies.coupling_bounds": "bounds strategies",
     "_strategies.relaxed_bounds": "bounds",
@@ -47,6 +49,8 @@ TESTS = {
     "_noise.laplace_sampler": "sampling",
     "_noise.table_sampler": "samplers",
     "_noise.grid": "sampling",
+    "_noise.integer_rows": "integer_rows",
+    "_channels.excesses": "whole_rows",
 }
 
 

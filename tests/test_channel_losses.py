@@ -22,7 +22,7 @@ def check(rows, masses, cells, notion, width=1e-12):
     for (s, t), both in zip(pairs, found, strict=True):
         for (a, b), (low, high) in zip(((s, t), (t, s)), both, strict=True):
             loss = exact(laws[a], laws[b], notion)
-            assert low <= loss <= high
+            assert 0.0 <= low <= loss <= high
             assert low == high == np.inf or high - low <= width * (1.0 + high)
 
 

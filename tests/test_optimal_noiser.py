@@ -19,7 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
-from sklearn_puffer._noiser import channel_cells
+from sklearn_puffer._channels import Found
+from sklearn_puffer._noiser import channel_cells, channel_fit
 from sklearn_puffer.fits import GaussianFit
 from sklearn_puffer.noise import OptimalChannel
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture
@@ -183,6 +184,23 @@ def test_the_budget_holds_given_what_is_known_which_stays_as_it_is(known, column
     names = [["age", "job", "home"][k] for k in columns]
     released = noiser.transform(TABLE)
     pd.testing.assert_frame_equal(released[names], TABLE[names])
+
+
+@pytest.mark.parametrize("options", [{}, {"delta": 0.01}, {"known": "home"}])
+@pytest.mark.parametrize("forged", ["all stay", "thin moves"])
+def test_a_solver_that_lies_is_not_believed(options, forged, monkeypatch):
+    def found(problem, **_):
+        n = problem.n_cells
+        shares = np.full((n, n), 1e-9 if forged == "thin moves" else 0.0)
+        np.fill_diagonal(shares, 1.0)
+        x, y = shares.nonzero()
+        starts = np.append(0, np.cumsum(np.bincount(x)))
+        return Found(starts, y, shares[x, y], np.zeros(n, dtype=np.intp), lower_bound=0.0)
+
+    monkeypatch.setattr(channel_fit, "find_channel", found)
+    noiser = optimal(0.5, **options).fit(TABLE)
+    check_losses(noiser, cells_of(TABLE, "age", "job", "home"), TABLE["ill"])
+    assert noiser.certificate_.holds
 
 
 def test_columns_that_tell_too_much_by_themselves_cannot_be_known():
