@@ -20,6 +20,7 @@ from scipy import stats
 from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
 from sklearn_puffer._losses import LossTable, is_computable
 from sklearn_puffer._noise import WHOLE, MixedNoise, Mixing, kept_numerator, seeded_entropy
+from sklearn_puffer._noiser import problems
 from sklearn_puffer._releases import ColumnNoise, rule_from_dict
 from sklearn_puffer._releases.composition import Precisions
 from sklearn_puffer._releases.mixed_composition import MixedPrecisions, kappa, mixing_scale
@@ -462,6 +463,19 @@ def test_against_the_fitted_prior_is_the_certified_loss():
     assert noiser.certificate_.against(fitted).loss == pytest.approx(
         noiser.certificate_.loss, rel=1e-9
     )
+
+
+def test_many_lines_of_a_number_are_left_to_a_theorem(monkeypatch):
+    frame = table_of_rows(120)
+    options = {"sensitive": "s", "noise": "gaussian", "delta": 0.1, "public": ["flag", "age"]}
+    monkeypatch.setattr(problems, "MOST_LINES", 2)
+    with pytest.warns(UserWarning, match="theorem|bound"):
+        bound = PufferfishNoiser(1.0, **options).fit(frame)
+    monkeypatch.undo()
+    known = PufferfishNoiser(1.0, **options).fit(frame)
+    assert (bound.certificate_.table["source"] == "theorem").all()
+    assert bound.theta_["age"] >= known.theta_["age"]
+    assert bound.certificate_.holds
 
 
 def test_a_confidence_set_over_values_without_an_order_is_refused_with_the_way_out():

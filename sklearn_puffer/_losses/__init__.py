@@ -14,6 +14,7 @@ from sklearn_puffer._losses.joint_grids import (
     all_computable,
     grid_cells,
     is_computable,
+    layer_count,
     plane_cells,
 )
 from sklearn_puffer._losses.law_pair import LawPair
@@ -57,6 +58,7 @@ __all__ = [
     "grid_cells",
     "is_computable",
     "law_of",
+    "layer_count",
     "loss_interval",
     "lumped_lower",
     "pair_losses",

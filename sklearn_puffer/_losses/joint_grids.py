@@ -49,7 +49,8 @@ def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Noti
     """Return whether the loss is computed for these priors, this noise and this notion.
 
     In one column it always is. In several: discrete priors on a small grid, for pure epsilon with
-    Laplace noise or in two columns, and Gaussian priors where a closed form exists.
+    Laplace noise, in two columns, or in unordered ones and one number, and Gaussian priors where a
+    closed form exists.
 
     Parameters
     ----------
@@ -116,10 +117,22 @@ def layers_computable(layout: Layout, noise: Noise, notion: Notion) -> bool:
         return True
     if not numbers:
         return layout.cells <= MAX_CELLS
-    layers = prod(len(layout.axes[k]) + 1 for k in layout.varying if k not in numbers)
+    layers = layers_of(layout, noise)
     steps = noise.axis_scales(len(layout.axes))
     finite = not notion.is_pure or bool(np.isfinite(noise.max_divergence(steps)))
     return finite and layers <= MAX_LAYERS and layout.cells <= MAX_CELLS
+
+
+def layers_of(layout: Layout, noise: Noise) -> int:
+    """Return for how many combinations of categories the line of a number is looked at."""
+    numbers = [k for k in layout.varying if noise.mixings[k] is None]
+    mixed = [k for k in layout.varying if noise.mixings[k] is not None]
+    return prod(len(layout.axes[k]) + 1 for k in mixed) if numbers else 0
+
+
+def layer_count(pairs: Sequence[PriorPair], noise: Noise) -> int:
+    """Return how many lines are looked at for discrete priors, given noise with mixings."""
+    return sum(layers_of(layout_of(cast(Sequence[Discrete], pair)), noise) for pair in pairs)
 
 
 def _mixtures_computable(priors: Sequence[Prior], noise: Noise, notion: Notion) -> bool:

@@ -12,7 +12,14 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sklearn_puffer._base import ULP, Array, FloatArray
-from sklearn_puffer._losses import LossTable, Panels, all_computable, compose, plane_cells
+from sklearn_puffer._losses import (
+    LossTable,
+    Panels,
+    all_computable,
+    compose,
+    layer_count,
+    plane_cells,
+)
 from sklearn_puffer._noise import SPARE, MixedNoise, Mixing, sampler_loss
 from sklearn_puffer._noiser.conditional_priors import Group, Part, SecretPair
 from sklearn_puffer._strategies import Impossible, reason_of
@@ -30,6 +37,8 @@ SetSearch = Callable[[Any, Notion, FloatArray | None, float, float], float]
 _CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
 # what is cut into boxes: the square root of a plane's cells, summed over pairs; some ten seconds
 MOST_WORK = 1200.0
+# lines of a number, one for each combination of categories, summed over pairs
+MOST_LINES = 200
 _MOST_DRAWS = 2.0**62  # more than anybody makes, and of any epsilon a number
 
 
@@ -106,8 +115,15 @@ def known(problem: Problem, part: Part, notion: Notion) -> bool:
     """Return whether the exact loss of a part is computable, pair by pair, and little work."""
     noise = template(problem, part)
     return all_computable(part.pairs, noise, notion) and (
-        part.is_free or is_grid(noise, notion) or plane_work(part.pairs) <= _most_work(notion)
+        part.is_free or is_grid(noise, notion) or _is_little(part.pairs, noise, notion)
     )
+
+
+def _is_little(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool:
+    """Return whether the losses of discrete priors take some ten seconds at most."""
+    if any(noise.mixings):
+        return layer_count(pairs, noise) <= MOST_LINES
+    return plane_work(pairs) <= _most_work(notion)
 
 
 def is_grid(noise: Noise, notion: Notion) -> bool:
