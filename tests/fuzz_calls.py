@@ -28,7 +28,7 @@ from sklearn_puffer import (
     PufferfishSum,
 )
 from sklearn_puffer.bounds import Relaxed
-from sklearn_puffer.noise import GeneralizedCauchy, Laplace
+from sklearn_puffer.noise import GeneralizedCauchy, Laplace, OptimalChannel
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture
 from sklearn_puffer.users import User
 
@@ -56,6 +56,10 @@ ODD = [
 ]
 ODD += [(), [], {}, [None], {"a": None}, {"a": 10**400}, b"7", 1 + 1j, np.array([1.0, 2.0])]
 ODD += [object(), np.float32(0.5), np.int8(3), pd.NA, pd.NaT, range(3), {"a", "b"}, int]
+
+
+def no_strategy(*rest):
+    """Return no bound at all; it can be pickled."""
 
 
 class ForeignError(AssertionError):
@@ -223,7 +227,7 @@ class Fuzz:
             "prior": ["empirical", "empirical", "gaussian", {0: law, 1: law}, {"x": law}],
             "strategy": [
                 *["exact", "relaxed", "wasserstein", "sensitivity", "approximate"],
-                *["distribution_aware", "monge", Relaxed("eq11"), lambda *rest: None],
+                *["distribution_aware", "monge", Relaxed("eq11"), no_strategy],
             ],
             "noise": [
                 "laplace",
@@ -232,6 +236,8 @@ class Fuzz:
                 "cauchy",
                 GeneralizedCauchy(1.0, 4),
                 Laplace(1),
+                "optimal",
+                OptimalChannel(floor=0.1),
             ],
             "dependence": ["joint", "independent", [["a"], ["b"]], [["a", "b"]], [["a"]]],
             "adversaries": [None, None, "confidence", ConfidenceSet(0.9), [{0: law, 1: law}], [7]],
@@ -248,6 +254,7 @@ class Fuzz:
             "unknown": ["error", "nearest"],
             "output": ["native", "remapped", "noisy"],
             "remainder": ["drop", "passthrough"],
+            "known": [None, None, "a", ["a", "b"], ("a", "b"), 7],
             "on_uncertified": ["raise", "warn"],
             "random_state": [None, None, 0, np.random.default_rng(0)],
             "n_jobs": [None, 1, 2, 0],
