@@ -149,6 +149,26 @@ def test_blocks_are_cut_down_to_their_size_where_the_budget_allows():
     assert np.bincount(mixed_groups(problem_of(0, n=400), 40, turn=1)).tolist() == [40] * 10
 
 
+def test_small_budgets_are_no_reason_for_large_blocks():
+    blocks = feasible_blocks(problem_of(0, n=400, k=4, epsilon=0.1), 50)
+    assert np.bincount(blocks).max() <= 80
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.02])
+def test_a_block_too_large_for_a_program_is_left_group_by_group(delta, monkeypatch):
+    monkeypatch.setattr(resolving, "LARGEST_GROUP", 12)
+    masses = np.ones((2, 60), dtype=np.int64)
+    masses[1] = [20_000 * (cell == 7) + 1 for cell in range(60)]
+    problem = replace(problem_of(0, n=60, delta=delta), families=[Family(masses)])
+    assert feasible_blocks(problem, 10).max() == 0
+    found = channel_in_blocks(problem, block_size=10)
+    matrix = assert_a_channel_within_the_budget(problem, found)
+    constant = resolving.constant_flow(problem, np.zeros(60, dtype=int))
+    kept = np.zeros_like(matrix)
+    kept[constant.xs, constant.ys] = 1.0
+    assert cost_of(problem, matrix) < 0.9 * cost_of(problem, kept)
+
+
 @pytest.mark.parametrize("delta", [0.0, 0.02])
 def test_what_every_channel_must_change_stands_beside_it(delta):
     problem = problem_of(5, n=12, k=3, delta=delta)

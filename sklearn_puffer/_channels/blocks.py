@@ -23,6 +23,9 @@ DIRECTIONS = 16
 MOST_DIRECTIONS = 64
 """Directions tried before a block is left whole."""
 
+MOST_MOVED = 300
+"""Cells that change sides of a cut."""
+
 STRIDE = 7919
 """Between the picks of two turns: a prime, larger than the cuts of most turns."""
 
@@ -33,7 +36,8 @@ GOLDEN = 0.6180339887498949
 def feasible_blocks(problem: ChannelProblem, size: int) -> Array:
     """Return a block for each cell, of about ``size`` cells or as few as keep the budget.
 
-    A part is cut where of all cuts tried its worse side is farthest within the budget.
+    A part is cut where of all cuts tried its worse side is farthest within the budget. Where none
+    keeps it, cells with much mass of what one side has too much of go to the other.
     """
     laws = budget_laws(problem)
 
@@ -43,7 +47,7 @@ def feasible_blocks(problem: ChannelProblem, size: int) -> Array:
             loss, left, right = min(cuts, key=lambda found: found[0])
             if loss <= ROOM * problem.epsilon:
                 return left, right
-        return None
+        return _balanced(laws, left, right, ROOM * problem.epsilon)
 
     return _split(problem, size, cut)
 
@@ -104,6 +108,29 @@ def _cut(
     losses = np.max([_losses(law[:, order], pairs, at) for law, pairs in laws], axis=0)
     best = int(np.argmin(losses))
     return float(losses[best]), order[: at[best]], order[at[best] :]
+
+
+def _balanced(
+    laws: list[tuple[FloatArray, Array]], left: Array, right: Array, limit: float
+) -> tuple[Array, Array] | None:
+    """Let both sides have about the same part of every law, by as few cells as do it."""
+    cells, is_left = np.concatenate([left, right]), np.arange(len(left) + len(right)) < len(left)
+    parts = np.concatenate([law[:, cells] for law, _ in laws])
+    parts = parts[parts.any(axis=1)]
+    parts /= parts.sum(axis=1, keepdims=True)
+    sizes = np.einsum("sm,sm->m", parts, parts)
+    for _ in range(MOST_MOVED):
+        beyond = parts[:, is_left].sum(axis=1) - is_left.mean()
+        gains = np.where(is_left, 2.0, -2.0) * (beyond @ parts) - sizes
+        best = int(np.argmax(gains))
+        if gains[best] <= 0.0:
+            break
+        is_left[best] = not is_left[best]
+    order, at = cells[np.argsort(~is_left, kind="stable")], np.array([is_left.sum()])
+    if not 0 < at[0] < len(cells):
+        return None
+    loss = max(float(_losses(law[:, order], pairs, at)[0]) for law, pairs in laws)
+    return (order[: at[0]], order[at[0] :]) if loss <= limit else None
 
 
 def _losses(law: FloatArray, pairs: Array, at: Array) -> FloatArray:

@@ -31,6 +31,12 @@ LARGEST_GROUP = 1500
 FACTOR = 2
 """How much larger the first groups are than blocks: they begin with what was found."""
 
+PROGRAM_ROWS = 40_000
+"""Rows of the budget in the largest program."""
+
+CONSTANTS = 400
+"""Outputs of a block tried for its constant channel."""
+
 WORTH = 0.015
 """A turn that saves a smaller part of the cost is followed by larger groups."""
 
@@ -82,6 +88,13 @@ class _Task:
         problem = self.problem
         return [budget_of(f, problem.epsilon - 1e-9, problem.delta) for f in problem.families]
 
+    @cached_property
+    def largest(self) -> int:
+        """Cells of the largest group: fewer where an output has many rows in a program."""
+        families = zip(self.problem.families, self.budgets, strict=True)
+        cells = sum(len(b.rows) * (f.masses.shape[1] / self.problem.n_cells) for f, b in families)
+        return min(LARGEST_GROUP, max(int(PROGRAM_ROWS / cells), 10))
+
     def left(self) -> float:
         return self.deadline - monotonic()
 
@@ -101,9 +114,9 @@ def channel_in_blocks(
     """Return a channel found in blocks, and across them where no floor binds it to blocks."""
     deadline = np.inf if time_limit is None else monotonic() + time_limit
     task = _Task(problem, gap, deadline, n_jobs)
-    size = BLOCK_SIZE if isinstance(block_size, str) else block_size
+    size = min(BLOCK_SIZE, task.largest) if isinstance(block_size, str) else block_size
     blocks = feasible_blocks(problem, size)
-    flow = _turn(task, constant_flow(problem, blocks), blocks, "blocks")
+    flow = _first(task, constant_flow(problem, blocks), blocks, size)
     if problem.floor is None:
         flow = _again(task, flow, FACTOR * size)
         blocks = _labels(problem)
@@ -111,20 +124,40 @@ def channel_in_blocks(
 
 
 def constant_flow(problem: ChannelProblem, blocks: Array) -> Flow:
-    """Release for all cells of a block the one that costs least."""
+    """Release for all cells of a block one that costs least, of a number of them."""
     n = problem.n_cells
     ys = np.empty(n, dtype=np.intp)
     for block in range(int(blocks.max()) + 1):
         cells = np.flatnonzero(blocks == block)
-        costs = problem.costs.between(cells, cells)
-        ys[cells] = cells[np.argmin(problem.weights[cells] @ costs)]
+        some = cells[:: -(-len(cells) // CONSTANTS)]
+        costs = problem.weights[cells] @ problem.costs.between(cells, some)
+        ys[cells] = some[np.argmin(costs)]
     return Flow(np.arange(n), ys, np.ones(n))
+
+
+def _first(task: _Task, constant: Flow, blocks: Array, size: int) -> Flow:
+    """Solve each block alone; one too large for a program keeps its constant channel at first.
+
+    Then its groups leave that one after the other, each together with the output that all had.
+    """
+    large = np.bincount(blocks) > max(task.largest, size)
+    alone = np.where(large[blocks], -1, blocks)
+    flow = constant if large.all() else _turn(task, constant, alone, "blocks")
+    if task.problem.floor is not None or not large.any():
+        return flow
+    groups = mixed_groups(task.problem, min(BLOCK_SIZE, size), 0)
+    pairs = np.unique(np.stack([blocks, groups])[:, large[blocks]], axis=1)
+    for block, group in counted(list(pairs.T), "groups of a block"):
+        inside = (blocks == block) & (groups == group)
+        inside[constant.ys[inside]] = True
+        flow = _turn(task, flow, np.where(inside, 0, -1), "group")
+    return flow
 
 
 def _again(task: _Task, flow: Flow, size: int) -> Flow:
     """Solve again in other groups, larger ones where little is won, until nothing is."""
     cost, turn = task.cost(flow), 0
-    largest = min(LARGEST_GROUP, task.problem.n_cells)
+    largest = min(task.largest, task.problem.n_cells)
     size = min(size, largest)
     while task.left() > 0 and cost > 0:
         turn += 1
@@ -139,8 +172,11 @@ def _again(task: _Task, flow: Flow, size: int) -> Flow:
 
 
 def _turn(task: _Task, flow: Flow, label: Array, what: str) -> Flow:
-    """Solve each group with the rest held; keep what it had where nothing better is found."""
-    cross = label[flow.xs] != label[flow.ys]
+    """Solve each group with the rest held; keep what it had where nothing better is found.
+
+    Cells of the label -1 are in no group.
+    """
+    cross = (label[flow.xs] != label[flow.ys]) | (label[flow.xs] < 0)
     crossing = Flow(flow.xs[cross], flow.ys[cross], flow.shares[cross])
     inner = Flow(flow.xs[~cross], flow.ys[~cross], flow.shares[~cross], flow.multipliers)
     held = [_received(law, crossing) for law in task.laws]
@@ -156,8 +192,9 @@ def _turn(task: _Task, flow: Flow, label: Array, what: str) -> Flow:
 
 
 def _members(label: Array, count: int | None = None) -> list[Array]:
-    """Return where each label is."""
+    """Return where each label is, of which some may be nowhere."""
     order = np.argsort(label, kind="stable")
+    order = order[label[order] >= 0]
     count = int(label.max()) + 1 if count is None else count
     return np.split(order, np.searchsorted(label[order], np.arange(1, count)))
 
@@ -182,9 +219,12 @@ def _spares(task: _Task, flow: Flow, label: Array) -> list[FloatArray]:
     spares = []
     for law, budget, family in zip(task.laws, task.budgets, task.problem.families, strict=True):
         excess = np.maximum(budget.rows @ _received(law, flow), 0.0)
-        used = np.stack([np.bincount(label, row) for row in excess])
-        parts = np.stack([np.bincount(label, law[s]) for s, _ in family.ordered_pairs])
-        left = np.maximum(task.problem.delta * (1 - 1e-9) - used.sum(axis=1, keepdims=True), 0.0)
+        inside = label >= 0
+        used = np.stack([np.bincount(label[inside], row[inside]) for row in excess])
+        masses = [law[s, inside] for s, _ in family.ordered_pairs]
+        parts = np.stack([np.bincount(label[inside], row) for row in masses])
+        left = task.problem.delta * (1 - 1e-9) - excess.sum(axis=1, keepdims=True)
+        left = np.maximum(left, 0.0)
         spares.append(used + left * parts)
     return spares
 
