@@ -516,6 +516,26 @@ def test_new_rows_keep_what_is_known_of_them_however_little_its_change_costs():
         older.transform(new)
 
 
+def test_what_new_rows_tell_is_estimated_under_their_own_law():
+    noiser = optimal(public=["age", "home"], unknown="nearest").fit(TABLE)
+    laws = {s: of["age", "home"] for s, of in noiser.priors_["ill"].items()}
+    cells = cells_of(noiser.channel_.cells.astype(float), "age", "home")
+    known = {
+        s: dict(zip(map(tuple, law.rows.tolist()), law.probabilities, strict=True))
+        for s, law in laws.items()
+    }
+    found = np.array([0] * 30 + [len(cells) - 1] * 10 + [3] * 5)
+    matrix = noiser.channel_.matrix.toarray()
+    posterior = {s: np.array([law.get(c, 0) for c in cells]) for s, law in known.items()}
+    pooled = sum(posterior.values())
+    here = np.bincount(found, minlength=len(cells)) / pooled
+    new = {s: law * here / (law * here).sum() @ matrix for s, law in posterior.items()}
+    seen = new["no"] + new["yes"] > 0
+    with np.errstate(divide="ignore"):
+        expected = np.abs(np.log(new["no"][seen]) - np.log(new["yes"][seen])).max()
+    assert noiser._channel._estimate(found) == pytest.approx(expected)
+
+
 def test_unseen_numbers_are_moved_and_unseen_categories_named():
     noiser = optimal(unknown="nearest").fit(TABLE)
     with pytest.raises(ValueError, match="'pilot', which was not seen in fit"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -171,7 +170,7 @@ class ChannelRelease:
         """Return what a release of rows with this law of cells tells, by an estimate.
 
         The secrets of new rows are not known: those of a cell are taken to be as frequent as under
-        the fitted laws.
+        the fitted laws. All secrets of the column are held against each other.
         """
         here = np.bincount(found, minlength=len(self.cells))
         laws = self.family.over(len(self.cells))
@@ -179,12 +178,13 @@ class ChannelRelease:
         share = np.divide(here, pooled, out=np.zeros(len(here)), where=pooled > 0.0)
         new = laws * share
         released = np.stack([self._released(law) for law in new])
-        totals = released.sum(axis=1, keepdims=True)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(released / totals)
-            ordered = self.family.ordered_pairs
-            ratios = [np.where(released[s] > 0.0, logs[s] - logs[t], -np.inf) for s, t in ordered]
-        return max((float(np.nanmax(r)) for r in ratios if not np.isnan(r).all()), default=math.nan)
+        totals = released.sum(axis=1)
+        some = released[totals > 0.0][:, released.sum(axis=0) > 0.0]
+        if len(some) < 2:  # no two of the secrets are among the new rows
+            return 0.0
+        with np.errstate(divide="ignore"):
+            logs = np.log(some) - np.log(totals[totals > 0.0])[:, None]
+        return float((logs.max(axis=0) - logs.min(axis=0)).max())
 
     def _released(self, law: FloatArray) -> FloatArray:
         owners = np.repeat(np.arange(len(law)), np.diff(self.rows.starts))
