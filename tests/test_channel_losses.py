@@ -1,5 +1,6 @@
 """The certificate of channels against fractions, and forged channels that it must not believe."""
 
+from fractions import Fraction
 from itertools import combinations, permutations
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer._losses import channel_losses
-from sklearn_puffer._noise import WHOLE
+from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 
 
@@ -56,6 +57,28 @@ def test_the_exact_loss_of_larger_channels_lies_between_the_ends(notion, n_secre
         masses = rng.integers(0, 2**32, (n_secrets, n)) * (rng.random((n_secrets, n)) < 0.9)
         masses[:, 0] += 1
         check(channel(matrix), masses, None, notion)
+
+
+@pytest.mark.parametrize("notion", NOTIONS[:2], ids=repr)
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_of_many_entries_are_off_by_no_more_than_is_counted(seed, notion):
+    rng, n = np.random.default_rng(seed), 20_000
+    first = rng.integers(1, WHOLE, n)
+    targets = np.tile([0, 1], n)
+    rows = IntegerRows(
+        2 * np.arange(n + 1), targets, np.column_stack([first, WHOLE - first]).ravel()
+    )
+    masses = rng.integers(0, 2**53, (2, n))
+    flows = [
+        sum(p * w for p, w in zip(law, first.tolist(), strict=True)) for law in masses.tolist()
+    ]
+    laws = []
+    for law, flow in zip(masses.tolist(), flows, strict=True):
+        share = Fraction(flow, sum(law) * WHOLE)
+        laws.append([share, 1 - share])
+    found = channel_losses(rows, masses, None, [[0, 1]], notion)
+    for (a, b), (low, high) in zip(((0, 1), (1, 0)), found[0], strict=True):
+        assert low <= exact(laws[a], laws[b], notion) <= high
 
 
 def test_the_order_of_pairs_and_of_cells_does_not_matter():
