@@ -145,6 +145,15 @@ def test_the_mixtures_of_paper_003_are_fitted_again_where_the_tables_are(table, 
 
 
 @pytest.mark.slow
+def test_rows_stay_useful_where_the_channel_releases_them_and_not_under_noise(run, tmp_path):
+    printed = run("plot_rows_people_can_use", "--quick", "--budgets", "1", "--rows", "120")
+    unchanged = {name: row(printed, name)[-2] for name in ("channel, counted law", "laplace noise")}
+    assert unchanged["channel, counted law"] > 0.5
+    assert unchanged["laplace noise"] < 0.1
+    assert (tmp_path / "rows.png").stat().st_size > 0
+
+
+@pytest.mark.slow
 def test_the_figures_and_tables_of_paper_001_are_printed_and_drawn(run, tmp_path):
     printed = run("plot_users", "--budgets", "0.1")
     assert row(printed, "6: P_4 or Q_4", "0.1") == [20, 0.02878, 20, 17.83, 4.984, 16.98, 75.1]
