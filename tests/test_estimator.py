@@ -253,6 +253,7 @@ def test_the_checks_pass_that_need_columns_in_order(name):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.* occur once:UserWarning")
 def test_a_continuous_secret_of_150_values_fits():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.random(150), rng.integers(0, 20, (150, 3))])
