@@ -72,6 +72,7 @@ def test_a_theorem_in_place_of_the_exact_loss_is_said_and_how_close_it_is(option
     rng = np.random.default_rng(2)
     secret = rng.integers(0, 2, 150)
     table = pd.DataFrame({k: rng.random(150) < 0.4 + 0.2 * secret * j for j, k in enumerate("abc")})
+    table = table.astype(int)
     noiser = PufferfishNoiser(epsilon=0.5, **options)
     with pytest.warns(UserWarning, match="best theorem: the smallest sufficient noise lies"):
         certificate = noiser.fit(table, sensitive_features=secret).certificate_
@@ -95,7 +96,7 @@ def test_a_theorem_in_place_of_the_exact_loss_is_said_and_how_close_it_is(option
 def test_many_secrets_on_two_columns_have_a_theorem_and_no_boxes(options, monkeypatch):
     rng = np.random.default_rng(3)
     secret = np.arange(160) % 4
-    table = pd.DataFrame({k: rng.random(160) < 0.3 + 0.1 * secret for k in "ab"})
+    table = pd.DataFrame({k: rng.random(160) < 0.3 + 0.1 * secret for k in "ab"}).astype(int)
     cut, box_panels = [], pair_losses.box_panels
     monkeypatch.setattr(pair_losses, "box_panels", lambda *of: cut.append(of) or box_panels(*of))
     noiser = PufferfishNoiser(epsilon=0.5, **options)

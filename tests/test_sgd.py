@@ -883,9 +883,11 @@ def test_weights_are_released_on_a_grid(estimator):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_weights_stay_in_the_ball(estimator):
-    model = fitted(estimator(1e-6, radius=0.5))
-    weights = np.append(model.coef_.ravel(), model.intercept_ / 0.5)
-    assert np.linalg.norm(weights) == pytest.approx(0.5)
+    models = [fitted(estimator(1e-6, radius=0.5)) for _ in range(8)]
+    weights = [np.append(model.coef_.ravel(), model.intercept_ / 0.5) for model in models]
+    norms = np.linalg.norm(weights, axis=1)
+    assert norms.max() == pytest.approx(0.5)  # one in a hundred noisy weights lies inside
+    assert norms.max() <= 0.5 * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("place", PLACES)
