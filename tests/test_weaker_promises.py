@@ -42,8 +42,9 @@ def assert_weaker_costs_no_more(seed, epsilon, case, weaker):
     options = {"epsilon": epsilon, "strategy": strategy, "noise": noise}
     options |= {"dependence": dependence, "releases": releases}
     pure, less = scales_of(seed, tuple(options.items())), scales(seed, **options, **weaker)
-    # exact intervals of two joint columns are 1/1000 wide, composed searches stop at 1e-5
-    assert np.all(less <= pure * (1.001 if dependence == "joint" else 1.0 + 2e-5))
+    # exact intervals of two joint columns are 1/1000 wide, composed searches stop at 1e-5, and
+    # deltas of columns, one of which keeps or redraws its values, compose to within 1e-4
+    assert np.all(less <= pure * (1.001 if dependence == "joint" else 1.0 + 1e-4))
 
 
 @pytest.mark.parametrize("strategy", ["wasserstein", "sensitivity", "exact"])
