@@ -349,11 +349,12 @@ class ClassifierFit:
         None become 0 in it; the object itself stays as it is.
     cv : int, splitter or "prefit", default=5
         The probabilities for a row come from a model that did not see it. An int: so many folds,
-        by the contents of rows and not by their order, so that equal rows are in the same fold,
-        and the rows of each secret in as many as can be. An object with ``split`` (of the kind of
-        `sklearn.model_selection.KFold`, and `sklearn.model_selection.PredefinedSplit` where
-        persons occur repeatedly) is given the rows as they stand in the table, and tests each
-        once. ``"prefit"``: the estimator was fitted elsewhere, to other rows, and is asked.
+        over which the rows of each secret are dealt in turn, by a digest of what they hold and
+        not by their order. Equal rows are dealt out as well, so that each model learns from some
+        of them: their law is the mean of what all models say of their own copies. An object
+        with ``split`` (of the kind of `sklearn.model_selection.KFold`, and
+        `sklearn.model_selection.PredefinedSplit` where persons occur repeatedly) is given the
+        rows as they stand in the table, and tests each once. ``"prefit"``: the estimator was fitted elsewhere, to other rows, and is asked.
     smoothing : float, default=0.0
         The share of the base rate, that is of each secret among the rows, that is mixed into all
         probabilities. Probabilities of 0 are claims of certainty, and it takes them away.

@@ -1,15 +1,8 @@
 """Behind `fits`: the rows that a prior is fitted to, and what is made of them."""
 
-from sklearn_puffer._fits.crossfit import (
-    Fold,
-    Observed,
-    content_folds,
-    cross_fitted,
-    folds_of,
-    name_of,
-    predicted,
-    refitted,
-)
+from sklearn_puffer._fits.crossfit import cross_fitted, name_of, predicted, refitted
+from sklearn_puffer._fits.folds import Dealt, Fold, folds_of
+from sklearn_puffer._fits.observed import Observed
 from sklearn_puffer._fits.posteriors import (
     MOST_WEIGHT,
     UNIT,
@@ -21,6 +14,7 @@ from sklearn_puffer._fits.posteriors import (
     quality_of,
     row_losses,
     smoothed,
+    spread_masses,
     whole_masses,
 )
 from sklearn_puffer._fits.samples import (
@@ -45,6 +39,7 @@ __all__ = [
     "MOST_ROWS",
     "MOST_WEIGHT",
     "UNIT",
+    "Dealt",
     "Fold",
     "Observed",
     "Quality",
@@ -54,7 +49,6 @@ __all__ = [
     "check_varies",
     "checked_groups",
     "checked_sample",
-    "content_folds",
     "counted_losses",
     "cross_fitted",
     "floored",
@@ -72,6 +66,7 @@ __all__ = [
     "refitted",
     "row_losses",
     "smoothed",
+    "spread_masses",
     "standardised",
     "uniform_numbers",
     "whole_masses",

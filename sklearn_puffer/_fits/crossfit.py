@@ -1,7 +1,7 @@
 """What a classifier says of each row: the probabilities of the secrets, from models fitted apart.
 
-Nothing is learnt from the order of rows: folds are of contents, and every model is given its rows
-in an order of their values.
+Nothing is learnt from the order of rows: folds are dealt by what rows hold, and every model is
+given its rows in an order of their values.
 """
 
 from __future__ import annotations
@@ -9,100 +9,21 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_puffer._base import Array, FloatArray, counted, listed, on_one_line, plain, quoted
+from sklearn_puffer._fits.folds import Fold
+from sklearn_puffer._fits.observed import Observed, targets
 
 MOST_ROWS = 1 << 21
 """Up to here a row that counts k times is given to a model k times, and beyond with weight k."""
 
 _SUM_TOLERANCE = 1e-3  # of probabilities, some of which are single floats
-Fold = tuple[Array, Array]  # rows to fit, and rows to predict
-
-
-class Rows(Protocol):
-    """Rows of public columns as a model is given them."""
-
-    @property
-    def frame(self) -> Any:
-        """A DataFrame of all rows."""
-
-    @property
-    def keys(self) -> Array:
-        """Numbers that are equal where rows are, shape (n_rows, n_columns)."""
-
-    def take(self, rows: Array) -> Any:
-        """Return some of them as a DataFrame."""
-
-    def chosen(self, names: Any) -> Any:
-        """Return them with some columns only."""
-
-
-@dataclass(frozen=True, eq=False)
-class Observed:
-    """Rows with their secrets, and how often each counts.
-
-    Attributes
-    ----------
-    rows : Rows
-    codes : ndarray of int of shape (n_rows,)
-        The place of the secret of each row in ``labels``.
-    labels : sequence
-    weights : ndarray of int of shape (n_rows,)
-        Positive.
-    name : str
-        Of the sensitive column, as an error shows it.
-    """
-
-    rows: Rows
-    codes: Array
-    labels: Sequence[Any]
-    weights: Array
-    name: str
-
-    @cached_property
-    def order(self) -> Array:
-        """The rows in the order of their values and secrets."""
-        return np.lexsort((self.codes, *self.rows.keys.T[::-1]))
-
-    @cached_property
-    def contents(self) -> Array:
-        """A number for each row, the same for equal public values, ascending in ``order``."""
-        keys = self.rows.keys[self.order]
-        new = np.append(False, (keys[1:] != keys[:-1]).any(axis=1))
-        numbers = np.empty(len(keys), dtype=np.intp)
-        numbers[self.order] = np.cumsum(new)
-        return numbers
-
-    @cached_property
-    def firsts(self) -> Array:
-        """One row of each content, in ``order``."""
-        return self.order[np.unique(self.contents[self.order], return_index=True)[1]]
-
-    @cached_property
-    def tallies(self) -> Array:
-        """How many rows each secret has."""
-        tallies = np.zeros(len(self.labels), dtype=np.int64)
-        np.add.at(tallies, self.codes, self.weights)
-        return tallies
-
-    @property
-    def shares(self) -> FloatArray:
-        """The share of rows of each secret: what is known of a row without looking at it."""
-        shares: FloatArray = self.tallies / self.tallies.sum()
-        return shares
-
-    def in_order(self, rows: Array) -> Array:
-        """Return some rows in the order of their values and secrets."""
-        wanted = np.zeros(len(self.order), dtype=bool)
-        wanted[rows] = True
-        return self.order[wanted[self.order]]
 
 
 def cross_fitted(estimator: Any, observed: Observed, folds: Sequence[Fold]) -> FloatArray:
@@ -113,7 +34,7 @@ def cross_fitted(estimator: Any, observed: Observed, folds: Sequence[Fold]) -> F
     found = np.empty((len(observed.codes), len(observed.labels)))
     for train, test in counted(folds, "models of a prior"):
         model = _fitted(estimator, observed, observed.in_order(train))
-        found[test] = _of_contents(model, observed, test, _targets(observed.labels))
+        found[test] = _of_contents(model, observed, test, targets(observed.labels))
     return found
 
 
@@ -151,87 +72,6 @@ def predicted(model: Any, observed: Observed) -> FloatArray:
     return _of_contents(model, observed, rows, list(observed.labels))
 
 
-def folds_of(cv: Any, observed: Observed) -> list[Fold]:
-    """Return which rows models are fitted to, and which they speak of.
-
-    Raises
-    ------
-    ValueError
-        If a splitter does not predict every row once, from others, or a secret is not among the
-        rows of every model.
-    """
-    if isinstance(cv, int):
-        _check_rare(cv, observed)
-        place = content_folds(cv, observed)
-        folds = [(np.flatnonzero(place != k), np.flatnonzero(place == k)) for k in range(cv)]
-        folds = [fold for fold in folds if len(fold[1])]
-    else:
-        folds = _split(cv, observed)
-    for train, _ in folds:
-        _check_trained(train, observed)
-    return folds
-
-
-def content_folds(n_folds: int, observed: Observed) -> Array:
-    """Return the fold of each row: equal rows are together, and each secret in as many as can be.
-
-    Contents are dealt out one after the other, those of the rarest secret first, in the order of
-    a digest of their values, which has nothing to do with what they are.
-    """
-    rarity = np.argsort(np.argsort(observed.tallies, kind="stable"), kind="stable")
-    rarest = np.full(len(observed.firsts), len(observed.labels))
-    np.minimum.at(rarest, observed.contents, rarity[observed.codes])
-    keys = np.ascontiguousarray(observed.rows.keys[observed.firsts], dtype="<i8")
-    digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in keys]
-    marks = np.frombuffer(b"".join(digests), dtype=">u8")
-    dealt = np.empty(len(keys), dtype=np.intp)
-    dealt[np.lexsort((marks, rarest))] = np.arange(len(keys)) % n_folds
-    return dealt[observed.contents]
-
-
-def _check_rare(n_folds: int, observed: Observed) -> None:
-    least = int(np.argmin(observed.tallies))
-    if observed.tallies[least] < n_folds:
-        raise ValueError(
-            f"secret {quoted(observed.labels[least])} of column {observed.name} has "
-            f"{observed.tallies[least]} row(s), fewer than the cv={n_folds} folds of its "
-            'classifier; merge rare secrets, take a smaller cv, or fit elsewhere (cv="prefit").'
-        )
-
-
-def _check_trained(train: Array, observed: Observed) -> None:
-    absent = np.setdiff1d(np.arange(len(observed.labels)), observed.codes[train])
-    if absent.size:
-        raise ValueError(
-            f"secret {quoted(observed.labels[absent[0]])} of column {observed.name} is not among "
-            "the rows that one of the cross-fitted classifiers would learn from, as all of its "
-            "rows are in one fold (rows with equal public values always are); merge rare secrets, "
-            'or fit elsewhere (cv="prefit").'
-        )
-
-
-def _split(splitter: Any, observed: Observed) -> list[Fold]:
-    """Return the folds of a splitter, which is given the rows as they stand in the table."""
-    n_rows = len(observed.codes)
-    y = _targets(observed.labels)[observed.codes]
-    try:
-        folds = [(np.asarray(a), np.asarray(b)) for a, b in splitter.split(observed.rows.frame, y)]
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"cv={on_one_line(splitter)} does not split the rows: {on_one_line(error)}; where it "
-            "needs groups, give the fold of each row, "
-            "cv=sklearn.model_selection.PredefinedSplit(folds)."
-        ) from error
-    tested = np.concatenate([test for _, test in folds]) if folds else np.zeros(0, dtype=int)
-    once = tested.size == n_rows and np.array_equal(np.sort(tested), np.arange(n_rows))
-    if not once or any(np.intersect1d(*fold).size for fold in folds):
-        raise ValueError(
-            f"cv={on_one_line(splitter)} must put each of the {n_rows} rows to the test once, by a "
-            "model that did not see it; take a splitter that does, such as KFold(5, shuffle=True)."
-        )
-    return folds
-
-
 def _fitted(estimator: Any, observed: Observed, train: Array) -> Any:
     model = _repeatable(clone(estimator))
     codes, weights = observed.codes[train], observed.weights[train]
@@ -241,7 +81,7 @@ def _fitted(estimator: Any, observed: Observed, train: Array) -> Any:
     else:
         firsts, given = _merged(model, observed, train)
         train, codes = train[firsts], codes[firsts]
-    y = _targets(observed.labels)[codes]
+    y = targets(observed.labels)[codes]
     try:
         return model.fit(observed.rows.take(train), y, **given)
     except (ValueError, TypeError) as error:
@@ -325,16 +165,6 @@ def _place(label: Any, classes: Sequence[Any], model: Any, observed: Observed) -
             f"classes are {listed(known, 10)}; take one that was fitted to rows of all secrets."
         )
     return same[0]
-
-
-def _targets(labels: Sequence[Any]) -> Array:
-    """Return what a model is told to predict, for each secret: its name, or its place."""
-    names = np.array(list(labels))
-    whole = names.dtype.kind in "biu" or (
-        names.dtype.kind == "f" and bool((np.floor(names) == names).all())
-    )
-    strings = all(isinstance(label, str) for label in labels)
-    return names if whole or strings else np.arange(len(labels))
 
 
 def _check_features(known: Sequence[Any], observed: Observed) -> None:

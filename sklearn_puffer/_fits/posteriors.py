@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
-from sklearn_puffer._fits.crossfit import Observed
+from sklearn_puffer._fits.observed import Observed
 
 UNIT = 1 << 32
 """Masses are whole numbers of 1/UNIT of a row."""
@@ -59,6 +59,23 @@ def cell_masses(masses: Array, cells: Array, n_cells: int) -> Array:
     return sums
 
 
+def spread_masses(masses: Array, asked: Observed, rows: Observed) -> Array:
+    """Return the masses of rows, where others that are equal to them were asked about.
+
+    All of equal rows are those of the first: laws are of what rows hold.
+
+    Parameters
+    ----------
+    masses : ndarray of int64 of shape (n_secrets, n_asked)
+        As `whole_masses` gives them.
+    asked, rows : Observed
+        With the same contents.
+    """
+    spread = np.zeros((len(masses), len(rows.codes)), dtype=np.int64)
+    spread[:, rows.firsts] = cell_masses(masses, asked.contents, len(rows.firsts))
+    return spread
+
+
 def smoothed(probabilities: FloatArray, shares: FloatArray, smoothing: float) -> FloatArray:
     """Return probabilities with the base rates mixed in."""
     if smoothing == 0.0:
@@ -79,8 +96,8 @@ class Quality:
     auc, auc_error : float
         Of one secret against the rest, the mean over the secrets (that of a constant is 0.5), and
         a bound on its standard error.
-    losses : ndarray of shape (n_rows,)
-        The log loss of each row.
+    losses : ndarray of shape (n_groups,)
+        The mean log loss of the rows of equal values and secrets, as `Observed.groups` has them.
     """
 
     log_loss: float
@@ -104,11 +121,11 @@ class Quality:
 def quality_of(probabilities: FloatArray, observed: Observed) -> Quality:
     """Return how well the probabilities fit the secrets of the rows, whatever their order."""
     shares = observed.shares
-    losses = row_losses(probabilities, observed.codes)
+    losses = _of_groups(row_losses(probabilities, observed.codes), observed)
     constant = -sum(float(share) * math.log(share) for share in shares if share > 0.0)
     aucs = [_auc(probabilities[:, s], observed, s) for s in range(len(shares))]
     return Quality(
-        log_loss=mean_loss(losses, observed.weights),
+        log_loss=mean_loss(losses, observed.merged.weights),
         constant_log_loss=constant,
         auc=float(np.mean([auc for auc, _ in aucs])),
         auc_error=float(np.mean([error for _, error in aucs])),
@@ -122,6 +139,12 @@ def row_losses(probabilities: FloatArray, codes: Array) -> FloatArray:
     with np.errstate(divide="ignore"):
         losses: FloatArray = -np.log(own)
     return losses
+
+
+def _of_groups(losses: FloatArray, observed: Observed) -> FloatArray:
+    sums = np.bincount(observed.groups, losses * observed.weights)
+    means: FloatArray = sums / observed.merged.weights
+    return means
 
 
 def is_better(losses: FloatArray, others: FloatArray, weights: Array) -> bool:
@@ -143,17 +166,16 @@ def is_better(losses: FloatArray, others: FloatArray, weights: Array) -> bool:
 
 
 def counted_losses(observed: Observed, cells: Array) -> FloatArray:
-    """Return the log loss of each row for who counts the other rows of its cell.
+    """Return the log loss of each group of equal rows for who counts the others of their cell.
 
-    The shares of the secrets count as one row more.
+    ``cells`` has the cell of each row. The shares of the secrets count as one row more.
     """
     n_cells, k = int(cells.max()) + 1, len(observed.labels)
     counts = np.zeros(n_cells * k, dtype=np.int64)
     np.add.at(counts, cells * k + observed.codes, observed.weights)
     table = counts.reshape(n_cells, k)
     own = table[cells, observed.codes] - 1.0 + observed.shares[observed.codes]
-    losses: FloatArray = -np.log(own / table[cells].sum(axis=1))
-    return losses
+    return _of_groups(-np.log(own / table[cells].sum(axis=1)), observed)
 
 
 def mean_loss(values: FloatArray, weights: Array) -> float:

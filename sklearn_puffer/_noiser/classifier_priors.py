@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from sklearn_puffer._fits import (
     quality_of,
     refitted,
     smoothed,
+    spread_masses,
     whole_masses,
 )
 from sklearn_puffer._noiser.conditional_priors import Adversary, weighed_adversary
@@ -48,7 +49,7 @@ class ModelLaws:
         Which adversary it is: "prior", or "adversaries[0]".
     masses : dict of ndarray of int64 of shape (n_secrets, n_rows)
         Of each sensitive column: the mass of each row that counts for each of its values, in units
-        of 2^-32, its weight included.
+        of 2^-32, its weight included; of equal rows the first has the mass of all.
     facts : tuple of ModelFacts
         One for each sensitive column.
     """
@@ -95,17 +96,18 @@ def refitted_laws(read: TableRead, n_draws: int) -> list[ModelLaws]:
     assert read.settings.model is not None
     own = _by_column(read.settings.model, "prior", read)
     seen = _Seen(read)
-    folds = {name: folds_of(fit.cv, seen.observed[name]) for name, fit in own.items()}
-    found = []
+    dealt = {name: folds_of(fit.cv, seen.observed[name]) for name, fit in own.items()}
+    laws = []
     for draw in counted(range(n_draws), "refits of the prior"):
         masses = {}
         for name, fit in own.items():
-            observed = seen.observed[name]
-            drawn = refitted(fit.estimator, observed, folds[name], draw)
-            mixed = smoothed(drawn, observed.shares, fit.smoothing)
-            masses[name] = whole_masses(mixed, seen.weights)
-        found.append(ModelLaws("prior", masses, ()))
-    return found
+            observed, parts = dealt[name]
+            found = refitted(fit.estimator, observed, parts, draw)
+            masses[name] = seen.masses(
+                name, observed, smoothed(found, observed.shares, fit.smoothing)
+            )
+        laws.append(ModelLaws("prior", masses, ()))
+    return laws
 
 
 def _by_column(model: Model, argument: str, read: TableRead) -> dict[Name, ClassifierFit]:
@@ -171,37 +173,57 @@ class _Seen:
         return self._boosted[name]
 
     def _ask_boosted(self, observed: Observed) -> Quality | None:
-        if len(self.weights) > _MOST_COMPARED:
+        if int(self.weights.sum()) > _MOST_COMPARED:
             return None
         coded = replace(observed, rows=self.features.without_many_levels(_MOST_LEVELS))
         try:
-            found = cross_fitted(boosted_default(), coded, folds_of(_FOLDS, coded))
+            asked, folds = folds_of(_FOLDS, coded)
+            found = cross_fitted(boosted_default(), asked, folds)
         except ValueError:  # too few rows of a secret for the folds
             return None
-        return quality_of(found, observed)
+        return quality_of(found, asked)
+
+    def masses(self, name: Name, asked: Observed, probabilities: FloatArray) -> Array:
+        """Return the masses of the rows of the table, from what was said of those asked about."""
+        of_asked = whole_masses(probabilities, asked.weights)
+        return spread_masses(of_asked, asked, self.observed[name])
 
 
 def _laws_of(argument: str, own: Mapping[Name, ClassifierFit], seen: _Seen) -> ModelLaws:
     masses, facts = {}, []
     for name, fit in own.items():
-        observed = seen.observed[name]
-        probabilities, n_models = _probabilities(fit, argument, observed)
-        masses[name] = whole_masses(probabilities, seen.weights)
-        facts.append(_facts(argument, name, fit, probabilities, n_models, masses[name], seen))
+        said = _said(fit, argument, seen.observed[name])
+        masses[name] = seen.masses(name, said.asked, said.probabilities)
+        facts.append(_facts(argument, name, fit, said, masses[name], seen))
     return ModelLaws(argument, masses, tuple(facts))
 
 
-def _probabilities(fit: ClassifierFit, argument: str, observed: Observed) -> tuple[FloatArray, int]:
-    """Return the probabilities of the secrets of each row, and how many models gave them."""
+class _Said(NamedTuple):
+    """The probabilities of the secrets of the rows asked about, and how many models gave them."""
+
+    asked: Observed
+    probabilities: FloatArray
+    n_models: int
+
+
+def _said(fit: ClassifierFit, argument: str, observed: Observed) -> _Said:
     try:
         if fit.is_prefit:
-            found, n_models = predicted(fit.estimator, observed), 1
+            asked, n_models = observed.merged, 1
+            found = predicted(fit.estimator, asked)
         else:
-            folds = folds_of(fit.cv, observed)
-            found, n_models = cross_fitted(fit.estimator, observed, folds), len(folds)
+            asked, folds = folds_of(fit.cv, observed)
+            found, n_models = cross_fitted(fit.estimator, asked, folds), len(folds)
     except ValueError as error:
         raise ValueError(f"{argument}: {error}") from error
-    found = smoothed(found, observed.shares, fit.smoothing)
+    found = smoothed(found, asked.shares, fit.smoothing)
+    _check_somewhere(found, fit, argument, observed)
+    return _Said(asked, found, n_models)
+
+
+def _check_somewhere(
+    found: FloatArray, fit: ClassifierFit, argument: str, observed: Observed
+) -> None:
     nowhere = np.flatnonzero(~(found > 0.0).any(axis=0))
     if nowhere.size:
         raise ValueError(
@@ -210,20 +232,19 @@ def _probabilities(fit: ClassifierFit, argument: str, observed: Observed) -> tup
             "classifier that knows it, or mix in its share, fits.ClassifierFit(..., "
             "smoothing=0.01)."
         )
-    return found, n_models
 
 
 def _facts(
     argument: str,
     name: Name,
     fit: ClassifierFit,
-    probabilities: FloatArray,
-    n_models: int,
+    said: _Said,
     masses: Array,
     seen: _Seen,
 ) -> ModelFacts:
     observed, cells = seen.observed[name], seen.cells
-    quality = quality_of(probabilities, observed)
+    weights = observed.merged.weights
+    quality = quality_of(said.probabilities, said.asked)
     boosted = quality if _is_default(fit) else seen.boosted(name)
     counting = counted_losses(observed, cells)
     return ModelFacts(
@@ -232,14 +253,14 @@ def _facts(
         model=shown(fit.name),
         way=fit.way,
         smoothing=fit.smoothing,
-        n_models=n_models,
+        n_models=said.n_models,
         log_loss=quality.log_loss,
         constant_log_loss=quality.constant_log_loss,
         auc=quality.auc,
         boosted_log_loss=None if boosted is None else boosted.log_loss,
         boosted_auc=None if boosted is None else boosted.auc,
-        counting_log_loss=mean_loss(counting, seen.weights),
-        weak=_weak(quality, boosted, None if seen.read.settings.counts else counting, seen.weights),
+        counting_log_loss=mean_loss(counting, weights),
+        weak=_weak(quality, boosted, None if seen.read.settings.counts else counting, weights),
         n_cells=int(cells.max()) + 1,
         n_certain=_certain(masses, cells),
     )
