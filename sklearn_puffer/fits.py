@@ -354,7 +354,8 @@ class ClassifierFit:
         of them: their law is the mean of what all models say of their own copies. An object
         with ``split`` (of the kind of `sklearn.model_selection.KFold`, and
         `sklearn.model_selection.PredefinedSplit` where persons occur repeatedly) is given the
-        rows as they stand in the table, and tests each once. ``"prefit"``: the estimator was fitted elsewhere, to other rows, and is asked.
+        rows as they stand in the table, and tests each once. ``"prefit"``: the estimator was
+        fitted elsewhere, to other rows, and is asked.
     smoothing : float, default=0.0
         The share of the base rate, that is of each secret among the rows, that is mixed into all
         probabilities. Probabilities of 0 are claims of certainty, and it takes them away.
