@@ -850,11 +850,25 @@ def test_counting_knows_more_than_a_model_that_learns_too_little():
     assert safe.certificate_.models[0].weak == ""
 
 
+def test_a_model_that_is_surer_than_its_rows_allow_is_told_to_learn_less():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(600, 4)).round(1), columns=list("wxyz"))
+    table["s"] = rng.random(600) < 1 / (1 + np.exp(-0.8 * table.w))
+    options = {"sensitive": "s", "noise": "optimal"}
+    with pytest.warns(UserWarning, match=r"so sure of itself.*max_iter=30, max_leaf_nodes=7"):
+        sure = PufferfishNoiser(prior=HistGradientBoostingClassifier(), **options).fit(table)
+    assert sure.certificate_.models[0].weak == "overconfident"
+    less = HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)
+    modest = PufferfishNoiser(prior=less, **options).fit(table)  # warnings are errors
+    assert modest.certificate_.models[0].weak == ""
+    assert modest.channel_.unchanged > sure.channel_.unchanged + 0.05
+
+
 def test_rows_that_occur_once_are_the_table_and_not_the_population():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.integers(0, 12, (300, 3)), columns=list("xyz"))
     table["s"] = rng.integers(0, 2, 300)
-    with pytest.warns(UserWarning, match=r"occur once.*prior=HistGradientBoostingClassifier\(\)"):
+    with pytest.warns(UserWarning, match=r"occur once.*max_iter=30, max_leaf_nodes=7\)"):
         PufferfishNoiser(sensitive="s").fit(table)
     for way in ({"prior": LogisticRegression()}, {"public": "x"}, {"n_bins": 2}):
         PufferfishNoiser(sensitive="s", **way).fit(table)  # warnings are errors

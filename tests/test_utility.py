@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.integrate import quad
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from sklearn_puffer import PufferfishNoiser, UtilityWarning
 from sklearn_puffer._noiser import ColumnRelease, RawLaw, utilities
@@ -379,9 +380,27 @@ def test_the_naive_call_on_adult_is_no_success(table):
         noiser = PufferfishNoiser(sensitive="race").fit(X)
     assert sum(each.category is UtilityWarning for each in caught) == 1
     assert any("prior=HistGradientBoostingClassifier()" in str(each.message) for each in caught)
+    assert any("noise=OptimalChannel(time_limit=600)" in str(each.message) for each in caught)
     utility = noiser.utility_
     worse = (utility["change"] > utility["constant"]).sum()
     assert worse > len(utility) / 2
     numbers = list(X.select_dtypes("number").columns)
     assert (utility.loc[numbers, "change_sd"] > 1.0).all()
     assert f"Of {len(utility)} columns, {worse} tell less" in str(noiser.certificate_)
+
+
+@pytest.mark.slow
+@pytest.mark.tables
+def test_what_the_naive_call_is_told_to_do_leaves_most_rows_as_they_are(table):
+    X = table("adult", keep_default_na=False).drop(columns="fnlwgt").iloc[:1500]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        PufferfishNoiser(sensitive="sex").fit(X)
+    [told] = [str(each.message) for each in caught if "occur once" in str(each.message)]
+    assert "prior=HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)" in told
+    assert 'with noise="optimal"' in told
+    prior = HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)
+    noiser = PufferfishNoiser(sensitive="sex", prior=prior, noise="optimal").fit(X)
+    assert noiser.certificate_.holds
+    assert noiser.channel_.unchanged > 0.8
+    assert (noiser.utility_["change_sd"] < 0.2).all()

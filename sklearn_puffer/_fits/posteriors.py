@@ -108,9 +108,17 @@ class Quality:
 
     def knows_something(self, weights: Array) -> bool:
         """Return whether it is better than the constant, by more than noise."""
-        constant = np.full_like(self.losses, self.constant_log_loss)
-        by_auc = self.auc - 0.5 > _NOISE * self.auc_error
-        return by_auc or is_better(self.losses, constant, weights)
+        return self.tells_apart or is_better(self.losses, self.constant_losses, weights)
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether it puts rows of a secret above others, by more than noise."""
+        return self.auc - 0.5 > _NOISE * self.auc_error
+
+    @property
+    def constant_losses(self) -> FloatArray:
+        """The log loss of the constant, for each row."""
+        return np.full_like(self.losses, self.constant_log_loss)
 
     def knows_more(self, other: Quality, weights: Array) -> bool:
         """Return whether it is better than another one, by more than noise."""

@@ -269,10 +269,16 @@ def _facts(
 def _weak(
     quality: Quality, boosted: Quality | None, counting: FloatArray | None, weights: Array
 ) -> str:
-    """Return who knows more than the model, or as much without looking; nothing where nobody.
+    """Return who knows more than the model, or what else is wrong with it; nothing where nothing.
 
-    Who counts is None where the counted law is among the adversaries anyhow.
+    Who counts is None where the counted law is among the adversaries anyhow. A model that is too
+    sure of itself has a log loss that says little about who knows more.
     """
+    constant = quality.constant_losses
+    if is_better(constant, quality.losses, weights):
+        by_counts = counting is not None and is_better(counting, constant, weights)
+        if not by_counts and (boosted is None or boosted.auc <= quality.auc):
+            return "overconfident" if quality.tells_apart else "constant"
     counts = counting is not None and is_better(counting, quality.losses, weights)
     if boosted is not None and boosted.knows_more(quality, weights):
         also = counting is not None and is_better(counting, boosted.losses, weights)

@@ -40,8 +40,9 @@ class ModelFacts:
         it was not asked.
     counting_log_loss : float
         Of who counts the other rows of each released cell.
-    weak : {"boosting", "counting", "constant", ""}
-        Who knows more, by more than noise, or that a constant knows as much; nothing where none.
+    weak : {"boosting", "counting", "constant", "overconfident", ""}
+        Who knows more, by more than noise, or that a constant knows as much, or that the model is
+        so sure of itself that a constant errs less; nothing where none.
     n_cells, n_certain : int
         Distinct released rows, and those for which some secret has probability 0 or 1.
     """
@@ -123,7 +124,7 @@ def _size(counted: CountedLoss) -> tuple[float, float]:
 
 
 def weak_sentence(model: ModelFacts) -> str:
-    """Return the warning about a classifier that knows less than others would."""
+    """Return the warning about a classifier that knows less than others, or less than it says."""
     known = f"{model.argument}: {model.model} has log loss {model.log_loss:.4g} and AUC "
     known += f"{model.auc:.3f} for column {model.sensitive!r}"
     if model.weak == "constant":
@@ -131,6 +132,13 @@ def weak_sentence(model: ModelFacts) -> str:
             f"{known}, no better than the shares of the secrets alone: either nothing can be "
             "learnt about it from the public columns, or this adversary knows next to nothing, and "
             "a weak model certifies anything; hold a better one against it."
+        )
+    if model.weak == "overconfident":
+        return (
+            f"{known}, and is so sure of itself that the shares of the secrets alone have log loss "
+            f"{model.constant_log_loss:.4g}: rows are changed to hide what nobody knows; let it "
+            "learn less, for example HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)"
+            ", or calibrate it (CalibratedClassifierCV of sklearn.calibration)."
         )
     if model.weak == "counting":
         return (

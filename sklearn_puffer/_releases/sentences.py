@@ -14,6 +14,8 @@ from sklearn_puffer._releases.survival import ColumnUtility
 from sklearn_puffer._tables import Name
 from sklearn_puffer.notions import Notion
 
+_MANY_ROWS = 20_000  # from here on boosting is not too sure of itself, and a channel takes long
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -171,10 +173,21 @@ def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> st
         f"{share:.0%} of the {n_rows} rows of columns {listed(names)} occur once, so that the law "
         "counted from them is this table and not the population: it says which row is whose, and "
         "noise against that says little about what can be learnt; take as prior what a classifier "
-        "learns, prior=HistGradientBoostingClassifier() of sklearn.ensemble (fits.ClassifierFit "
-        'has the settings), with noise="optimal", which changes rows least; or release fewer '
-        "columns or bins."
+        f"learns, prior={_boosting(n_rows)} of sklearn.ensemble (fits.ClassifierFit has the "
+        f"settings), with {_channel(n_rows)}, which changes rows least; or release fewer columns "
+        "or bins."
     )
+
+
+def _boosting(n_rows: int) -> str:
+    """Return boosting that few rows do not make surer of itself than it should be."""
+    settings = "" if n_rows >= _MANY_ROWS else "max_iter=30, max_leaf_nodes=7"
+    return f"HistGradientBoostingClassifier({settings})"
+
+
+def _channel(n_rows: int) -> str:
+    """Return a channel that is found in minutes."""
+    return 'noise="optimal"' if n_rows < _MANY_ROWS else "noise=OptimalChannel(time_limit=600)"
 
 
 def collapsed_sentence(name: Name, n_bins: int, medians: Sequence[float]) -> str:
