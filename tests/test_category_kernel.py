@@ -478,15 +478,6 @@ def test_many_lines_of_a_number_are_left_to_a_theorem(monkeypatch):
     assert bound.certificate_.holds
 
 
-def test_a_confidence_set_over_values_without_an_order_is_refused_with_the_way_out():
-    frame = table_of_rows()
-    with pytest.raises(ValueError, match=r"column 'job' have none; declare one in categories="):
-        PufferfishNoiser(sensitive="s", adversaries="confidence").fit(frame)
-    categories = {"job": ["cook", "judge", "nurse"], "flag": [False, True]}
-    declared = PufferfishNoiser(sensitive="s", adversaries="confidence", categories=categories)
-    assert declared.fit(frame).certificate_.holds
-
-
 # ------------------------------------------------------------------------------ several releases
 
 

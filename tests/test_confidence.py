@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from sklearn_puffer._sets import (
     ONE,
+    Line,
     SetLosses,
     Tree,
     computable,
@@ -148,7 +149,7 @@ def test_the_nearest_cells_of_a_grid_are_masses_of_a_chain_to_the_last_unit(shap
     axes = [np.cumsum(rng.integers(1, 4, n)) for n in shape]
     lower, upper = (np.stack(side) for side in zip(*[_random_bounds(rng, tree)] * 2, strict=True))
     tight = tree.tightened(lower, upper)
-    order, most, least = nearest_masses(tree, axes, *tight)
+    order, most, least = nearest_masses(tree, [*map(Line, axes)], *tight)
     points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
     distances = np.abs(points[:, None] - points).sum(axis=2)
     sorted_by = np.take_along_axis(distances, order, axis=1)

@@ -60,7 +60,7 @@ def learn(
     knowing = who_know_values(known.adversaries, read)
     asked, parts = make_groups([*known.adversaries, *knowing], read.pairs, groups)
     around = (
-        priors_around(settings, known.counted, read.pairs, columns, groups)
+        priors_around(settings, known.counted, read.pairs, columns, groups, known.mixings)
         if settings.model is None
         else refits_around(read, known.adversaries[0])
     )

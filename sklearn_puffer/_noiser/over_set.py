@@ -14,7 +14,7 @@ from sklearn_puffer._base import FloatArray
 from sklearn_puffer._noiser.conditional_priors import Adversary, Members
 from sklearn_puffer._noiser.drawn_priors import CLOSE, drawn_around
 from sklearn_puffer._noiser.grids import on_steps
-from sklearn_puffer._noiser.problems import Problem, WorstPart
+from sklearn_puffer._noiser.problems import Mixings, Problem, WorstPart, noise_of
 from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import SetLoss
@@ -102,6 +102,11 @@ class SetBound:
         """A factor near which the loss meets the budget."""
         return self.losses_of.guess
 
+    @property
+    def tolerance(self) -> float:
+        """How finely factors are worth telling apart."""
+        return self.losses_of.tolerance
+
     def losses(self, factor: float) -> FloatArray:
         """Return the worst losses over the sets, shape (n_pairs, 2)."""
         return self.losses_of.losses(factor)[: self.n_pairs]
@@ -134,7 +139,7 @@ class SetPart:
 
     def bound(self, problem: Problem, notion: Notion, grids: FloatArray | None) -> SetBound:
         """Return the bound over the sets, on the grid where that is known."""
-        noise = problem.noise.with_scale(tuple(problem.weights[list(self.members)]))
+        noise = noise_of(problem.noise, problem.mixings, self.members, problem.weights)
         steps = None if grids is None else grids[list(self.members)]
         sets = self._on_grid(steps)
         key = (noise, notion, () if steps is None or sets is self.sets else tuple(steps))
@@ -214,6 +219,7 @@ class CountedSets:
         bounds = self.bounds(problem, notion, grids)
         # integrals of extremes are that wide, and a finer search would only follow their steps
         close = tolerance if self._is_exact(problem, bounds) else max(tolerance, CLOSE)
+        close = max(close, *(bound.tolerance for bound in bounds))
         return smallest_factor(bounds, budget, tolerance=close)
 
     def bounds(self, problem: Problem, notion: Notion, grids: FloatArray | None) -> list[WorstPart]:
@@ -230,7 +236,7 @@ class CountedSets:
 
     def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss | Later:
         """Return the loss over the sets, or who computes it when asked."""
-        about = self.columns, problem.noise, problem.notion
+        about = self.columns, problem.mixings, problem.noise, problem.notion
         n_numbers = _numbers(self.counted, self.n_pairs, *about)
         if self.asked or n_numbers <= CHEAP:
             return self.loss_at(problem, calibrated.factor, calibrated.grids, calibrated.share)
@@ -295,6 +301,7 @@ def priors_around(
     pairs: Mapping[Name, Sequence[Pair]],
     columns: Sequence[Column],
     groups: Sequence[Sequence[int]],
+    mixings: Mixings,
 ) -> Around:
     """Return the set of priors around the fitted ones.
 
@@ -309,6 +316,8 @@ def priors_around(
         Their atoms are the declared alphabet: cells without rows have a place in the sets.
     groups : sequence of sequences of int
         Columns that are independent of each other group by group.
+    mixings : sequence of Mixing or None
+        What each unordered column is drawn anew from.
     """
     asked = settings.confidence is not None
     if settings.prior is not None:
@@ -316,11 +325,8 @@ def priors_around(
     level = settings.confidence.level if settings.confidence is not None else DEFAULT_LEVEL
     if settings.fit is not None:
         return drawn_around(settings, counted, pairs, groups, level) if asked else Unknown()
-    mixed = [column for column in columns if column.unordered and len(column.atoms) > 1]
-    if mixed and asked:
-        raise ValueError(say.unordered_sets_message(mixed[0].name, settings.confidence))
-    reason = _too_large(settings, counted, columns)
-    if reason is not None or mixed:
+    reason = _too_large(settings, counted, columns, mixings)
+    if reason is not None:
         return Unknown(reason if asked else None)
     return CountedSets(level, asked, counted, pairs, columns, groups)
 
@@ -336,7 +342,7 @@ def _sets_of(
 ) -> Sets:
     """Return the sets of the secrets that a pair names, at a level for those of all together."""
     laws = [law for of_secret in counted.values() for law in of_secret.values()]
-    cells = [_cells(members, columns) for of in laws for members in of]
+    cells = [prod(_shape(members, columns)) for of in laws for members in of]
     share = error_share(level, cells)
     named = {name: {label for pair in of for label in pair} for name, of in pairs.items()}
     return {
@@ -369,25 +375,35 @@ def _parts(sets: Sets, pairs: Mapping[Name, Sequence[Pair]], group: set[int]) ->
     return [found[members] for members in sorted(found)]
 
 
-def _too_large(settings: Settings, counted: Adversary, columns: Sequence[Column]) -> str | None:
+def _too_large(
+    settings: Settings, counted: Adversary, columns: Sequence[Column], mixings: Mixings
+) -> str | None:
     """Return why the sets cannot be looked through, or None."""
     for members, count in _set_sizes(counted).items():
-        noise = settings.noise.with_scale((1.0,) * len(members))
-        shape = [len(columns[k].atoms) for k in members]
+        noise = noise_of(settings.noise, mixings, members, np.ones(len(columns)))
+        shape = _shape(members, columns)
         if not computable(shape, count, noise, settings.notion):
             return f"{prod(shape)} cells in {len(members)} column(s) under this noise and notion"
     return None
 
 
 def _numbers(
-    counted: Adversary, n_pairs: int, columns: Sequence[Column], noise: Noise, notion: Notion
+    counted: Adversary,
+    n_pairs: int,
+    columns: Sequence[Column],
+    mixings: Mixings,
+    noise: Noise,
+    notion: Notion,
 ) -> int:
     """Return about how many numbers it takes to look through all sets, and at all pairs of them."""
     total = 0
     for members, count in _set_sizes(counted).items():
-        shape = [len(columns[k].atoms) for k in members]
-        of_a_point = work(shape, 1, noise, notion) // prod(shape)
-        total += work(shape, count, noise, notion) + n_pairs * of_a_point
+        shape, own = (
+            _shape(members, columns),
+            noise_of(noise, mixings, members, np.ones(len(columns))),
+        )
+        of_a_point = work(shape, 1, own, notion) // prod(shape)
+        total += work(shape, count, own, notion) + n_pairs * of_a_point
     return total
 
 
@@ -401,5 +417,5 @@ def _set_sizes(counted: Adversary) -> dict[Members, int]:
     return n_sets
 
 
-def _cells(members: Members, columns: Sequence[Column]) -> int:
-    return prod(len(columns[k].atoms) for k in members)
+def _shape(members: Members, columns: Sequence[Column]) -> list[int]:
+    return [len(columns[k].atoms) for k in members]

@@ -104,11 +104,20 @@ class Problem:
         return sampler_loss(len(self.weights) * self.draws)
 
 
+Mixings = Sequence[Mixing | None]
+"""One a column: what an unordered one is drawn anew from, None of the others. May be empty."""
+
+
 def template(problem: Problem, part: Part) -> Noise:
     """Return the noise of a part's columns at factor 1."""
-    noise = problem.noise.with_scale(tuple(problem.weights[list(part.members)]))
-    mixings = tuple(problem.mixings[k] for k in part.members) if problem.mixings else ()
-    return MixedNoise(noise, mixings) if any(mixings) else noise
+    return noise_of(problem.noise, problem.mixings, part.members, problem.weights)
+
+
+def noise_of(noise: Noise, mixings: Mixings, members: Sequence[int], weights: FloatArray) -> Noise:
+    """Return the noise of some columns at factor 1, with the mixings of those without an order."""
+    own = tuple(mixings[k] for k in members) if mixings else ()
+    scaled = noise.with_scale(tuple(weights[list(members)]))
+    return MixedNoise(scaled, own) if any(own) else scaled
 
 
 def known(problem: Problem, part: Part, notion: Notion) -> bool:

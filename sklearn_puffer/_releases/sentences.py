@@ -212,15 +212,6 @@ def identifier_sentence(name: Name, n_atoms: int, n_rows: int, *, numeric: bool)
     )
 
 
-def unordered_sets_message(name: Name, confidence: Any) -> str:
-    """Return the error about a confidence set over a column whose values have no order."""
-    return (
-        f"adversaries={confidence!r} is computed over values in an order, and those of column "
-        f"{name!r} have none; declare one in categories={{{name!r}: [...]}}, in whose codes its "
-        "noise then is, or leave the column out."
-    )
-
-
 def many_secrets_sentence(name: Name, n_values: int, n_rows: int) -> str:
     """Return the warning about a sensitive column whose values hardly repeat."""
     return (

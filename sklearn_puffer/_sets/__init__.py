@@ -1,5 +1,6 @@
 """Confidence sets of priors, and the worst case over them."""
 
+from sklearn_puffer._sets.axes import Jumps, Line
 from sklearn_puffer._sets.laminar import ONE, Tree, interval_masses, nearest_masses
 from sklearn_puffer._sets.simultaneous_sets import (
     SimultaneousSet,
@@ -13,6 +14,8 @@ from sklearn_puffer._sets.worst_case import SetLosses, computable, work
 
 __all__ = [
     "ONE",
+    "Jumps",
+    "Line",
     "SetLosses",
     "SimultaneousSet",
     "Tree",

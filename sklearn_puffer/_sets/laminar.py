@@ -29,7 +29,8 @@ nothing here is rounded: the extremes are exact, and zero is zero.
 # Why the cells nearest to each of n vertices take n^2 steps and not n^2 log n. A node is a block of
 # the grid. Within it, distances from a vertex outside are those from the vertex clipped to the
 # block, plus one constant: so the block's cells have as many orders as there are cells, and each
-# is treated once. Coordinates are integers, for equal distances must stay equal.
+# is treated once. (Along an unordered axis one more: that of a value outside, from which all are
+# equally far.) Distances are integers, for equal ones must stay equal.
 
 from __future__ import annotations
 
@@ -40,6 +41,7 @@ from functools import lru_cache
 import numpy as np
 
 from sklearn_puffer._base import Integers
+from sklearn_puffer._sets.axes import Axis
 
 ONE = 2**60
 """The mass of a whole law: sums of two masses fit 64 bits."""
@@ -184,15 +186,15 @@ def interval_masses(tree: Tree, lower: Integers, upper: Integers) -> tuple[Integ
 
 
 def nearest_masses(
-    tree: Tree, axes: Sequence[Integers], lower: Integers, upper: Integers
+    tree: Tree, axes: Sequence[Axis], lower: Integers, upper: Integers
 ) -> tuple[Integers, Integers, Integers]:
     """Return the most and the least mass of the cells that are nearest to each cell of a grid.
 
     Parameters
     ----------
     tree : Tree
-    axes : sequence of ndarray of int
-        Coordinates along each axis, not falling; distances are sums over the axes.
+    axes : sequence of Line or Jumps
+        Distances are sums over them.
     lower, upper : ndarray of shape (n_sets, 2 n - 1)
         As `Tree.tightened` returns them.
 
@@ -206,16 +208,16 @@ def nearest_masses(
 
     Examples
     --------
+    >>> from sklearn_puffer._sets.axes import Line
     >>> tree = Tree.over((2,))
     >>> bounds = np.array([[ONE, 0, ONE // 4], [ONE, ONE // 2, ONE]])[:, None]
-    >>> order, most, least = nearest_masses(tree, [np.arange(2)], *tree.tightened(*bounds))
+    >>> two = [Line(np.arange(2))]
+    >>> order, most, least = nearest_masses(tree, two, *tree.tightened(*bounds))
     >>> (most[0] / ONE).tolist(), (least[0] / ONE).tolist()
     ([[0.5, 1.0], [1.0, 1.0]], [[0.0, 1.0], [0.5, 1.0]])
     """
-    shape = tuple(len(axis) for axis in axes)
+    shape = tuple(axis.size for axis in axes)
     index = np.stack(np.unravel_index(tree.cells, shape), axis=1)
-    points = np.stack([axis[i] for axis, i in zip(axes, index.T, strict=True)], axis=1)
-    places = np.argsort(tree.cells)
     lower, upper = _with_signs_turned(lower, upper)
     corners = {
         tree.n_inner + place: _leaf(lower[:, tree.n_inner + place], upper[:, tree.n_inner + place])
@@ -223,16 +225,17 @@ def nearest_masses(
     }
     order = np.zeros((1, 1), dtype=np.int64)
     for node in reversed(range(tree.n_inner)):
-        cells = _cells(tree, node)
-        sides = []
-        for child in (tree.left[node], tree.right[node]):
-            nearest = _clipped(index[cells], index[_cells(tree, child)], places, shape)
-            sides.append((nearest - tree.start[child], *corners.pop(child)))
-        order, s, r = _joined(points[cells], sides, lower[:, node], upper[:, node])
+        cells = index[_cells(tree, node)]
+        views = _views(axes, cells)
+        sides = [
+            (_view_of(axes, views, index[_cells(tree, child)]), *corners.pop(child))
+            for child in (tree.left[node], tree.right[node])
+        ]
+        order, s, r = _joined(axes, views, cells, sides, lower[:, node], upper[:, node])
         corners[node] = s, r
-    most = corners[0][0][:, places, 1:]
+    most = corners[0][0][:, :, 1:]
     n_sets = len(most) // 2
-    return tree.cells[order[places]], most[:n_sets], -most[n_sets:]
+    return tree.cells[order], most[:n_sets], -most[n_sets:]
 
 
 def _most_of_intervals(tree: Tree, lower: Integers, upper: Integers) -> Integers:
@@ -287,40 +290,45 @@ def _leaf(lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
 
 
 def _joined(
-    points: Integers,
+    axes: Sequence[Axis],
+    views: Integers,
+    cells: Integers,
     sides: Sequence[tuple[Integers, Integers, Integers]],
     lower: Integers,
     upper: Integers,
 ) -> tuple[Integers, Integers, Integers]:
-    """Return the order of a node's cells around each of them, and its corners (s, r).
+    """Return the order of a node's cells from each of its views, and its corners (s, r).
 
     Parameters
     ----------
-    points : ndarray of shape (m, d)
-        The coordinates of its cells.
-    sides : sequence of (nearest, s, r)
-        Of each half: the place in it that stands for each cell, and its corners.
+    axes : sequence of Line or Jumps
+    views : ndarray of shape (v, d)
+    cells : ndarray of shape (m, d)
+        Places along the axes.
+    sides : sequence of (view, s, r)
+        Of each half: which of its views stands for each of these, and its corners.
     lower, upper : ndarray of shape (n_sets,)
 
     Returns
     -------
-    order : ndarray of shape (m, m)
-    s, r : ndarray of shape (n_sets, m, m + 1)
-        At [b, i, k] where S holds the k cells that are nearest to cell i.
+    order : ndarray of shape (v, m)
+    s, r : ndarray of shape (n_sets, v, m + 1)
+        At [b, i, k] where S holds the k cells that are nearest to view i.
     """
-    n_sets, m = len(lower), len(points)
-    order = np.empty((m, m), dtype=np.int64)
-    corners = np.empty((2, n_sets, m, m + 1), dtype=np.int64)
-    n_left = sides[0][1].shape[1]
+    n_sets, n_views, m = len(lower), len(views), len(cells)
+    order = np.empty((n_views, m), dtype=np.int64)
+    corners = np.empty((2, n_sets, n_views, m + 1), dtype=np.int64)
+    n_left = sides[0][1].shape[2] - 1
     step = max(1, _CHUNK // (n_sets * m))
-    for rows in (slice(first, first + step) for first in range(0, m, step)):
-        order[rows] = np.argsort(_distances(points[rows], points), axis=1, kind="stable")
+    for rows in (slice(first, first + step) for first in range(0, n_views, step)):
+        distances = _distances(axes, views[rows], cells)
+        order[rows] = np.argsort(distances, axis=1, kind="stable")
         held = np.zeros((len(order[rows]), m + 1), dtype=np.int64)
         np.cumsum(order[rows] < n_left, axis=1, out=held[:, 1:])
         s, r = corners[:, :, rows]
         s[:], r[:] = 0, 0
-        for (nearest, *parts), of_half in zip(sides, (held, np.arange(m + 1) - held), strict=True):
-            flat = nearest[rows, None] * parts[0].shape[2] + of_half
+        for (view, *parts), of_half in zip(sides, (held, np.arange(m + 1) - held), strict=True):
+            flat = view[rows, None] * parts[0].shape[2] + of_half
             for total, part in zip((s, r), parts, strict=True):
                 total += np.take(part.reshape(n_sets, -1), flat, axis=1)
         most = np.minimum(s, upper[:, None, None] - r)
@@ -329,20 +337,27 @@ def _joined(
     return order, corners[0], corners[1]
 
 
-def _distances(points: Integers, others: Integers) -> Integers:
-    total = np.zeros((len(points), len(others)), dtype=np.int64)
-    for own, other in zip(points.T, others.T, strict=True):
-        total += np.abs(own[:, None] - other)
+def _distances(axes: Sequence[Axis], views: Integers, cells: Integers) -> Integers:
+    total = np.zeros((len(views), len(cells)), dtype=np.int64)
+    for axis, released, values in zip(axes, views.T, cells.T, strict=True):
+        total += axis.distances(released, values)
     return total
 
 
-def _clipped(
-    cells: Integers, block: Integers, places: Integers, shape: tuple[int, ...]
-) -> Integers:
-    """Return the place of the cell of a block that is nearest to each cell."""
-    inside = np.clip(cells, block.min(axis=0), block.max(axis=0))
-    nearest: Integers = places[np.ravel_multi_index(tuple(inside.T), shape)]
-    return nearest
+def _views(axes: Sequence[Axis], cells: Integers) -> Integers:
+    """Return the views of a block: all combinations of those along its axes, shape (v, d)."""
+    ends = zip(axes, cells.min(axis=0), cells.max(axis=0) + 1, strict=True)
+    along = [axis.views(first, last) for axis, first, last in ends]
+    return np.stack([part.ravel() for part in np.meshgrid(*along, indexing="ij")], axis=1)
+
+
+def _view_of(axes: Sequence[Axis], released: Integers, cells: Integers) -> Integers:
+    """Return which view of a block stands for each released cell."""
+    place = np.zeros(len(released), dtype=np.int64)
+    ends = zip(axes, released.T, cells.min(axis=0), cells.max(axis=0) + 1, strict=True)
+    for axis, of_axis, first, last in ends:
+        place = place * len(axis.views(first, last)) + axis.view_of(of_axis, first, last)
+    return place
 
 
 def _cells(tree: Tree, node: int) -> slice:

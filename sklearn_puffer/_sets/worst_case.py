@@ -23,15 +23,9 @@ largest density the atoms nearest to y first, for the smallest the farthest.
 # vertices of the two extremes. And the order of the atoms does not depend on the factor: the masses
 # of the extreme laws are computed once, and a factor costs one kernel and one row sum.
 #
-# Rounding, u = 2^-53. Masses are integers below 2^60, rounded once to floats: u. Distances are sums
-# of d terms of a difference and a quotient each, divided by the factor: the kernel is that of other
-# distances D (1 + e), |e| <= (d + 4) u; it is as if sorted by those, since sorting is monotone. (In
-# rows cells are sorted by integers close to D. Where that is another order, a cell counts as far as
-# the farthest before it; how much that moves any of them, over the factor, moves log h.) As
-# f(t) = log sum m e^(-t D) is convex with f(0) = 0 (masses add up to one), log h moves by at most
-# (d + 5) u |log h|. exp is right to 4u, and sums of n positive terms to n u. Where sums would
-# underflow, the nearest atom with mass comes out: two more roundings of the exponent. Together
-# below (n + 16) u + (d + 12) u |log h| for each of the two.
+# Unordered columns count as distances too, but those of the two kinds do not grow alike with the
+# factor: see `mixed_extremes`. Where no number varies, what is released has no density, and sums
+# of the extremes over all released cells stand in the place of integrals.
 
 from __future__ import annotations
 
@@ -44,9 +38,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import UNIT, FloatArray, Integers
-from sklearn_puffer._sets.column_sets import ColumnSets, log_weighted_sum
+from sklearn_puffer._sets.column_sets import ColumnSets
 from sklearn_puffer._sets.envelopes import integral, supremum
-from sklearn_puffer._sets.laminar import ONE, interval_masses, nearest_masses
+from sklearn_puffer._sets.extremes import Extremes
+from sklearn_puffer._sets.mixed_extremes import MixedExtremes
 from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
@@ -58,9 +53,12 @@ MAX_CELLS = 4096
 MAX_WORK = 2**26
 """Most numbers held: twice the squared number of cells for every set."""
 
+MAX_MIXED_WORK = 2**24
+"""The same where columns are unordered, so that cells are ordered anew for each factor."""
+
 _LIKELY_PANELS = 4096  # for an integral over one column
-_MOST_DISTANCE = 2.0**58  # of two cells, as integers
-_SMALLEST_SUM = 1e-250  # sums below it may have lost terms that are no floats
+_MIXED_TOLERANCE = 1e-6
+_ORDERING = 8  # what ordering cells takes, against looking at them once
 
 
 def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> bool:
@@ -78,8 +76,9 @@ def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) 
     Returns
     -------
     bool
-        One column: any noise and notion. Rows: Laplace noise and a pure promise. At most
-        ``MAX_CELLS`` cells, and ``MAX_WORK`` numbers to hold.
+        One column, or unordered ones alone: any noise and notion. Rows: Laplace noise and a pure
+        promise. At most ``MAX_CELLS`` cells, and ``MAX_WORK`` numbers to hold, or
+        ``MAX_MIXED_WORK`` where columns are unordered.
 
     Examples
     --------
@@ -91,8 +90,10 @@ def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) 
     False
     """
     n_cells = math.prod(shape)
-    fits = n_cells <= MAX_CELLS and 2 * n_sets * n_cells**2 <= MAX_WORK
-    return fits and (len(shape) == 1 or _is_exact(noise, notion))
+    most = MAX_MIXED_WORK if any(noise.mixings) else MAX_WORK
+    fits = n_cells <= MAX_CELLS and 2 * n_sets * n_cells**2 <= most
+    known = len(shape) == 1 or _is_exact(shape, noise, notion) or _are_points(shape, noise)
+    return fits and known
 
 
 def work(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> int:
@@ -106,58 +107,10 @@ def work(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> int
     2048000
     """
     n_cells = math.prod(shape)
-    points = n_cells if _is_exact(noise, notion) else _LIKELY_PANELS
+    points = n_cells if _is_exact(shape, noise, notion) else _LIKELY_PANELS
+    if any(noise.mixings):
+        points = n_cells * _ORDERING
     return 2 * n_sets * n_cells * points
-
-
-class Extremes:
-    """The largest and the smallest density over some sets on one grid, at its vertices.
-
-    Parameters
-    ----------
-    sets : sequence of SimultaneousSet
-        All over the same grid.
-    weights : ndarray of shape (d,)
-        The scale of the noise on each axis at factor 1.
-    """
-
-    def __init__(self, sets: Sequence[SimultaneousSet], weights: FloatArray) -> None:
-        self.n_axes = len(weights)
-        order, most, least = _masses(sets, weights)
-        nearest = np.take_along_axis(_distances(sets[0].axes, weights), order, axis=1)
-        self.distances = np.maximum.accumulate(nearest, axis=1)
-        self.moved = float((self.distances - nearest).max())
-        # (vertices, the largest and then the smallest of each set, cells)
-        self.masses = np.concatenate([_steps(most), _steps(least)]).transpose(1, 0, 2).copy()
-        leaves = slice(sets[0].tree.n_inner, None)
-        bounds = [
-            [around.upper[leaves] for around in sets],
-            [around.lower[leaves] for around in sets],
-        ]
-        self.cells = np.array(bounds) / ONE
-
-    def logs(self, factor: float) -> FloatArray:
-        """Return the log extremes, shape (2, n_sets, n_vertices), up to the kernel's height."""
-        with np.errstate(over="ignore"):
-            exponents = self.distances / factor
-        sums = np.matmul(self.masses, np.exp(-exponents)[:, :, None])[:, :, 0]
-        with np.errstate(divide="ignore"):
-            logs = np.log(sums)
-        for vertex, law in np.argwhere(sums < _SMALLEST_SUM):
-            logs[vertex, law] = log_weighted_sum(self.masses[vertex, law], -exponents[vertex])
-        return np.ascontiguousarray(logs.T).reshape(2, -1, len(logs))
-
-    def logs_without_noise(self) -> FloatArray:
-        """Return the same for the masses of the cells themselves."""
-        with np.errstate(divide="ignore"):
-            logs: FloatArray = np.log(self.cells)
-        return logs
-
-    def rounding(self, logs: FloatArray, factor: float) -> FloatArray:
-        """Return what each log may be wrong by."""
-        size = float(self.masses.shape[2] + 16)
-        moved = 1.01 * self.moved / factor if factor > 0.0 else 0.0
-        return moved + 1.01 * UNIT * (size + (self.n_axes + 12.0) * np.abs(logs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,10 +131,10 @@ class SetLosses:
     -----
     *Formal guarantees.* With probability ``level`` (see `simultaneous_sets.error_share`) no true
     loss exceeds ``losses``. Pure promise: the supremum over the sets, up to rounding outwards for
-    Laplace noise and within 1e-6 of itself for others (infinite for Gaussian noise, unless the
-    outermost atoms have a least mass). With delta or alpha it is an upper bound only: the integral
-    of the extremes at each point, which belong to different laws. Never above the loss of a shift
-    across the grid.
+    Laplace noise and unordered columns and within 1e-6 of itself for others (infinite for Gaussian
+    noise, unless the outermost atoms have a least mass). With delta or alpha it is an upper bound
+    only: the integral (of unordered columns the sum) of the extremes at each point, which belong to
+    different laws. Never above the loss of a shift across the grid.
 
     Raises
     ------
@@ -209,7 +162,15 @@ class SetLosses:
     @property
     def exact(self) -> bool:
         """Whether the bound is the supremum itself, up to rounding."""
-        return _is_exact(self.noise, self.notion)
+        return all(
+            _is_exact([len(axis) for axis in around.axes], self.noise, self.notion)
+            for around in distinct(self.pairs)
+        )
+
+    @property
+    def tolerance(self) -> float:
+        """How finely factors are worth telling apart: ordering cells for each takes long."""
+        return _MIXED_TOLERANCE if any(self.noise.mixings) else 0.0
 
     @cached_property
     def guess(self) -> float:
@@ -239,7 +200,7 @@ class SetLosses:
         return decided
 
     @cached_property
-    def _groups(self) -> list[_Vertices | _Integrals]:
+    def _groups(self) -> list[_Group]:
         return _grouped(self.pairs, self.noise, self.notion)
 
     @cached_property
@@ -273,20 +234,35 @@ class SetLosses:
 
 @dataclass(frozen=True, eq=False)
 class _Vertices:
-    """Laplace noise and a pure promise: the worst is at a vertex of the grid."""
+    """A pure promise where the worst is at a vertex of the grid."""
 
     members: Integers  # (n_members,)
     sides: tuple[Integers, Integers]  # the sets of each pair
-    extremes: Extremes
+    extremes: Extremes | MixedExtremes
 
     def worst(self, factor: float) -> FloatArray:
         """Return losses of shape (n_members, 2), rounded upwards."""
-        extremes = self.extremes
-        logs = extremes.logs(factor) if factor > 0.0 else extremes.logs_without_noise()
-        error = extremes.rounding(np.where(np.isfinite(logs), logs, 0.0), factor)
-        most, least = logs[0] + error[0], logs[1] - error[1]
+        most, least = self.extremes.ends(factor)
         p, q = self.sides
         return np.stack([_largest(most[p] - least[q]), _largest(most[q] - least[p])], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """Unordered columns alone: what is released is a cell, and all of them are looked at."""
+
+    members: Integers
+    sides: tuple[Integers, Integers]
+    extremes: MixedExtremes
+    notion: Notion
+
+    def worst(self, factor: float) -> FloatArray:
+        most, least = self.extremes.ends(factor)
+        heights, error = self.extremes.heights(factor)
+        logs = np.stack([most + (heights + error), least + (heights - error)])
+        p, q = self.sides
+        losses = _without_noise(logs, np.append(p, q), np.append(q, p), self.notion)
+        return losses.reshape(2, -1).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,13 +288,22 @@ class _Integrals:
         return losses.reshape(2, -1).T
 
 
-def _is_exact(noise: Noise, notion: Notion) -> bool:
-    return noise.is_exponential and notion.is_pure
+_Group = _Vertices | _Points | _Integrals
+
+
+def _are_points(shape: Sequence[int], noise: Noise) -> bool:
+    """Return whether no number varies, so that all columns that do are unordered."""
+    pairs = zip(shape, noise.mixings, strict=True) if noise.mixings else ()
+    return bool(noise.mixings) and all(size == 1 or mixing is not None for size, mixing in pairs)
+
+
+def _is_exact(shape: Sequence[int], noise: Noise, notion: Notion) -> bool:
+    return notion.is_pure and (noise.has_vertices or _are_points(shape, noise))
 
 
 def _grouped(
     pairs: Sequence[tuple[SimultaneousSet, SimultaneousSet]], noise: Noise, notion: Notion
-) -> list[_Vertices | _Integrals]:
+) -> list[_Group]:
     """Gather the pairs by grid, so that sets which several of them share are treated once."""
     grids: dict[tuple[bytes, ...], list[int]] = {}
     key_of = {
@@ -339,7 +324,7 @@ def _group(
     members: list[int],
     noise: Noise,
     notion: Notion,
-) -> _Vertices | _Integrals:
+) -> _Group:
     sets, numbers = numbered([pairs[place] for place in members])
     shape = [len(axis) for axis in sets[0].axes]
     if not computable(shape, len(sets), noise, notion):
@@ -348,7 +333,12 @@ def _group(
             f"cells under {noise!r} and {notion!r}; use the loss of a shift across the grid."
         )
     p, q = np.ascontiguousarray(numbers.T)
-    if _is_exact(noise, notion):
+    if any(noise.mixings):
+        mixed = MixedExtremes(sets, noise)
+        if _is_exact(shape, noise, notion):
+            return _Vertices(np.array(members), (p, q), mixed)
+        return _Points(np.array(members), (p, q), mixed, notion)
+    if _is_exact(shape, noise, notion):
         return _Vertices(np.array(members), (p, q), Extremes(sets, noise.axis_scales(len(shape))))
     return _Integrals(np.array(members), (p, q), ColumnSets(sets), noise, notion)
 
@@ -373,48 +363,6 @@ def _without_noise(
         excess = np.maximum(most - least - epsilon + error, 0.0)
         deltas: FloatArray = (np.exp(most) * -np.expm1(-excess)).sum(axis=1)
     return np.minimum(deltas * (1.0 + 1e-10), 1.0)
-
-
-def _distances(axes: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
-    """Return the weighted l1 distances between all cells of a grid, shape (n, n)."""
-    total = np.zeros((1, 1))
-    for axis, weight in zip(axes, weights, strict=True):
-        gaps = np.abs(axis[:, None] - axis) / weight
-        total = (total[:, None, :, None] + gaps[None, :, None, :]).reshape(
-            len(total) * len(axis), -1
-        )
-    return total
-
-
-def _masses(
-    sets: Sequence[SimultaneousSet], weights: FloatArray
-) -> tuple[Integers, Integers, Integers]:
-    """Return the cells in their order around each vertex, and the most and least of the nearest."""
-    tree, axes = sets[0].tree, sets[0].axes
-    lower, upper = (
-        np.stack([getattr(around, side) for around in sets]) for side in ("lower", "upper")
-    )
-    if len(axes) > 1:
-        return nearest_masses(tree, _whole(axes, weights), lower, upper)
-    # In one column the nearest cells are an interval. (Of cells at the same distance on one side
-    # the farther may come first: both then count as one step, at their common distance.)
-    order = np.argsort(_distances(axes, weights), axis=1, kind="stable")
-    first, last = np.minimum.accumulate(order, axis=1), np.maximum.accumulate(order, axis=1)
-    most, least = interval_masses(tree, lower, upper)
-    return order, most[:, first, last], least[:, first, last]
-
-
-def _whole(axes: Sequence[FloatArray], weights: FloatArray) -> list[Integers]:
-    """Return the coordinates as integers, by which cells are ordered."""
-    scaled = [(axis - axis[0]) / weight for axis, weight in zip(axes, weights, strict=True)]
-    unit = _MOST_DISTANCE / (float(sum(axis[-1] for axis in scaled)) or 1.0)
-    return [np.rint(axis * unit).astype(np.int64) for axis in scaled]
-
-
-def _steps(masses: Integers) -> FloatArray:
-    """Return what each cell adds, as floats."""
-    steps: FloatArray = np.diff(masses, axis=2, prepend=0) / ONE
-    return steps
 
 
 def _largest(ratios: FloatArray) -> FloatArray:
