@@ -130,7 +130,7 @@ class ExactLosses:
         priors, numbers = numbered(self.table.pairs)
         p, q = np.array([_mean(prior) for prior in priors])[numbers.T]
         moves = p - q
-        apart: FloatArray = ground_cost(self.noise, moves)
+        apart: FloatArray = ground_cost(self.noise, _noisy(self.noise, moves))
         return apart
 
     def of_pair(self, k: int, factor: float, budget: float | None) -> FloatArray:
@@ -237,11 +237,17 @@ def _reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> float:
     """Return about the factor that a shift across the largest alphabet needs."""
     priors, numbers = numbered(pairs)
     least, most = np.moveaxis(np.array([_ends(prior) for prior in priors])[numbers], 2, 0)
-    spans = most.max(axis=1) - least.min(axis=1)
+    spans = _noisy(noise, most.max(axis=1) - least.min(axis=1))
     # where no shift has a pure loss, the factor of another loss is as good a guess as any
     known = has_pure_loss(noise, spans.shape[1]) or not notion.is_pure
     wanted = notion if known else RenyiPufferfish(notion.budget, 2.0)
     return factor_of_shift(spans[ground_cost(noise, spans).argmax()], noise, wanted)
+
+
+def _noisy(noise: Noise, shifts: FloatArray) -> FloatArray:
+    """Return shifts along the axes with noise: along others nothing depends on the factor."""
+    along: FloatArray = np.where(noise.axis_scales(shifts.shape[-1]) > 0.0, shifts, 0.0)
+    return along
 
 
 def _ends(prior: Discrete | GaussianMixture) -> FloatArray:

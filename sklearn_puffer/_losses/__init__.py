@@ -28,7 +28,9 @@ from sklearn_puffer._losses.pair_losses import (
     GaussianRows,
     MixtureLine,
     PairLoss,
+    bare_ratios,
 )
+from sklearn_puffer._losses.places import kept_axes, on_others, pairs_at_places
 from sklearn_puffer._losses.repeated_losses import channel_floor, repeated_losses
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "Panels",
     "Wide",
     "all_computable",
+    "bare_ratios",
     "box_panels",
     "boxes_computable",
     "channel_floor",
@@ -57,11 +60,14 @@ __all__ = [
     "gaps",
     "grid_cells",
     "is_computable",
+    "kept_axes",
     "law_of",
     "layer_count",
     "loss_interval",
     "lumped_lower",
+    "on_others",
     "pair_losses",
+    "pairs_at_places",
     "plane_cells",
     "profile",
     "quadrature",

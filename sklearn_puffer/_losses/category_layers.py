@@ -2,27 +2,15 @@ r"""Rows of unordered categories and at most one number: for each combination of
 
 What is released of the categories c is mixed (`_noise.mixing`), which is a separable pass over the
 masses, p -> (1 - rho) p + rho q sum p along each unordered axis. Given c, the number with its noise
-has a density on a line, so the released law consists of layers p_c h_p(y | c), and with
-a = log p_c / q_c a loss comes from those of single lines, each with laws of mass 1:
-
-.. math:: \sup f = \max_c (a_c + \sup f_c), \qquad
-          H_\varepsilon = \sum_c p_c H_{\varepsilon - a_c}, \qquad
-          e^{(\alpha - 1) D} = \sum_c p_c^\alpha q_c^{1 - \alpha} e^{(\alpha - 1) D_c}
-
-and where epsilon - a = -g is negative, H_(-g)(p, q) = 1 - e^-g + e^-g H_g(q, p).
+has a density on a line: the released law consists of layers (`_losses.layers`).
 
 Values of an alphabet without mass in either law are one cell together: their ratios are equal.
 """
 
 # Rounding. Masses are right to 3u; a pass sums n of them (nu), and its two terms are right to 10u;
-# a layer of n atoms is normalised by its sum (nu). With r for the whole, log ratios of layers are
-# off by 2r, and masses by r: (p (1 + r) - e^eps q (1 - r))_+ is (1 + r) times the hockey stick at
-# an epsilon that is less by log((1 + r) / (1 - r)).
+# a layer of n atoms is normalised by its sum (nu).
 
 from __future__ import annotations
-
-from math import exp, expm1
-from typing import NamedTuple, assert_never
 
 import numpy as np
 
@@ -30,33 +18,14 @@ from sklearn_puffer._base import UNIT, FloatArray
 from sklearn_puffer._losses.convolution import Grid
 from sklearn_puffer._losses.divergences import Panels, divergence_interval
 from sklearn_puffer._losses.joint_grids import layout_of, with_mass
+from sklearn_puffer._losses.layers import Layer, of_layers, widened
 from sklearn_puffer._losses.pair_losses import DiscreteLine, Ends, discrete_without_noise
 from sklearn_puffer._noise import WHOLE, Mixing, without_mixings
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import (
-    HockeyStick,
-    Notion,
-    PowerMean,
-    Pufferfish,
-    RenyiPufferfish,
-    Supremum,
-)
+from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete
 
 _LEAST_MASS = 1e-250  # below it, products of masses and shares would not be floats any more
-
-
-class _Layer(NamedTuple):
-    """One combination of categories: its masses, and the line of the number given it."""
-
-    p: float
-    q: float
-    line: DiscreteLine
-
-    @property
-    def ratio(self) -> float:
-        """The log ratio of the masses, a."""
-        return float(np.log(self.p) - np.log(self.q))
 
 
 class CategoryLayers:
@@ -102,7 +71,8 @@ class CategoryLayers:
             ends = [divergence_interval(way, notion) for way in (points, points.swapped())]
             lower, upper = np.array(ends).T
         else:
-            lower, upper = self._of_layers(mixed, self._of_number(noise), notion)
+            layers = self._layers(mixed)
+            lower, upper = of_layers(layers, self._of_number(noise), notion, self._error)
         upper = np.minimum(upper, limit)
         return np.minimum(lower, upper), upper
 
@@ -116,7 +86,7 @@ class CategoryLayers:
         level, parts = self._of_number(noise), []
         for layer in self._layers(mixed):
             of_line = layer.line.panels(level, notion)
-            parts.append(self._widened(of_line, layer))
+            parts.append(widened(of_line, layer, self._error))
         return Panels.joined(*parts)
 
     def without_noise(self, notion: Notion) -> FloatArray:
@@ -157,7 +127,7 @@ class CategoryLayers:
             p * (1.0 - r), p * (1.0 + r), q * (1.0 - r), q * (1.0 + r), ratio - off, ratio + off
         )
 
-    def _layers(self, mixed: FloatArray) -> list[_Layer]:
+    def _layers(self, mixed: FloatArray) -> list[Layer]:
         layers = []
         for p, q in zip(*mixed, strict=True):
             if p.any() or q.any():
@@ -166,33 +136,8 @@ class CategoryLayers:
                 masses = np.stack([p / p.sum(), q / q.sum()])
                 atoms = self._atoms[some]
                 line = DiscreteLine(atoms, Grid([atoms], masses), 0)
-                layers.append(_Layer(float(p.sum()), float(q.sum()), line))
+                layers.append(Layer(float(p.sum()), float(q.sum()), line))
         return layers
-
-    def _widened(self, panels: Panels, layer: _Layer) -> Panels:
-        """Return the panels of a line as those of a layer."""
-        r, off = 2.0 * self._error, 2.0 * self._error + UNIT * (16.0 + 16.0 * 600.0)
-        less, more = 1.0 - r, 1.0 + r
-        return Panels(
-            panels.p_low * layer.p * less,
-            panels.p_high * layer.p * more,
-            panels.q_low * layer.q * less,
-            panels.q_high * layer.q * more,
-            panels.log_low + layer.ratio - off,
-            panels.log_high + layer.ratio + off,
-        )
-
-    def _of_layers(self, mixed: FloatArray, noise: Noise, notion: Notion) -> Ends:
-        """Return the ends of the loss from those of all layers."""
-        layers, divergence = self._layers(mixed), notion.divergence
-        off = 2.5 * self._error + UNIT * (16.0 + 16.0 * 600.0)
-        if isinstance(divergence, Supremum):
-            return _suprema(layers, noise, notion, off)
-        if isinstance(divergence, HockeyStick):
-            return _deltas(layers, noise, divergence.epsilon, off)
-        if isinstance(divergence, PowerMean):
-            return _power_means(layers, noise, divergence.alpha, off)
-        assert_never(divergence)
 
 
 def _drawn_from(mixing: Mixing | None, atoms: FloatArray) -> FloatArray:
@@ -202,55 +147,3 @@ def _drawn_from(mixing: Mixing | None, atoms: FloatArray) -> FloatArray:
     rest = WHOLE - sum(mixing.shares[place] for place in places.tolist())
     shares = mixing.probabilities[places]
     return np.append(shares, rest / WHOLE) if rest else shares
-
-
-def _suprema(layers: list[_Layer], noise: Noise, notion: Notion, off: float) -> Ends:
-    ends = [layer.line.interval(noise, notion) for layer in layers]
-    ways = np.array([[layer.ratio, -layer.ratio] for layer in layers])
-    lower = (np.array([low for low, _ in ends]) + ways).max(axis=0) - off
-    upper = (np.array([high for _, high in ends]) + ways).max(axis=0) + off
-    return np.maximum(lower, 0.0), np.maximum(upper, 0.0)
-
-
-def _deltas(layers: list[_Layer], noise: Noise, epsilon: float, off: float) -> Ends:
-    lower, upper = np.zeros(2), np.zeros(2)
-    for layer in layers:
-        for way, (mass, ratio) in enumerate(((layer.p, layer.ratio), (layer.q, -layer.ratio))):
-            low, high = _hockey_stick(layer.line, noise, epsilon - ratio - off, way)
-            # at an epsilon larger by 2 off it is less, by no more than e^epsilon grows
-            low = max(low - 2.5 * off * exp(min(epsilon - ratio + off, 700.0)), 0.0)
-            lower[way] += mass * low
-            upper[way] += mass * high
-    margin = 2.0 * off + 4.0 * UNIT * len(layers)
-    return lower * (1.0 - margin), np.minimum(upper * (1.0 + margin), 1.0)
-
-
-def _hockey_stick(
-    line: DiscreteLine, noise: Noise, epsilon: float, way: int
-) -> tuple[float, float]:
-    """Return the ends of the hockey stick of a line at any epsilon, from p to q or back."""
-    epsilon = epsilon or -1e-300
-    lower, upper = line.interval(noise, Pufferfish(abs(epsilon), 0.5))
-    if epsilon > 0.0:
-        return float(lower[way]), float(upper[way])
-    other, gone = 1 - way, -expm1(epsilon)
-    ends = (gone + (1.0 - gone) * float(end[other]) for end in (lower, upper))
-    low, high = ends
-    return low * (1.0 - 8.0 * UNIT), high * (1.0 + 8.0 * UNIT)
-
-
-def _power_means(layers: list[_Layer], noise: Noise, alpha: float, off: float) -> Ends:
-    notion, order = RenyiPufferfish(1.0, alpha), alpha - 1.0
-    ends = np.array([layer.line.interval(noise, notion) for layer in layers])
-    logs = np.log(np.array([[layer.p, layer.q] for layer in layers]))
-    weights = alpha * logs - order * logs[:, ::-1]
-    slack = 2.0 * alpha * off + 16.0 * UNIT * (alpha * np.abs(logs).sum(axis=1)[:, None] + 64.0)
-    found = []
-    for side, terms in zip((-1.0, 1.0), np.moveaxis(ends, 1, 0), strict=True):
-        exponents = weights + order * terms + side * (slack + 16.0 * UNIT * order * terms)
-        top = exponents.max(axis=0)
-        with np.errstate(under="ignore", invalid="ignore"):
-            total = top + np.log(np.exp(exponents - top).sum(axis=0))
-        found.append(np.where(np.isfinite(top), total, top) / order)
-    margin = 16.0 * UNIT * (len(layers) + 1.0) * (1.0 + np.abs(found[1]) + 1.0 / order)
-    return np.maximum(found[0] - margin, 0.0), found[1] + margin

@@ -14,6 +14,7 @@ from sklearn_puffer._base import FloatArray, IntArray
 from sklearn_puffer._losses.boxes import boxes_computable
 from sklearn_puffer._losses.gaussian_rows import rows_computable
 from sklearn_puffer._losses.mixture_laws import has_law
+from sklearn_puffer._losses.places import kept_axes, on_others, places_of
 from sklearn_puffer.noise import Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
@@ -49,8 +50,8 @@ def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Noti
     """Return whether the loss is computed for these priors, this noise and this notion.
 
     In one column it always is. In several: discrete priors on a small grid, for pure epsilon with
-    Laplace noise, in two columns, or in unordered ones and one number, and Gaussian priors where a
-    closed form exists.
+    Laplace noise, in two columns, or in unordered ones and one number, each besides columns that
+    stay as they are, and Gaussian priors where a closed form exists.
 
     Parameters
     ----------
@@ -86,6 +87,13 @@ def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Noti
     layout = layout_of(discrete)
     if noise.has_vertices and notion.is_pure:
         return layout.is_computable
+    axes = kept_axes(noise.mixings)
+    if axes:
+        others = on_others(noise, len(layout.axes))
+        return all(
+            is_computable([law for law in place.laws if law], others, notion)
+            for place in places_of(discrete, axes)
+        )
     if any(noise.mixings):
         return layers_computable(layout, noise, notion)
     return layout.is_line or boxes_computable(discrete, noise, notion)

@@ -28,6 +28,7 @@ from sklearn_puffer._losses.category_layers import CategoryLayers
 from sklearn_puffer._losses.convolution import Grid, Wide
 from sklearn_puffer._losses.divergences import Panels
 from sklearn_puffer._losses.joint_grids import MAX_CELLS, Layout, layout_of, with_mass
+from sklearn_puffer._losses.known_places import KnownPlaces
 from sklearn_puffer._losses.pair_losses import (
     DiscreteBoxes,
     DiscreteLine,
@@ -35,7 +36,7 @@ from sklearn_puffer._losses.pair_losses import (
     MixtureLine,
     PairLoss,
 )
-from sklearn_puffer._noise import Mixing
+from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer.noise import Noise, is_noise
 from sklearn_puffer.notions import Notion, Pufferfish, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
@@ -215,7 +216,7 @@ class LossTable:
             True if that is so for any pair.
         """
         known = range(len(self._pairs)) if not self._on_grids(noise) else range(0)
-        rough = DiscreteBoxes | CategoryLayers
+        rough = DiscreteBoxes | CategoryLayers | KnownPlaces
         return any(isinstance(self._line(k, noise.mixings), rough) for k in known)
 
     def without_noise(self) -> FloatArray:
@@ -283,6 +284,8 @@ def _pair_loss(pair: PriorPair, mixings: Mixings) -> PairLoss:
     p, q = pair
     if isinstance(p, GaussianMixture):
         return MixtureLine(p, q) if p.n_axes == 1 else GaussianRows(p, q)
+    if any(isinstance(mixing, Unchanged) for mixing in mixings):
+        return KnownPlaces(p, q, mixings, _pair_loss)
     if any(mixings):
         return CategoryLayers(p, q, mixings)
     layout = layout_of([p, q])

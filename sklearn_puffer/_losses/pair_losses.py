@@ -212,8 +212,20 @@ class GaussianRows:
         return np.zeros(2) if self._p == self._q else np.full(2, np.inf)
 
 
+def bare_ratios(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray]:
+    """Return the rows of two priors, and the log ratio of their shares at each, no bound."""
+    rows, _, logs = _side_by_side(p, q)
+    return rows, logs[0] - logs[1]
+
+
 def discrete_without_noise(p: Discrete, q: Discrete, notion: Notion) -> FloatArray:
     """Return upper bounds on the losses of discrete priors of any number of columns."""
+    _, masses, logs = _side_by_side(p, q)
+    return _apart(masses, logs, notion)
+
+
+def _side_by_side(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return rows that have mass, and the masses and their logs, shape (2, n_rows)."""
     rows, places = np.unique(np.concatenate((p.rows, q.rows)), axis=0, return_inverse=True)
     masses, logs = np.zeros((2, len(rows))), np.full((2, len(rows)), -np.inf)
     for k, (prior, at) in enumerate(
@@ -222,7 +234,7 @@ def discrete_without_noise(p: Discrete, q: Discrete, notion: Notion) -> FloatArr
         masses[k, at] = prior.probabilities
         logs[k, at] = [_log_share(int(count), prior.total) for count in prior.counts]
     some = np.isfinite(logs).any(axis=0)
-    return _apart(masses[:, some], logs[:, some], notion)
+    return rows[some], masses[:, some], logs[:, some]
 
 
 def _log_share(count: int, total: int) -> float:

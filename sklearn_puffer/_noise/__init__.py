@@ -15,7 +15,7 @@ from sklearn_puffer._noise.grid import (
 from sklearn_puffer._noise.integer_rows import WHOLE, IntegerRows, RowSampler
 from sklearn_puffer._noise.laplace_sampler import LaplaceSampler
 from sklearn_puffer._noise.mixed_noise import MixedNoise, without_mixings
-from sklearn_puffer._noise.mixing import Mixing, MixingSampler, kept_numerator
+from sklearn_puffer._noise.mixing import Mixing, MixingSampler, Unchanged, kept_numerator
 from sklearn_puffer._noise.protocol import Noise
 from sklearn_puffer._noise.sampler import (
     BATCH,
@@ -80,6 +80,7 @@ __all__ = [
     "Shape",
     "Steep",
     "TableSampler",
+    "Unchanged",
     "cauchy",
     "cauchy_hockey_stick",
     "cauchy_mass",

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._noise.entropy import Entropy
 from sklearn_puffer._noise.grid import Grid
-from sklearn_puffer._noise.mixing import Mixing
+from sklearn_puffer._noise.mixing import Mixing, Unchanged
 from sklearn_puffer._noise.protocol import Noise
 from sklearn_puffer._noise.sampler import Sampler
 
@@ -29,7 +29,8 @@ class MixedNoise:
     Parameters
     ----------
     noise : Noise
-        Of a family, with one scale an axis; that of an unordered axis is -log(1 - rho).
+        Of a family, with one scale an axis; that of an unordered axis is -log(1 - rho), and that of
+        an `Unchanged` one has no meaning.
     mixings : tuple of Mixing or None
         One an axis, None where the family's noise is added.
 
@@ -78,8 +79,10 @@ class MixedNoise:
         return replace(self, noise=self.noise.with_scale(scale))
 
     def axis_scales(self, n_axes: int) -> FloatArray:
-        """Return the scales, shape (n_axes,)."""
-        return self.noise.axis_scales(n_axes)
+        """Return the scales, shape (n_axes,); 0 of an axis that is released as it is."""
+        scales = self.noise.axis_scales(n_axes)
+        scales[[k for k, mixing in enumerate(self.mixings) if isinstance(mixing, Unchanged)]] = 0.0
+        return scales
 
     def max_divergence(self, shift: ArrayLike) -> FloatArray:
         """Return an upper bound on the max-divergence of shifts of shape (..., d), in nats."""

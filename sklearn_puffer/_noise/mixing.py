@@ -107,6 +107,21 @@ class Mixing:
         return MixingSampler(self, theta, entropy)
 
 
+class Unchanged(Mixing):
+    """The kernel of a column that is released as it is, whatever the scales: rho = 0."""
+
+    @classmethod
+    def of_values(cls, values: Sequence[float]) -> Unchanged:
+        """Return the kernel of a column of these values, ascending."""
+        return cls.of_counts(values, [0] * len(values))
+
+    @classmethod
+    def of_counts(cls, values: Sequence[float], counts: Sequence[int]) -> Unchanged:
+        """Return the kernel of counted values, whose shares are never drawn from."""
+        mixing = Mixing.of_counts(values, counts)
+        return cls(mixing.values, mixing.shares)
+
+
 def _odds(theta: float) -> float:
     """Return (1 - rho) / rho."""
     kept = math.exp(-theta)

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, listed, plain, quoted
+from sklearn_puffer._base import Array, FloatArray, IntArray, listed
 from sklearn_puffer._channels import ChannelProblem, CostFunction, Costs, Family
 from sklearn_puffer._noiser.adversaries import Known
 from sklearn_puffer._noiser.channel_cells import CountedCells, masses_over
 from sklearn_puffer._noiser.channel_settings import epsilon_of_one
 from sklearn_puffer._noiser.counted_views import secret_pairs
-from sklearn_puffer._noiser.known_values import known_columns
+from sklearn_puffer._noiser.known_values import known_columns, told_value, too_telling
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._tables import Name, cells_frame
+from sklearn_puffer._tables import Name
 
 _MOST_EPSILON = 500.0  # what is beyond has no exponential
 _CLOSE = 1e-9  # of the budget: what no rounding could do with
@@ -136,7 +136,9 @@ def _given_known(read: TableRead, counted: CountedCells, whole: Asked) -> Iterat
         ends = np.cumsum(np.bincount(groups.ravel(), minlength=len(values)))
         for code, cells in zip(values, np.split(order, ends[:-1]), strict=True):
             names = tuple(read.public[k] for k in members)
-            told = tuple(_told(read, k, c) for k, c in zip(members, code.tolist(), strict=True))
+            told = tuple(
+                told_value(read, k, c) for k, c in zip(members, code.tolist(), strict=True)
+            )
             given = _conditional(whole, cells)
             if given is not None:
                 yield Asked(*given, names, told)
@@ -154,11 +156,6 @@ def _conditional(whole: Asked, cells: Array) -> tuple[Family, int, Name, list[An
         return None
     labels = [whole.labels[k] for k in some]
     return _family(masses[some], pairs, cells), whole.adversary, whole.sensitive, labels
-
-
-def _told(read: TableRead, column: int, code: int) -> Any:
-    """Return a value of a column as people know it."""
-    return plain(cells_frame([read.columns[column]], np.array([[code]])).iloc[0, 0])
 
 
 def _places(read: TableRead, counted: CountedCells) -> Array | None:
@@ -225,7 +222,7 @@ def _check_places(
     lost, members = max(alone)
     if lost <= budget * (1.0 - _CLOSE):
         lost, members = told, sorted({k for each in known_columns(read) for k in each})
-    raise ValueError(_too_telling(read, [read.public[k] for k in members], lost))
+    raise ValueError(too_telling(read, [read.public[k] for k in members], lost))
 
 
 def _lost_alone(
@@ -235,17 +232,6 @@ def _lost_alone(
     codes = counted.cells.codes[:, members]
     places = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
     return max(_lost_between(each, places, problem) for each in asked if not each.known)
-
-
-def _too_telling(read: TableRead, names: Sequence[Name], lost: float) -> str:
-    unit = "delta" if read.settings.notion.delta > 0.0 else "nats"
-    how = "by itself that already tells" if len(names) == 1 else "together they already tell"
-    return (
-        f"known={quoted(read.settings.known)} leaves {listed(names, len(names))} unchanged, and "
-        f"{how} {lost:.3g} ({unit}) about {listed([secret.name for secret in read.secrets])}, "
-        f"more than {read.settings.notion.budget_name()} allows; leave it out of known=, bin it "
-        "more coarsely (n_bins), or choose a larger epsilon."
-    )
 
 
 def _lost_between(asked: Asked, places: Array, problem: ChannelProblem) -> float:

@@ -172,8 +172,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         What `transform` does where the certificate does not hold.
     known : str, int, tuple of these, or list of either, default=None
         Public columns whose values the adversary may know besides, each by itself; those in a tuple
-        he knows together. The budget holds given each of their values, too. Noise is added to them
-        as to others; with an optimal channel they stay as they are.
+        he knows together. They stay as they are (binned ones as the representative of their bin,
+        which is then what is known), and the budget holds given each of their values, too. What
+        they tell by themselves must be within it.
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
     n_jobs : int or None, default=None
@@ -185,7 +186,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     Attributes
     ----------
     theta_ : pandas.Series of shape (n_public,)
-        Noise scale of each public column in its own units; 0 where no noise is needed. Of a column
+        Noise scale of each public column in its own units; 0 where no noise is needed, and of
+        columns that may be known. Of a column
         without an order it is -log(1 - rho).
         Not there with an optimal channel.
     channel_ : Channel

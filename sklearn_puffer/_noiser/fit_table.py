@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, plain
-from sklearn_puffer._noise import grid_step, sampler
+from sklearn_puffer._noise import Unchanged, grid_step, sampler
 from sklearn_puffer._noiser.adversaries import Known, known_to_adversaries
 from sklearn_puffer._noiser.conditional_priors import Group, SecretPair, make_groups
 from sklearn_puffer._noiser.counted_views import about_rows, seen_by_counting
+from sklearn_puffer._noiser.kept_columns import check_kept, with_kept
 from sklearn_puffer._noiser.known_values import known_columns, who_know_values
 from sklearn_puffer._noiser.over_set import priors_around
 from sklearn_puffer._noiser.problems import Problem
@@ -64,7 +65,9 @@ def learn(
         if settings.model is None
         else refits_around(read, known.adversaries[0])
     )
+    known = replace(known, mixings=with_kept(read, known.mixings))
     problem = _problem(settings, columns, known, parts, asked)
+    check_kept(read, problem, len(known.adversaries))
     problem = weighted(around.within(problem), settings.weights, known.spreads)
     calibrated = find_scales(problem)
     learnt = Learnt(
@@ -113,6 +116,8 @@ def _problem(
     # a column that never varies under the fitted prior may vary under a further one
     weights = np.where(spreads > 0.0, spreads, np.where(ranges > 0.0, ranges, 1.0))
     weights = np.where(unordered, mixing_weights(columns), weights)
+    kept = [isinstance(mixing, Unchanged) for mixing in known.mixings]
+    weights = np.where(kept, 0.0, weights)
     whole = np.array([column.whole and settings.output == "native" for column in columns])
     return Problem(
         groups=parts,
@@ -127,7 +132,7 @@ def _problem(
         reach=np.array([0.0 if c.free else np.abs(c.atoms).max() for c in columns]),
         n_jobs=settings.n_jobs,
         releases=settings.releases,
-        mixings=known.mixings if unordered.any() else (),
+        mixings=known.mixings if any(known.mixings) else (),
     )
 
 

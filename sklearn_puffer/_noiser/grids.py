@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
-from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, to_steps
+from sklearn_puffer._noise import FINEST, Mixing, coarse_enough, grid_step, to_steps
 from sklearn_puffer._noiser.conditional_priors import Group, Part
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._releases import drawn_scales, factor_below
@@ -50,15 +50,16 @@ class Grids:
         return self.loss(self.problem.groups, 1.0, FINEST * self.scales(1.0))
 
     def grids(self, factor: float) -> FloatArray:
-        """Return each column's grid step: as fine as 64 bits allow for its alphabet."""
+        """Return each column's grid step: as fine as 64 bits allow for its alphabet.
+
+        It is 0 of a column that stays as it is.
+        """
         problem = self.problem
         reach = _reach(problem.groups, problem.reach, len(problem.weights))
         theta = self.scales(factor).tolist()
         columns = zip(theta, problem.whole.tolist(), reach.tolist(), problem.names, strict=True)
         mixed = problem.mixings or (None,) * len(theta)
-        return np.array(
-            [1.0 if mix else _grid(*column) for mix, column in zip(mixed, columns, strict=True)]
-        )
+        return np.array([_step(mix, *column) for mix, column in zip(mixed, columns, strict=True)])
 
     def loss(self, groups: Sequence[Group], factor: float, grids: FloatArray) -> float:
         """Return what drawing on the grid adds to a pure loss: the sampler's error, and rounding.
@@ -82,9 +83,10 @@ class Grids:
 
 
 def on_steps(rows: FloatArray, steps: FloatArray) -> FloatArray:
-    """Round each column of ``rows`` to whole multiples of its step, half-way up."""
+    """Round each column of ``rows`` to whole multiples of its step, half-way up; 0 changes none."""
     columns = zip(rows.T, steps, strict=True)
-    return np.stack([to_steps(column, step) * step for column, step in columns], axis=1)
+    rounded = [to_steps(column, step) * step if step else column for column, step in columns]
+    return np.stack(rounded, axis=1)
 
 
 def rounded_part(part: Part, grids: FloatArray) -> Part:
@@ -110,6 +112,12 @@ def on_grid(groups: Sequence[Group], grids: FloatArray) -> bool:
         for part in group
         for prior in part.priors()
     )
+
+
+def _step(mixing: Mixing | None, theta: float, whole: bool, reach: float, name: Name) -> float:
+    if theta == 0.0:
+        return 0.0
+    return 1.0 if mixing is not None else _grid(theta, whole, reach, name)
 
 
 def _grid(theta: float, whole: bool, reach: float, name: Name) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, check_pairs, listed
+from sklearn_puffer._base import FloatArray, check_pairs, listed, plain, quoted
 from sklearn_puffer._noiser.conditional_priors import Adversary, Laws, Members
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._tables import resolve
+from sklearn_puffer._tables import Name, cells_frame, resolve
 from sklearn_puffer.priors import Discrete
 
 
@@ -63,6 +64,25 @@ def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[A
         alone=not read.settings.at_once,
     )
     return found
+
+
+def told_value(read: TableRead, column: int, place: int) -> Any:
+    """Return a value of a column, the one at a place of its atoms, as people know it."""
+    return plain(cells_frame([read.columns[column]], np.array([[place]])).iloc[0, 0])
+
+
+def too_telling(read: TableRead, names: Sequence[Name], lost: float, worst: str = "") -> str:
+    """Return the error about columns that stay, and tell more than the budget by themselves."""
+    unit = "delta" if read.settings.notion.is_chance else "nats"
+    how = "by itself that already tells" if len(names) == 1 else "together they already tell"
+    most = f" (most at {worst})" if worst else ""
+    what = f"{listed([secret.name for secret in read.secrets])}{most}"
+    return (
+        f"known={quoted(read.settings.known)} leaves {listed(names, len(names))} unchanged, and "
+        f"{how} {lost:.3g} ({unit}) about {what}, "
+        f"more than {read.settings.notion.budget_name()} allows; leave it out of known=, bin or "
+        "merge it more coarsely (n_bins, categories), or choose a larger epsilon."
+    )
 
 
 def _values(adversary: Adversary, members: Sequence[int]) -> Iterator[FloatArray]:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, listed, meant, quoted
-from sklearn_puffer._noise import Mixing
+from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
     Group,
@@ -356,6 +356,12 @@ class FittedNoise(FittedRelease):
         noisy: Array = self.theta > 0.0
         return noisy
 
+    @property
+    def _kept(self) -> Array:
+        """Which columns stay as they are because they may be known, shape (n_columns,)."""
+        mixings = self.mixings or [None] * len(self.columns)
+        return np.array([isinstance(mixing, Unchanged) for mixing in mixings], dtype=bool)
+
     def _drawing_loss(self) -> float:
         """Return what drawing on the grid adds to a pure loss."""
         if not self._noisy.any():
@@ -370,12 +376,13 @@ class FittedNoise(FittedRelease):
     def _problem(self, groups: Sequence[Group], n_pairs: int, notion: Notion) -> Problem:
         """Return the problem whose noise is that of the release at factor 1.
 
-        A column without noise gets some: it must not vary, or be looked at by `_varies_bare`.
+        A column that needs no noise gets some: it must not vary, or be looked at by
+        `_varies_bare`.
         """
         return Problem(
             groups=groups,
             n_pairs=n_pairs,
-            weights=np.where(self._noisy, self.theta, 1.0),
+            weights=np.where(self._noisy | self._kept, self.theta, 1.0),
             whole=self.whole,
             names=[column.name for column in self.columns],
             notion=notion,
@@ -387,7 +394,8 @@ class FittedNoise(FittedRelease):
 
     def _varies_bare(self, part: Part) -> bool:
         """Return whether the priors of a part differ in a column without noise."""
-        bare = [axis for axis, k in enumerate(part.members) if not self._noisy[k]]
+        counts = self._noisy | self._kept
+        bare = [axis for axis, k in enumerate(part.members) if not counts[k]]
         if not bare or part.is_free:
             return bool(bare)
         discrete = [prior for prior in part.priors() if isinstance(prior, Discrete)]

@@ -17,7 +17,10 @@ from sklearn_puffer._losses import (
     Panels,
     all_computable,
     compose,
+    kept_axes,
     layer_count,
+    on_others,
+    pairs_at_places,
     plane_cells,
 )
 from sklearn_puffer._noise import SPARE, MixedNoise, Mixing, sampler_loss
@@ -39,6 +42,8 @@ _CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
 MOST_WORK = 1200.0
 # lines of a number, one for each combination of categories, summed over pairs
 MOST_LINES = 200
+# places of columns that stay, summed over pairs
+MOST_PLACES = 2000
 _MOST_DRAWS = 2.0**62  # more than anybody makes, and of any epsilon a number
 
 
@@ -52,7 +57,7 @@ class Problem:
     n_pairs : int
         Number of secret pairs; ``Part.owners`` are below it.
     weights : ndarray of shape (n_columns,)
-        Proportions of the scales.
+        Proportions of the scales; 0 of a column that stays as it is.
     whole : ndarray of bool of shape (n_columns,)
         Columns that are released on whole numbers.
     names : sequence of str or int
@@ -116,7 +121,8 @@ def template(problem: Problem, part: Part) -> Noise:
 def noise_of(noise: Noise, mixings: Mixings, members: Sequence[int], weights: FloatArray) -> Noise:
     """Return the noise of some columns at factor 1, with the mixings of those without an order."""
     own = tuple(mixings[k] for k in members) if mixings else ()
-    scaled = noise.with_scale(tuple(weights[list(members)]))
+    scales = weights[list(members)]
+    scaled = noise.with_scale(tuple(np.where(scales > 0.0, scales, 1.0)))
     return MixedNoise(scaled, own) if any(own) else scaled
 
 
@@ -130,6 +136,11 @@ def known(problem: Problem, part: Part, notion: Notion) -> bool:
 
 def _is_little(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool:
     """Return whether the losses of discrete priors take some ten seconds at most."""
+    axes = kept_axes(noise.mixings)
+    if axes:
+        others = on_others(noise, pairs[0].p.n_axes)
+        placed = pairs_at_places(cast(Any, pairs), axes)
+        return len(placed) <= MOST_PLACES and (not placed or _is_little(placed, others, notion))
     if any(noise.mixings):
         return layer_count(pairs, noise) <= MOST_LINES
     return plane_work(pairs) <= _most_work(notion)

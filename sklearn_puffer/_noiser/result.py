@@ -245,7 +245,9 @@ class Learnt:
 
     def _facts(self) -> say.Facts:
         columns = self._column_noise()
-        quiet = [c.name for c in columns if c.theta == 0.0 and c.spread > 0.0]
+        kept = {name for names in self.known for name in names}
+        noiseless = [c.name for c in columns if c.theta == 0.0 and c.spread > 0.0]
+        quiet = [name for name in noiseless if name not in kept]
         binned = [c.name for c in self.columns if c.merged]
         return say.Facts(
             sensitive=self.sensitive,
@@ -253,7 +255,8 @@ class Learnt:
             columns=columns,
             unchanged=[name for name in quiet if name not in binned],
             quiet_bins=[name for name in quiet if name in binned],
-            binned=[name for name in binned if name not in quiet],
+            binned=[name for name in binned if name not in quiet and name not in kept],
+            kept_bins=[name for name in binned if name in kept],
             passed=self.passed,
             propagated=self.propagated,
             n_rows=self.n_rows,

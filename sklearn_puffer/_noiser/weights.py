@@ -56,17 +56,20 @@ def weighted(problem: Problem, weights: Mapping[Any, float] | str, spreads: Floa
 
 def _named(problem: Problem, weights: Mapping[Any, float]) -> FloatArray:
     strange = [name for name in weights if name not in problem.names]
-    lacking = [name for name in problem.names if name not in weights]
+    noisy = [bool(weight) for weight in problem.weights]
+    needed = [name for name, some in zip(problem.names, noisy, strict=True) if some]
+    lacking = [name for name in needed if name not in weights]
     if strange or lacking:
         what = f"names {strange[0]!r}, which is not public" if strange else f"lacks {lacking[0]!r}"
         raise ValueError(
             f"weights {what}; give a positive number for each of {listed(list(problem.names), 10)}."
         )
-    return np.array([float(weights[name]) for name in problem.names])
+    named = zip(problem.names, noisy, strict=True)
+    return np.array([float(weights[name]) if some else 0.0 for name, some in named])
 
 
 def _optimal(problem: Problem, spreads: FloatArray) -> FloatArray:
-    moving = np.flatnonzero(spreads > 0.0)
+    moving = np.flatnonzero((spreads > 0.0) & (problem.weights > 0.0))
     if len(moving) < 2:
         return problem.weights
     search = _Search(problem, spreads, moving)

@@ -22,7 +22,7 @@ from typing import Any, cast
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, check_count, quoted
-from sklearn_puffer._noise import Mixing
+from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer._releases.composition import Axis, Precisions, Refused, Rule, scale_for_releases
 from sklearn_puffer._releases.mixed_composition import MixedPrecisions, mixing_scale
 from sklearn_puffer.noise import Noise
@@ -149,7 +149,8 @@ def composition_rule(
         return Precisions.of_scales(1, scales)
     if noise.precision_power is not None:
         pairs = zip(scales, mixings or [None] * len(scales), strict=True)
-        least = {axis: mixing.least for axis, mixing in pairs if mixing is not None}
+        drawn = [(a, m) for a, m in pairs if m is not None and not isinstance(m, Unchanged)]
+        least = {axis: mixing.least for axis, mixing in drawn}
         numbers = {axis: scale for axis, scale in scales.items() if axis not in least}
         precisions = Precisions.of_scales(noise.precision_power, numbers, draws)
         mixed = {axis: scales[axis] for axis in least}

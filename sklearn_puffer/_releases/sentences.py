@@ -27,6 +27,7 @@ class Facts:
     unchanged: Sequence[Name]
     quiet_bins: Sequence[Name]
     binned: Sequence[Name]
+    kept_bins: Sequence[Name]
     passed: Sequence[Name]
     propagated: Sequence[Name]
     n_rows: int
@@ -71,6 +72,7 @@ def assumptions_of(facts: Facts) -> list[str]:
             "knows another value of a row may learn more, and so may who knows these and another "
             "prior, within sampling error or not."
         )
+        said.append(_about_kept(facts))
     if facts.binned:
         said.append(
             f"{_all(facts.binned)} are released as the representative of their bin, plus noise; "
@@ -109,6 +111,21 @@ def assumptions_of(facts: Facts) -> list[str]:
     if facts.notion.delta > 0.0:
         said.append(_about_delta(facts.notion))
     return said
+
+
+def _about_kept(facts: Facts) -> str:
+    names = _all(list(dict.fromkeys(name for each in facts.known for name in each)))
+    bins = (
+        f" Of {_all(facts.kept_bins)} it is the representative of the bin that is released and may "
+        "be known; who knows more of the value may learn more."
+        if facts.kept_bins
+        else ""
+    )
+    return (
+        f"What may be known, {names}, is released as it is, without noise (theta is 0): what its "
+        "values tell about a secret is part of every loss, once, however often they are released."
+        f"{bins}"
+    )
 
 
 def _about_refusals() -> str:

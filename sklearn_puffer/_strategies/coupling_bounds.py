@@ -255,7 +255,8 @@ def factor_of_shift(shift: FloatArray, noise: Noise, notion: Notion) -> float:
     """
     if not shift.any() or (notion.is_pure and not has_pure_loss(noise, len(shift))):
         return 1.0
-    start = float((shift / noise.axis_scales(len(shift))).sum())
+    moved = shift != 0.0  # only along these there is noise for sure
+    start = float((shift[moved] / noise.axis_scales(len(shift))[moved]).sum())
     found = smallest_within(
         lambda factor: float(move_losses(shift[None], noise, factor, notion)[0]),
         notion.budget,
