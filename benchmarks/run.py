@@ -70,7 +70,9 @@ def main():
         # The targets are for the full sizes.
         rows += [row | {"reached": None} for row in measured] if arguments.quick else measured
         if hasattr(module, "growth") and not arguments.quick:
-            growth[module.__name__] = module.growth()
+            table = module.growth()
+            if table:  # none where a public table is absent
+                growth[module.__name__] = table
     report = _markdown(rows, growth)
     print(report)
     if not arguments.quick and not arguments.subjects:
