@@ -421,6 +421,12 @@ class OptimalChannel:
     TypeError, ValueError
         If a setting is out of its range.
 
+    Notes
+    -----
+    Ctrl-C leaves the estimator as it was, and nothing of the search is kept. It does not wait for
+    HiGHS, which cannot be stopped through scipy: the linear program at hand is ended in the
+    background, and its outcome dropped. ``time_limit`` keeps the best channel so far instead.
+
     Examples
     --------
     >>> import pandas as pd

@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 
 from sklearn_puffer._channels import ChannelProblem, Costs, Family, channel_in_blocks, resolving
 from sklearn_puffer._channels.blocks import ROOM, feasible_blocks, mixed_groups
+from sklearn_puffer._channels.highs import Clock
 
 SEEDS = st.integers(0, 10**6)
 
@@ -261,7 +262,7 @@ def test_the_order_of_the_cells_changes_the_cost_by_no_more_than_the_gap(seed):
 
 def test_without_time_there_are_constant_channels_within_the_budget():
     problem = problem_of(7, n=60)
-    found = channel_in_blocks(problem, block_size=12, time_limit=0.0)
+    found = channel_in_blocks(problem, block_size=12, clock=Clock.of(0.0))
     matrix = assert_a_channel_within_the_budget(problem, found)
     assert set(np.unique(matrix)) == {0.0, 1.0}
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 from scipy.sparse import block_array, coo_array, csr_array, eye_array, kron
 
 from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._channels.highs import Clock, asked
 from sklearn_puffer._channels.problem import Family
 
 NEAREST = 4
@@ -90,7 +90,7 @@ class Group:
     laws: Sequence[Law]
     floor: float | None = None
     gap: float = 1e-3
-    time_limit: float | None = None
+    clock: Clock = field(default_factory=Clock)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ def best_moves(
         at = np.union1d(at, _cheapest(_reduced(group, multipliers), MOVES))
     best = None
     for _ in range(ROUNDS):
-        moves = _solved(group, at)
+        moves = None if group.clock.is_over else _solved(group, at)
         if moves is None:
             break
         won = np.inf if best is None else best.cost - moves.cost
@@ -196,15 +196,12 @@ def _solved(group: Group, at: Array) -> Moves | None:
         limits.append(np.zeros(n))
     starts = csr_array((np.ones(n), (xs, np.arange(n))), (m, n))
     equal = block_array([[starts, *base, *[csr_array((m, e.shape[1])) for e in extras]]])
-    solver: Any = linprog  # whose types know no sparse arrays
-    result = solver(
+    result = asked(
         np.concatenate([*objective, np.zeros(width)]),
-        block_array(rows, format="csc"),
-        np.concatenate(limits),
-        equal.tocsc(),
-        group.free,
-        method="highs-ds",
-        options={"primal_feasibility_tolerance": TOLERANCE, "time_limit": group.time_limit},
+        (block_array(rows, format="csc"), np.concatenate(limits)),
+        (equal.tocsc(), group.free),
+        "highs-ds",
+        {"primal_feasibility_tolerance": TOLERANCE, "time_limit": group.clock.left},
     )
     if result.status != 0:
         return None

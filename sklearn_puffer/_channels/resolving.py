@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from time import monotonic
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -20,6 +19,7 @@ from sklearn_puffer._channels.blocks import feasible_blocks, mixed_groups, place
 from sklearn_puffer._channels.budget_rows import Multipliers
 from sklearn_puffer._channels.dual import lower_bound
 from sklearn_puffer._channels.group_program import Budget, Group, Law, Moves, best_moves, budget_of
+from sklearn_puffer._channels.highs import Clock
 from sklearn_puffer._channels.problem import ChannelProblem, Found
 
 BLOCK_SIZE = 400
@@ -74,7 +74,7 @@ class _Task:
 
     problem: ChannelProblem
     gap: float
-    deadline: float
+    clock: Clock
     n_jobs: int | None
 
     @cached_property
@@ -95,9 +95,6 @@ class _Task:
         cells = sum(len(b.rows) * (f.masses.shape[1] / self.problem.n_cells) for f, b in families)
         return min(LARGEST_GROUP, max(int(PROGRAM_ROWS / cells), 10))
 
-    def left(self) -> float:
-        return self.deadline - monotonic()
-
     def cost(self, flow: Flow) -> float:
         along = self.problem.costs.along(flow.xs, flow.ys)
         return float(self.problem.weights[flow.xs] * along @ flow.shares)
@@ -108,12 +105,11 @@ def channel_in_blocks(
     *,
     gap: float = 1e-3,
     block_size: int | str = "auto",
-    time_limit: float | None = None,
+    clock: Clock | None = None,
     n_jobs: int | None = None,
 ) -> Found:
     """Return a channel found in blocks, and across them where no floor binds it to blocks."""
-    deadline = np.inf if time_limit is None else monotonic() + time_limit
-    task = _Task(problem, gap, deadline, n_jobs)
+    task = _Task(problem, gap, clock or Clock(), n_jobs)
     size = min(BLOCK_SIZE, task.largest) if isinstance(block_size, str) else block_size
     blocks = feasible_blocks(problem, size)
     flow = _first(task, constant_flow(problem, blocks), blocks, size)
@@ -159,7 +155,7 @@ def _again(task: _Task, flow: Flow, size: int) -> Flow:
     cost, turn = task.cost(flow), 0
     largest = min(task.largest, task.problem.n_cells)
     size = min(size, largest)
-    while task.left() > 0 and cost > 0:
+    while not task.clock.is_over and cost > 0:
         turn += 1
         flow = _turn(task, flow, mixed_groups(task.problem, size, turn), f"turn {turn}")
         before, cost = cost, task.cost(flow)
@@ -237,7 +233,7 @@ def _solve_group(
     xs, ys = np.searchsorted(cells, inner.xs), np.searchsorted(cells, inner.ys)
     costs = problem.costs.between(cells, cells) * problem.weights[cells][:, None]
     now = Moves(xs, ys, inner.shares, float(costs[xs, ys] @ inner.shares))
-    if task.left() <= 0 or now.cost <= 0.0:
+    if task.clock.is_over or now.cost <= 0.0:
         return now
     used = [i for i, law in enumerate(task.laws) if law[:, cells].any()]
     laws = [
@@ -250,9 +246,8 @@ def _solve_group(
         for i in used
     ]
     free = np.bincount(xs, inner.shares, m).astype(np.float64)
-    limit = None if task.left() == np.inf else task.left()
     gap = task.gap if m == problem.n_cells else PARTIAL * task.gap
-    group = Group(costs, free, laws, problem.floor, gap, limit)
+    group = Group(costs, free, laws, problem.floor, gap, task.clock)
     before = inner.multipliers
     known = None if before is None else [before[i][:, cells] for i in used]
     found = best_moves(group, xs * m + ys, known)
@@ -284,6 +279,8 @@ def _joined(
     order = np.lexsort((ys, xs))
     shares = np.concatenate([part.shares for part in every])[order]
     mean, last = (_moved(task, before, members, results) for before in (flow.multipliers, None))
+    if not any(moves.multipliers for moves in results):
+        last = flow.last  # nothing better was found
     return Flow(xs[order], ys[order], shares, mean, last)
 
 
@@ -320,7 +317,7 @@ def _found(task: _Task, flow: Flow, blocks: Array) -> Found:
 
 def _bound(task: _Task, flow: Flow) -> float | None:
     """Return the better lower bound of the multipliers; None where it says nothing."""
-    if task.problem.n_cells > BOUND_CELLS or task.left() <= 0:
+    if task.problem.n_cells > BOUND_CELLS or task.clock.is_over:
         return None
     found = [each for each in (flow.multipliers, flow.last) if each is not None]
     bounds = [lower_bound(task.problem, _as_multipliers(task, each)) for each in found]

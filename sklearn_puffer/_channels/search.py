@@ -54,13 +54,14 @@ def find_channel(
         was found, it is the constant channel of each block.
     """
     clock = Clock.of(time_limit)
-    if problem.floor is None and is_whole(problem, block_size):
-        found = whole_channel(problem, gap, clock.part(_FOR_WHOLE))
-        if found is not None:
-            return found
-    return channel_in_blocks(
-        problem, gap=gap, block_size=block_size, time_limit=clock.left, n_jobs=n_jobs
-    )
+    with clock.stopping():
+        if problem.floor is None and is_whole(problem, block_size):
+            found = whole_channel(problem, gap, clock.part(_FOR_WHOLE))
+            if found is not None:
+                return found
+        return channel_in_blocks(
+            problem, gap=gap, block_size=block_size, clock=clock, n_jobs=n_jobs
+        )
 
 
 def is_whole(problem: ChannelProblem, block_size: int | str) -> bool:
