@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -16,8 +17,38 @@ from sklearn_puffer._sets.laminar import ONE, interval_masses
 from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import Noise
 
-_TINY_SUM = 1e-250
+TINY_SUM = 1e-250
+"""Sums below it may have lost terms that are no floats."""
+
 _NUMBERS_AT_ONCE = 2**22
+
+
+class Points(Protocol):
+    """What is asked of sets of laws of one number, or of the parts of laws that go with layers."""
+
+    atoms: FloatArray
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets."""
+
+    @property
+    def span(self) -> float:
+        """The distance between the outermost atoms."""
+
+    @property
+    def offsets(self) -> FloatArray:
+        """The largest log ratios of whole masses, (n_sets, n_sets)."""
+
+    @property
+    def log_mass(self) -> float:
+        """The log of the largest whole mass of any set, at most 0."""
+
+    def logs(self, points: FloatArray, noise: Noise) -> FloatArray:
+        """Return bounds on the log extremes, shape (2, n_sets, n_points): above and below."""
+
+    def end_masses(self) -> FloatArray:
+        """Return lower bounds on the log masses of the outermost atoms, shape (n_sets, 2)."""
 
 
 class ColumnSets:
@@ -35,6 +66,21 @@ class ColumnSets:
             np.stack([getattr(around, side) for around in sets]) for side in ("lower", "upper")
         )
         self.masses = np.concatenate(interval_masses(sets[0].tree, lower, upper))
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets."""
+        return len(self.masses) // 2
+
+    @property
+    def offsets(self) -> FloatArray:
+        """The largest log ratios of whole masses, (n_sets, n_sets): 0, as these are laws."""
+        return np.zeros((self.n_sets, self.n_sets))
+
+    @property
+    def log_mass(self) -> float:
+        """The log of the largest whole mass: 0."""
+        return 0.0
 
     @property
     def span(self) -> float:
@@ -72,7 +118,7 @@ class ColumnSets:
         sums = np.einsum("bpk,pk->bp", masses, np.exp(kernel - top))
         with np.errstate(divide="ignore"):
             logs = np.log(sums) + top[:, 0]
-        for law, point in np.argwhere(sums < _TINY_SUM):
+        for law, point in np.argwhere(sums < TINY_SUM):
             logs[law, point] = log_weighted_sum(masses[law, point], kernel[point])
         return self._outwards(logs, noise).reshape(2, -1, len(points))
 

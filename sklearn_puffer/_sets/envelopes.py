@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import UNIT, FloatArray, IntArray
-from sklearn_puffer._sets.column_sets import ColumnSets
+from sklearn_puffer._sets.column_sets import Points
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
 
@@ -45,11 +45,11 @@ class _Panels:
     at_high: FloatArray
 
     @classmethod
-    def between(cls, edges: FloatArray, column: ColumnSets, noise: Noise) -> _Panels:
+    def between(cls, edges: FloatArray, column: Points, noise: Noise) -> _Panels:
         logs = column.logs(edges, noise)
         return cls(edges[:-1], edges[1:], logs[..., :-1], logs[..., 1:])
 
-    def halved(self, column: ColumnSets, noise: Noise) -> _Panels:
+    def halved(self, column: Points, noise: Noise) -> _Panels:
         middle = 0.5 * self.low + 0.5 * self.high
         logs = column.logs(middle, noise)
         return _Panels(
@@ -73,14 +73,14 @@ class _Panels:
         )
 
 
-def supremum(column: ColumnSets, noise: Noise, first: IntArray, second: IntArray) -> FloatArray:
+def supremum(column: Points, noise: Noise, first: IntArray, second: IntArray) -> FloatArray:
     r"""Return upper bounds on the largest log ratio of each pair of sets, in one direction.
 
     .. math:: \sup_y \log \frac{\sup_p h_p(y)}{\inf_q h_q(y)}
 
     Parameters
     ----------
-    column : ColumnSets
+    column : Points
     noise : Noise
     first, second : ndarray of shape (n_pairs,)
         The sets of p and of q.
@@ -110,7 +110,7 @@ def supremum(column: ColumnSets, noise: Noise, first: IntArray, second: IntArray
 
 
 def integral(
-    column: ColumnSets, noise: Noise, first: IntArray, second: IntArray, notion: Notion
+    column: Points, noise: Noise, first: IntArray, second: IntArray, notion: Notion
 ) -> FloatArray:
     r"""Return upper bounds on the loss of each pair of sets, in one direction.
 
@@ -119,7 +119,7 @@ def integral(
 
     Parameters
     ----------
-    column : ColumnSets
+    column : Points
     noise : Noise
     first, second : ndarray of shape (n_pairs,)
     notion : Notion
@@ -137,6 +137,13 @@ def integral(
     """
     if column.span == 0.0:
         return np.zeros(len(first))
+    return loss_of(log_integral(column, noise, first, second, notion), notion)
+
+
+def log_integral(
+    column: Points, noise: Noise, first: IntArray, second: IntArray, notion: Notion
+) -> FloatArray:
+    """Return the logs of upper bounds on the integrals, of Renyi before the division."""
     edges, log_tail = _edges_for_integral(column, noise, notion)
     panels = _Panels.between(edges, column, noise)
     floor = math.log(0.01 * notion.budget) if notion.is_chance else 0.0
@@ -150,10 +157,10 @@ def integral(
         if not wide.any() or len(panels.low) + int(wide.sum()) > _MOST_PANELS:
             break
         panels = panels.taken(~wide).joined(panels.taken(wide).halved(column, noise))
-    return _loss_of(total, notion)
+    return np.asarray(total)
 
 
-def _loss_of(log_total: FloatArray, notion: Notion) -> FloatArray:
+def loss_of(log_total: FloatArray, notion: Notion) -> FloatArray:
     """Return the loss from the log of its integral, rounded upwards."""
     # each exponent has been moved outwards already; what is left is exp, log and the sums
     size = np.where(np.isfinite(log_total), np.abs(log_total), 0.0)
@@ -165,7 +172,7 @@ def _loss_of(log_total: FloatArray, notion: Notion) -> FloatArray:
 
 
 def _edges_for_supremum(
-    column: ColumnSets, noise: Noise, first: IntArray, second: IntArray
+    column: Points, noise: Noise, first: IntArray, second: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return edges of panels, and a bound on the log ratios outside of all of them."""
     reach = float(noise.axis_scales(1)[0])
@@ -191,16 +198,16 @@ def _ratios(logs: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
     return largest
 
 
-def _tail_ratios(column: ColumnSets, noise: Noise, distance: float) -> FloatArray:
+def _tail_ratios(column: Points, noise: Noise, distance: float) -> FloatArray:
     r"""Bound log sup h_p / inf h_q beyond a distance from the atoms, (n_sets, n_sets).
 
-    Between any two atoms log K changes by at most the span times its steepest slope. If log K is
+    Between any two atoms log K changes by at most the span times its steepest slope, so that the
+    ratio of the densities is that of the whole masses up to as much. If log K is
     concave, K(y - x) / K(y - x_n) falls with y > x_n for every atom x, so that
     sup h_p(y) / K(y - x_n) does, and inf h_q(y) / K(y - x_n) is at least the least mass of x_n.
     """
     flat = column.span * float(noise.steepest(distance, math.inf)) * _RAISED
-    n_sets = len(column.masses) // 2
-    bound = np.full((n_sets, n_sets), flat)
+    bound = flat + column.offsets
     if float(noise.curvature(0.0, math.inf)[1]) > 0.0:
         return bound
     points = np.array([column.atoms[0] - distance, column.atoms[-1] + distance])
@@ -214,9 +221,7 @@ def _tail_ratios(column: ColumnSets, noise: Noise, distance: float) -> FloatArra
     return smaller
 
 
-def _edges_for_integral(
-    column: ColumnSets, noise: Noise, notion: Notion
-) -> tuple[FloatArray, float]:
+def _edges_for_integral(column: Points, noise: Noise, notion: Notion) -> tuple[FloatArray, float]:
     """Return edges of panels, and the log of a bound on the integral outside of all of them."""
     reach = float(noise.axis_scales(1)[0])
     distances: list[float] = []
@@ -232,17 +237,19 @@ def _edges_for_integral(
     return _edges(column, np.array(distances)), log_tail
 
 
-def _log_tail(column: ColumnSets, noise: Noise, notion: Notion, distance: float) -> float:
+def _log_tail(column: Points, noise: Noise, notion: Notion, distance: float) -> float:
     r"""Bound the log of the integral beyond a distance from the atoms, on both sides together.
 
-    There sup h_p <= K(y - x) at the nearest atom x, and inf h_q >= K(y - x') at the farthest. The
+    There sup h_p <= K(y - x) at the nearest atom x, and inf h_q >= K(y - x') at the farthest, each
+    times its whole mass, 1 of a law. The
     hockey stick is at most the mass of the first, and zero where log K(y - x) / K(y - x') <=
     epsilon. For Renyi the ratio's largest value serves, or where it has none Cauchy and Schwarz:
     :math:`\int_B K^\alpha K'^{1-\alpha} \le K(B)^{1/2} (\int K^{2\alpha-1} K'^{2-2\alpha})^{1/2}`.
     """
     mass = 2.0 * float(noise.mass(distance, math.inf)) * _RAISED
     steepest = column.span * float(noise.steepest(distance, math.inf)) * _RAISED
-    log_mass = math.log(mass) if mass > 0.0 else -math.inf
+    log_mass = math.log(mass) + column.log_mass if mass > 0.0 else -math.inf
+    steepest += float(column.offsets.max())
     divergence = notion.divergence
     if isinstance(divergence, HockeyStick):
         return -math.inf if steepest <= divergence.epsilon else log_mass
@@ -252,16 +259,17 @@ def _log_tail(column: ColumnSets, noise: Noise, notion: Notion, distance: float)
         return log_mass + order * steepest
     other = float(noise.renyi_divergence(np.array([column.span]), 2.0 * divergence.alpha - 1.0))
     # a half of the mass on each side: 2 sqrt(m/2) = sqrt(2 m)
-    return 0.5 * (log_mass + math.log(2.0)) + order * other * _RAISED
+    tail = 0.5 * (log_mass + math.log(2.0)) + order * other * _RAISED
+    return tail + order * float(column.offsets.max())
 
 
-def _edges(column: ColumnSets, distances: FloatArray) -> FloatArray:
+def _edges(column: Points, distances: FloatArray) -> FloatArray:
     """Return the atoms, where log K may have kinks, and points outside of them."""
     atoms = column.atoms
     return np.unique(np.concatenate([atoms[0] - distances, atoms, atoms[-1] + distances]))
 
 
-def _bulges(panels: _Panels, column: ColumnSets, noise: Noise) -> tuple[FloatArray, FloatArray]:
+def _bulges(panels: _Panels, column: Points, noise: Noise) -> tuple[FloatArray, FloatArray]:
     """Return how far log h may rise above its chord, (n,), and fall below it, (n_sets, n).
 
     C h^2 / 8 by the curvature, or M h / 2 by the steepest slope M, whichever is less.
@@ -278,9 +286,7 @@ def _bulges(panels: _Panels, column: ColumnSets, noise: Noise) -> tuple[FloatArr
     return np.minimum(rises, flat), np.minimum(falls, flat)
 
 
-def _slope_variance(
-    panels: _Panels, column: ColumnSets, noise: Noise, flat: FloatArray
-) -> FloatArray:
+def _slope_variance(panels: _Panels, column: Points, noise: Noise, flat: FloatArray) -> FloatArray:
     r"""Bound the variance of the slope of log K over the atoms, given y, shape (n_sets, n).
 
     The variance is at most the mean square about any c. With c in the middle of the slopes r of the
@@ -334,7 +340,7 @@ def _slope_range(noise: Noise, low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def _panel_suprema(
-    panels: _Panels, column: ColumnSets, noise: Noise, first: IntArray, second: IntArray
+    panels: _Panels, column: Points, noise: Noise, first: IntArray, second: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return bounds on the log ratio in each panel, (n_pairs, n), and the largest at an end."""
     rises, falls = _bulges(panels, column, noise)
@@ -351,13 +357,14 @@ def _panel_suprema(
     outside = np.maximum(panels.low - column.atoms[-1], column.atoms[0] - panels.high)
     flat = column.span * noise.steepest(np.maximum(outside, 0.0), math.inf) * _RAISED
     margin = 16.0 * UNIT * (1.0 + np.abs(upper))
+    flat = flat + column.offsets[first, second][:, None]
     upper = np.minimum(upper + margin, flat)
     return upper, np.minimum(top, flat).max(axis=1, initial=0.0)
 
 
 def _log_terms(
     panels: _Panels,
-    column: ColumnSets,
+    column: Points,
     noise: Noise,
     first: IntArray,
     second: IntArray,

@@ -40,7 +40,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sklearn_puffer._base import Integers
+from sklearn_puffer._base import FloatArray, Integers
 from sklearn_puffer._sets.axes import Axis
 
 ONE = 2**60
@@ -219,10 +219,7 @@ def nearest_masses(
     shape = tuple(axis.size for axis in axes)
     index = np.stack(np.unravel_index(tree.cells, shape), axis=1)
     lower, upper = _with_signs_turned(lower, upper)
-    corners = {
-        tree.n_inner + place: _leaf(lower[:, tree.n_inner + place], upper[:, tree.n_inner + place])
-        for place in range(tree.n_cells)
-    }
+    corners = _leaves(tree, lower, upper)
     order = np.zeros((1, 1), dtype=np.int64)
     for node in reversed(range(tree.n_inner)):
         cells = index[_cells(tree, node)]
@@ -231,9 +228,55 @@ def nearest_masses(
             (_view_of(axes, views, index[_cells(tree, child)]), *corners.pop(child))
             for child in (tree.left[node], tree.right[node])
         ]
-        order, s, r = _joined(axes, views, cells, sides, lower[:, node], upper[:, node])
+        distances = _distances(axes, views, cells)
+        order, s, r = _joined(distances, sides, lower[:, node], upper[:, node])
         corners[node] = s, r
     most = corners[0][0][:, :, 1:]
+    n_sets = len(most) // 2
+    return tree.cells[order], most[:n_sets], -most[n_sets:]
+
+
+def ordered_masses(
+    tree: Tree, costs: FloatArray, lower: Integers, upper: Integers
+) -> tuple[Integers, Integers, Integers]:
+    """Return the most and the least mass of the first cells in any orders.
+
+    Parameters
+    ----------
+    tree : Tree
+    costs : ndarray of shape (n_orders, n)
+        The cells come in the order of their costs.
+    lower, upper : ndarray of shape (n_sets, 2 n - 1)
+        As `Tree.tightened` returns them.
+
+    Returns
+    -------
+    order : ndarray of shape (n_orders, n)
+    most, least : ndarray of shape (n_sets, n_orders, n)
+        At [b, i, k], that of the first k + 1 cells of order[i].
+
+    Examples
+    --------
+    >>> tree = Tree.over((2,))
+    >>> bounds = np.array([[ONE, 0, ONE // 4], [ONE, ONE // 2, ONE]])[:, None]
+    >>> costs = np.array([[0.1, 0.3]])
+    >>> order, most, least = ordered_masses(tree, costs, *tree.tightened(*bounds))
+    >>> (most[0] / ONE).tolist(), (least[0] / ONE).tolist()
+    ([[0.5, 1.0]], [[0.0, 1.0]])
+    """
+    placed = costs[:, tree.cells]
+    lower, upper = _with_signs_turned(lower, upper)
+    corners = _leaves(tree, lower, upper)
+    order = np.zeros((len(costs), 1), dtype=np.int64)
+    for node in reversed(range(tree.n_inner)):
+        sides = []
+        for child in (tree.left[node], tree.right[node]):
+            s, r = corners.pop(child)  # a leaf has one order for all
+            sides.append((np.arange(len(costs)) % s.shape[1], s, r))
+        distances = placed[:, _cells(tree, node)]
+        order, s, r = _joined(distances, sides, lower[:, node], upper[:, node])
+        corners[node] = s, r
+    most = np.broadcast_to(corners[0][0], (len(lower), len(costs), tree.n_cells + 1))[:, :, 1:]
     n_sets = len(most) // 2
     return tree.cells[order], most[:n_sets], -most[n_sets:]
 
@@ -283,6 +326,11 @@ def _extend(
         s[:, part] = most
 
 
+def _leaves(tree: Tree, lower: Integers, upper: Integers) -> dict[int, tuple[Integers, Integers]]:
+    nodes = range(tree.n_inner, tree.n_inner + tree.n_cells)
+    return {node: _leaf(lower[:, node], upper[:, node]) for node in nodes}
+
+
 def _leaf(lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
     """Return the corners (s, r) of a single cell, as `_joined` does."""
     nothing = np.zeros_like(lower)
@@ -290,9 +338,7 @@ def _leaf(lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
 
 
 def _joined(
-    axes: Sequence[Axis],
-    views: Integers,
-    cells: Integers,
+    distances: Integers | FloatArray,
     sides: Sequence[tuple[Integers, Integers, Integers]],
     lower: Integers,
     upper: Integers,
@@ -301,10 +347,8 @@ def _joined(
 
     Parameters
     ----------
-    axes : sequence of Line or Jumps
-    views : ndarray of shape (v, d)
-    cells : ndarray of shape (m, d)
-        Places along the axes.
+    distances : ndarray of shape (v, m)
+        Of the node's cells, in places, from each of its views.
     sides : sequence of (view, s, r)
         Of each half: which of its views stands for each of these, and its corners.
     lower, upper : ndarray of shape (n_sets,)
@@ -315,14 +359,13 @@ def _joined(
     s, r : ndarray of shape (n_sets, v, m + 1)
         At [b, i, k] where S holds the k cells that are nearest to view i.
     """
-    n_sets, n_views, m = len(lower), len(views), len(cells)
+    n_sets, (n_views, m) = len(lower), distances.shape
     order = np.empty((n_views, m), dtype=np.int64)
     corners = np.empty((2, n_sets, n_views, m + 1), dtype=np.int64)
     n_left = sides[0][1].shape[2] - 1
     step = max(1, _CHUNK // (n_sets * m))
     for rows in (slice(first, first + step) for first in range(0, n_views, step)):
-        distances = _distances(axes, views[rows], cells)
-        order[rows] = np.argsort(distances, axis=1, kind="stable")
+        order[rows] = np.argsort(distances[rows], axis=1, kind="stable")
         held = np.zeros((len(order[rows]), m + 1), dtype=np.int64)
         np.cumsum(order[rows] < n_left, axis=1, out=held[:, 1:])
         s, r = corners[:, :, rows]

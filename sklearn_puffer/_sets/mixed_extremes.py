@@ -37,6 +37,7 @@ from sklearn_puffer._sets.laminar import nearest_masses
 from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import Noise
 
+Shares = Sequence[FloatArray | None]
 _SHORTEST = 1e-280  # distances below it are as good as none
 
 
@@ -54,10 +55,7 @@ class MixedExtremes:
     def __init__(self, sets: Sequence[SimultaneousSet], noise: Noise) -> None:
         self._axes, self._tree = sets[0].axes, sets[0].tree
         self._noise, self._bounds = noise, bounds_of(sets)
-        self._shares = [
-            None if mixing is None else mixing.probabilities[mixing.places(axis)]
-            for mixing, axis in zip(noise.mixings, self._axes, strict=True)
-        ]
+        self._shares = shares_of(noise, self._axes)
         self._cells = cell_logs(sets)
 
     def ends(self, factor: float) -> FloatArray:
@@ -78,30 +76,21 @@ class MixedExtremes:
 
     def heights(self, factor: float) -> tuple[FloatArray, FloatArray]:
         """Return the log height of the kernel at each released cell, and what it is off by."""
-        total = np.zeros(1)
         if self._tables(factor) is None:
             return np.zeros(self._tree.n_cells), np.zeros(self._tree.n_cells)
         scales = self._noise.scaled(factor).axis_scales(len(self._axes))
-        for shares, scale, axis in zip(self._shares, scales, self._axes, strict=True):
-            own = np.zeros(len(axis))
-            if shares is not None:
-                own = np.log(np.exp(-scale) - np.expm1(-scale) * shares)
-            total = (total[:, None] + own).ravel()
-        return total, UNIT * len(scales) * (16.0 + 8.0 * np.abs(total))
+        return category_heights(self._axes, self._shares, scales)
 
     def _tables(self, factor: float) -> list[FloatArray] | None:
         """Return the distances along each axis, from released values to those of rows."""
         if factor == 0.0:
             return None
         scales = self._noise.scaled(factor).axis_scales(len(self._axes))
-        tables = []
-        with np.errstate(over="ignore", divide="ignore"):
-            for axis, shares, scale in zip(self._axes, self._shares, scales, strict=True):
-                if shares is None:
-                    tables.append(np.abs(axis[:, None] - axis) / scale)
-                else:
-                    kappas = np.log1p(np.exp(-scale) / (-np.expm1(-scale) * shares))
-                    tables.append(np.where(np.eye(len(axis), dtype=bool), 0.0, kappas[:, None]))
+        tables = category_tables(self._axes, self._shares, scales)
+        for k, (axis, shares) in enumerate(zip(self._axes, self._shares, strict=True)):
+            if shares is None:
+                with np.errstate(over="ignore"):
+                    tables[k] = np.abs(axis[:, None] - axis) / scales[k]
         return tables if np.isfinite(sum(table.max() for table in tables)) else None
 
     def _whole(self, tables: Sequence[FloatArray]) -> list[Axis]:
@@ -113,3 +102,38 @@ class MixedExtremes:
             whole = np.rint(first * unit).astype(np.int64)
             found.append(Line(whole) if shares is None else Jumps(whole))
         return found
+
+
+def shares_of(noise: Noise, axes: Sequence[FloatArray]) -> Shares:
+    """Return what each unordered column is drawn anew from, over its values in the sets."""
+    return [
+        None if mixing is None else mixing.probabilities[mixing.places(axis)]
+        for mixing, axis in zip(noise.mixings, axes, strict=True)
+    ]
+
+
+def category_tables(
+    axes: Sequence[FloatArray], shares: Shares, scales: FloatArray
+) -> list[FloatArray]:
+    """Return kappa from released values to those of rows, along each axis; 0 of numbers."""
+    tables = [np.zeros((len(axis), len(axis))) for axis in axes]
+    with np.errstate(over="ignore", divide="ignore"):
+        for table, own, scale in zip(tables, shares, scales, strict=True):
+            if own is not None:
+                kappas = np.log1p(np.exp(-scale) / (-np.expm1(-scale) * own))
+                table[:] = kappas[:, None]
+                np.fill_diagonal(table, 0.0)
+    return tables
+
+
+def category_heights(
+    axes: Sequence[FloatArray], shares: Shares, scales: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the logs of K(a, a) over all released cells, and what they are off by."""
+    total = np.zeros(1)
+    for axis, own, scale in zip(axes, shares, scales, strict=True):
+        each = np.zeros(len(axis))
+        if own is not None:
+            each = np.log(np.exp(-scale) - np.expm1(-scale) * own)
+        total = (total[:, None] + each).ravel()
+    return total, UNIT * len(scales) * (16.0 + 8.0 * np.abs(total))

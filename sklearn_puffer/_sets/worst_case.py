@@ -25,7 +25,13 @@ largest density the atoms nearest to y first, for the smallest the farthest.
 #
 # Unordered columns count as distances too, but those of the two kinds do not grow alike with the
 # factor: see `mixed_extremes`. Where no number varies, what is released has no density, and sums
-# of the extremes over all released cells stand in the place of integrals.
+# of the extremes over all released cells stand in the place of integrals; where one does, there is
+# an integral for each combination of released categories (`layer_sets`), and these add up.
+#
+# That no bound grows with the factor is clear of suprema. An integral of extremes is that of f(s,
+# t), s = sup h_p(y) and t = inf h_q(y), with f convex, homogeneous, growing in s and falling in t.
+# More noise is a kernel R from y to z: sup_p int h_p(y) R(y, z) dy <= int s(y) R(y, z) dy, likewise
+# for t, and by Jensen f(int s R, int t R) <= int f(s, t) R; over all z that is the integral before.
 
 from __future__ import annotations
 
@@ -39,8 +45,9 @@ from numpy.typing import NDArray
 
 from sklearn_puffer._base import UNIT, FloatArray, Integers
 from sklearn_puffer._sets.column_sets import ColumnSets
-from sklearn_puffer._sets.envelopes import integral, supremum
-from sklearn_puffer._sets.extremes import Extremes
+from sklearn_puffer._sets.envelopes import integral, log_integral, loss_of, supremum
+from sklearn_puffer._sets.extremes import Extremes, cell_logs
+from sklearn_puffer._sets.layer_sets import SetLayers
 from sklearn_puffer._sets.mixed_extremes import MixedExtremes
 from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import ROUNDING, Noise
@@ -55,6 +62,9 @@ MAX_WORK = 2**26
 
 MAX_MIXED_WORK = 2**24
 """The same where columns are unordered, so that cells are ordered anew for each factor."""
+
+MAX_LINES_WORK = 2**12
+"""Most cells of all sets and lines, where one number with other noise is beside categories."""
 
 _LIKELY_PANELS = 4096  # for an integral over one column
 _MIXED_TOLERANCE = 1e-6
@@ -76,9 +86,9 @@ def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) 
     Returns
     -------
     bool
-        One column, or unordered ones alone: any noise and notion. Rows: Laplace noise and a pure
-        promise. At most ``MAX_CELLS`` cells, and ``MAX_WORK`` numbers to hold, or
-        ``MAX_MIXED_WORK`` where columns are unordered.
+        One column, unordered ones alone, and few of them beside one number: any noise and notion.
+        Other rows: Laplace noise and a pure promise. At most ``MAX_CELLS`` cells, and ``MAX_WORK``
+        numbers to hold, or ``MAX_MIXED_WORK`` where columns are unordered.
 
     Examples
     --------
@@ -93,7 +103,8 @@ def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) 
     most = MAX_MIXED_WORK if any(noise.mixings) else MAX_WORK
     fits = n_cells <= MAX_CELLS and 2 * n_sets * n_cells**2 <= most
     known = len(shape) == 1 or _is_exact(shape, noise, notion) or _are_points(shape, noise)
-    return fits and known
+    n_lines = _n_lines(shape, noise)
+    return fits and (known or 0 < n_lines * n_sets * n_cells <= MAX_LINES_WORK)
 
 
 def work(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> int:
@@ -108,7 +119,9 @@ def work(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> int
     """
     n_cells = math.prod(shape)
     points = n_cells if _is_exact(shape, noise, notion) else _LIKELY_PANELS
-    if any(noise.mixings):
+    if _n_lines(shape, noise) and not _is_exact(shape, noise, notion):
+        points *= _n_lines(shape, noise) * _ORDERING
+    elif any(noise.mixings):
         points = n_cells * _ORDERING
     return 2 * n_sets * n_cells * points
 
@@ -266,6 +279,33 @@ class _Points:
 
 
 @dataclass(frozen=True, eq=False)
+class _Layers:
+    """Unordered columns and one number, any noise and notion: a line for each category."""
+
+    members: Integers
+    sides: tuple[Integers, Integers]
+    cells: FloatArray
+    layers: SetLayers
+    notion: Notion
+
+    def worst(self, factor: float) -> FloatArray:
+        p, q = self.sides
+        first, second = np.append(p, q), np.append(q, p)
+        lines = self.layers.layers(factor) if factor > 0.0 else None
+        if lines is None:
+            losses = _without_noise(self.cells, first, second, self.notion)
+        elif self.notion.is_pure:
+            level = self.layers.number_noise(factor)
+            losses = np.max([supremum(line, level, first, second) for line in lines], axis=0)
+        else:
+            level = self.layers.number_noise(factor)
+            logs = [log_integral(line, level, first, second, self.notion) for line in lines]
+            total = np.logaddexp.reduce(logs, axis=0)
+            losses = loss_of(total + UNIT * (8.0 + len(logs)), self.notion)
+        return losses.reshape(2, -1).T
+
+
+@dataclass(frozen=True, eq=False)
 class _Integrals:
     """One column, any noise and notion: the extremes at every point, between which to bound."""
 
@@ -288,13 +328,26 @@ class _Integrals:
         return losses.reshape(2, -1).T
 
 
-_Group = _Vertices | _Points | _Integrals
+_Group = _Vertices | _Points | _Layers | _Integrals
+
+
+def _n_numbers(shape: Sequence[int], noise: Noise) -> int:
+    """Return how many numbers vary."""
+    mixings = noise.mixings or (None,) * len(shape)
+    return sum(size > 1 and mixing is None for size, mixing in zip(shape, mixings, strict=True))
 
 
 def _are_points(shape: Sequence[int], noise: Noise) -> bool:
-    """Return whether no number varies, so that all columns that do are unordered."""
-    pairs = zip(shape, noise.mixings, strict=True) if noise.mixings else ()
-    return bool(noise.mixings) and all(size == 1 or mixing is not None for size, mixing in pairs)
+    """Return whether all columns that vary are unordered."""
+    return any(noise.mixings) and not _n_numbers(shape, noise)
+
+
+def _n_lines(shape: Sequence[int], noise: Noise) -> int:
+    """Return for how many categories there is a line of a number, 0 unless just one varies."""
+    if not any(noise.mixings) or _n_numbers(shape, noise) != 1:
+        return 0
+    pairs = zip(shape, noise.mixings, strict=True)
+    return math.prod(size for size, mixing in pairs if mixing is not None)
 
 
 def _is_exact(shape: Sequence[int], noise: Noise, notion: Notion) -> bool:
@@ -334,13 +387,25 @@ def _group(
         )
     p, q = np.ascontiguousarray(numbers.T)
     if any(noise.mixings):
-        mixed = MixedExtremes(sets, noise)
-        if _is_exact(shape, noise, notion):
-            return _Vertices(np.array(members), (p, q), mixed)
-        return _Points(np.array(members), (p, q), mixed, notion)
+        return _mixed_group(sets, np.array(members), (p, q), noise, notion)
     if _is_exact(shape, noise, notion):
         return _Vertices(np.array(members), (p, q), Extremes(sets, noise.axis_scales(len(shape))))
     return _Integrals(np.array(members), (p, q), ColumnSets(sets), noise, notion)
+
+
+def _mixed_group(
+    sets: Sequence[SimultaneousSet],
+    members: Integers,
+    sides: tuple[Integers, Integers],
+    noise: Noise,
+    notion: Notion,
+) -> _Group:
+    shape = [len(axis) for axis in sets[0].axes]
+    if _is_exact(shape, noise, notion):
+        return _Vertices(members, sides, MixedExtremes(sets, noise))
+    if _n_numbers(shape, noise) == 0:
+        return _Points(members, sides, MixedExtremes(sets, noise), notion)
+    return _Layers(members, sides, cell_logs(sets), SetLayers(sets, noise), notion)
 
 
 def _without_noise(
