@@ -409,7 +409,7 @@ class OptimalChannel:
         Whether the rows of `fit` count alike in the expected cost, or the secrets: without
         "secrets", changes fall on minorities.
     block_size : int or "auto", default="auto"
-        Largest number of rows that are solved for together.
+        Largest number of rows that are solved for together; over confidence sets it is all of them.
     gap : float, default=1e-3
         How far above the smallest cost the solver may stop, as a share of it.
     time_limit : float, default=None

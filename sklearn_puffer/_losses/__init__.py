@@ -1,6 +1,7 @@
 """Exact privacy losses of released columns and rows, as proven intervals."""
 
 from sklearn_puffer._losses import pair_losses, quadrature
+from sklearn_puffer._losses.bounded_losses import bounded_losses
 from sklearn_puffer._losses.boxes import MOST_CELLS, box_panels, boxes_computable
 from sklearn_puffer._losses.channel_losses import channel_losses
 from sklearn_puffer._losses.convolution import Grid, Wide
@@ -50,6 +51,7 @@ __all__ = [
     "Wide",
     "all_computable",
     "bare_ratios",
+    "bounded_losses",
     "box_panels",
     "boxes_computable",
     "channel_floor",

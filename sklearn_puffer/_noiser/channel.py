@@ -20,7 +20,7 @@ class Channel:
     Attributes
     ----------
     cells : pandas.DataFrame of shape (n, n_public)
-        The distinct released rows.
+        The distinct rows; over confidence sets all combinations of the columns' values.
     matrix : scipy.sparse.csr_array of float of shape (n, n)
         W(y|x): row x is the law of what is released for cell x.
     numerators : scipy.sparse.csr_array of int64 of shape (n, n)

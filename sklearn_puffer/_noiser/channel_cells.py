@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, IntArray
+from sklearn_puffer._base import Array, FloatArray, IntArray, quoted
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._tables import Coded, Column, count
 from sklearn_puffer.priors import Discrete
@@ -18,6 +19,9 @@ MOST_CELLS = 1 << 18
 
 MOST_MASSES = 1 << 26
 """Largest number of cells times laws: half a gigabyte of whole numbers."""
+
+MOST_OVER_SETS = 1 << 18
+"""Largest number of cells times seen cells times laws squared over confidence sets: minutes."""
 
 _MOST_KEY = 2**62
 
@@ -41,6 +45,11 @@ class Cells:
     def of(cls, codes: Array, sizes: Sequence[int]) -> Cells:
         """Return the distinct ones of some rows of codes."""
         return cls(np.unique(codes, axis=0), tuple(sizes))
+
+    @classmethod
+    def every(cls, sizes: Sequence[int]) -> Cells:
+        """Return all combinations of the columns' codes."""
+        return cls(np.indices(sizes).reshape(len(sizes), -1).T, tuple(sizes))
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -119,14 +128,24 @@ def count_cells(read: TableRead, priors: Sequence[Discrete]) -> CountedCells:
     ------
     ValueError
         If they are more than a channel is looked for in, before the laws over them are allocated.
+
+    Notes
+    -----
+    Over confidence sets they are all combinations of the columns' values: which of them are seen is
+    left to chance, and the sets are about an alphabet that was fixed before.
     """
+    check_sets_size(read, 1)
     coded = [Coded(r, len(c.atoms)) for r, c in zip(read.readers, read.columns, strict=True)]
     secrets = [secret.coded for secret in read.secrets]
     everything = list(range(len(coded)))
     found = count(secrets, coded, [everything], read.rows.n_rows, read.rows.weights)
-    seen = [cells.codes for [of_secrets] in found[:1] for cells in of_secrets]
-    further = [_codes(law, read.columns) for law in priors]
-    cells = Cells.of(np.concatenate([*seen, *further]), [each.size for each in coded])
+    sizes = [each.size for each in coded]
+    if read.settings.has_sets:
+        cells = Cells.every(sizes)
+    else:
+        seen = [cells.codes for [of_secrets] in found[:1] for cells in of_secrets]
+        further = [_codes(law, read.columns) for law in priors]
+        cells = Cells.of(np.concatenate([*seen, *further]), sizes)
     _check_size(read, len(cells))
     counts = []
     for secret, [of_secrets] in zip(read.secrets, found, strict=True):
@@ -164,6 +183,29 @@ def masses_over(cells: Cells, law: Discrete, columns: Sequence[Column]) -> IntAr
         raise LookupError(str(law.rows[some][places < 0][0].tolist()))
     masses[places] = counts.astype(np.int64)
     return masses
+
+
+def check_sets_size(read: TableRead, n_outputs: int) -> None:
+    """Refuse confidence sets over too many cells, before these are allocated.
+
+    Raises
+    ------
+    ValueError
+        If cells times ``n_outputs`` times laws squared are more than a program is solved for.
+    """
+    settings = read.settings
+    if not settings.has_sets:
+        return
+    n_cells = prod(len(column.atoms) for column in read.columns)
+    n_laws = sum(len(secret.labels) for secret in read.secrets) * (1 + len(settings.adversaries))
+    if n_cells * n_outputs * n_laws**2 > MOST_OVER_SETS:
+        raise ValueError(
+            f"adversaries={quoted(settings.confidence)} asks for a channel over all laws of "
+            f"{n_cells:,} combinations of values of {len(read.columns)} column(s) given {n_laws} "
+            f"secrets, more than one program is solved for; use bins (n_bins) or fewer columns, "
+            "take a classifier for the prior (prior=HistGradientBoostingClassifier()) without it, "
+            'or use noise="laplace".'
+        )
 
 
 def _check_size(read: TableRead, n_cells: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,18 +13,26 @@ from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._noiser.adversaries import Known, known_to_adversaries
 from sklearn_puffer._noiser.channel_cells import CountedCells, count_cells
 from sklearn_puffer._noiser.channel_problem import (
+    Asked,
     all_asked,
     channel_problem,
     units_of_change,
 )
 from sklearn_puffer._noiser.channel_proof import proof_of
+from sklearn_puffer._noiser.channel_refits import loss_over_refits, refits_asked
 from sklearn_puffer._noiser.channel_result import LearntChannel
+from sklearn_puffer._noiser.channel_sets import (
+    found_over_sets,
+    loss_over_sets,
+    sets_around_counts,
+)
 from sklearn_puffer._noiser.channel_utility import channel_utilities
 from sklearn_puffer._noiser.counted_views import about_rows
 from sklearn_puffer._noiser.known_values import known_columns
 from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._releases import SetLoss
 from sklearn_puffer._tables import Name, Table, Values
 from sklearn_puffer.priors import Discrete
 
@@ -52,7 +60,7 @@ def learn_channel(
     counted = count_cells(read, _further_laws(read, known))
     asked = all_asked(read, known, counted)
     problem = channel_problem(read, known, counted, asked)
-    rows, block, lower_bound = _found(settings, problem)
+    (rows, block, lower_bound), around = _found_around(read, counted, problem, asked)
     return LearntChannel(
         read=read,
         columns=[replace(column, raw=None) for column in read.columns],
@@ -65,6 +73,7 @@ def learn_channel(
         block=block,
         lower_bound=lower_bound,
         proof=proof_of(settings, asked, rows),
+        around=around,
         utility=channel_utilities(read, known, counted, rows),
         distance=_distance(read, known, counted),
         known=[tuple(read.public[k] for k in each) for each in known_columns(read)],
@@ -72,7 +81,27 @@ def learn_channel(
     )
 
 
-def _found(settings: Settings, problem: ChannelProblem) -> tuple[IntegerRows, Any, float | None]:
+_Channel = tuple[IntegerRows, Any, float | None]
+
+
+def _found_around(
+    read: TableRead, counted: CountedCells, problem: ChannelProblem, asked: Sequence[Asked]
+) -> tuple[_Channel, SetLoss | None]:
+    """Return the channel, and what it loses to the priors around the fitted one, if asked for."""
+    settings = read.settings
+    if settings.confidence is None:
+        return _found(settings, problem), None
+    if settings.has_sets:
+        sets = sets_around_counts(settings, counted, asked)
+        rows = found_over_sets(read, counted, problem, sets, asked)
+        return (rows, np.zeros(rows.n_cells, int), None), loss_over_sets(settings, sets, rows)
+    refits = refits_asked(read, counted)
+    families = [*problem.families, *(each.family for each in refits)]
+    found = _found(settings, replace(problem, families=families))
+    return found, loss_over_refits(settings, refits, found[0])
+
+
+def _found(settings: Settings, problem: ChannelProblem) -> _Channel:
     channel = settings.channel
     assert channel is not None
     found = find_channel(

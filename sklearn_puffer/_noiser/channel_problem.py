@@ -13,6 +13,7 @@ from sklearn_puffer._channels import ChannelProblem, CostFunction, Costs, Family
 from sklearn_puffer._noiser.adversaries import Known
 from sklearn_puffer._noiser.channel_cells import CountedCells, masses_over
 from sklearn_puffer._noiser.channel_settings import epsilon_of_one
+from sklearn_puffer._noiser.conditional_priors import Adversary
 from sklearn_puffer._noiser.counted_views import secret_pairs
 from sklearn_puffer._noiser.known_values import known_columns, told_value, too_telling
 from sklearn_puffer._noiser.read_table import TableRead
@@ -112,16 +113,23 @@ def channel_problem(
 
 def all_asked(read: TableRead, known: Known, counted: CountedCells) -> list[Asked]:
     """Return every family of laws that must not be told apart."""
-    found = []
-    for k, adversary in enumerate(known.adversaries):
-        for secret in read.secrets:
-            [laws] = zip(*(law.values() for law in adversary[secret.name].values()), strict=True)
-            masses = np.stack([masses_over(counted.cells, law, read.columns) for law in laws])
-            whole = Asked(
-                _family(masses, secret_pairs(read, secret)), k, secret.name, [*secret.labels]
-            )
-            found += [whole, *_given_known(read, counted, whole)]
-    return found
+    return [
+        each
+        for k, adversary in enumerate(known.adversaries)
+        for whole in asked_of(read, counted, adversary, k)
+        for each in (whole, *_given_known(read, counted, whole))
+    ]
+
+
+def asked_of(
+    read: TableRead, counted: CountedCells, adversary: Adversary, number: int
+) -> Iterator[Asked]:
+    """Yield the laws of an adversary who knows nothing else about a row."""
+    for secret in read.secrets:
+        [laws] = zip(*(law.values() for law in adversary[secret.name].values()), strict=True)
+        masses = np.stack([masses_over(counted.cells, law, read.columns) for law in laws])
+        family = _family(masses, secret_pairs(read, secret))
+        yield Asked(family, number, secret.name, [*secret.labels])
 
 
 def _family(masses: IntArray, pairs: Array, cells: Array | None = None) -> Family:
@@ -172,7 +180,7 @@ def _weights(read: TableRead, counted: CountedCells, asked: Sequence[Asked]) -> 
     """Return the law of rows that the cost is averaged over.
 
     Rows that a prior knows and `fit` has not seen must not be moved as if they cost nothing: they
-    have the weight of the priors, for a half.
+    have the weight of the priors, for a half; over confidence sets all cells have that of one row.
     """
     whole = [each for each in asked if not each.known]
     mean = np.mean([each.family.laws.mean(axis=0) for each in whole], axis=0)
@@ -181,6 +189,8 @@ def _weights(read: TableRead, counted: CountedCells, asked: Sequence[Asked]) -> 
     if read.settings.channel is not None and read.settings.channel.balance == "secrets":
         rows = np.mean([each.family.laws.mean(axis=0) for each in own], axis=0)
     weights: FloatArray = rows.copy() if rows.all() else 0.5 * (rows + mean)
+    if read.settings.has_sets and not weights.all():
+        weights += 1.0 / (counted.rows.sum() * len(weights))
     weights /= weights.sum()
     return weights
 

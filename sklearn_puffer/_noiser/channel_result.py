@@ -33,7 +33,9 @@ from sklearn_puffer._releases import (
     ModelFacts,
     Refused,
     Rule,
+    SetLoss,
     channel_assumptions,
+    decided_in_channel_sentence,
     model_sentences,
     nothing_changes_sentence,
 )
@@ -59,6 +61,7 @@ class LearntChannel:
     block: Array
     lower_bound: float | None
     proof: Proof
+    around: SetLoss | None
     utility: tuple[ColumnUtility, ...]
     distance: CellDistance
     known: list[tuple[Name, ...]]
@@ -149,6 +152,7 @@ class LearntChannel:
             sampled=settings.is_counted,
             models=self.models,
             counted=self._seen_by_counting(),
+            around=self.around,
         )
 
     def warnings(self) -> list[str]:
@@ -156,6 +160,8 @@ class LearntChannel:
         said = [*self.remarks]
         if self.unchanged > 1.0 - _NOTHING:
             said.append(nothing_changes_sentence(self.read.rows.total))
+        if self.around is not None and self.around.decided:
+            said.append(decided_in_channel_sentence(self.around.decided, self.around.level))
         return said
 
     @cached_property
@@ -214,8 +220,15 @@ class LearntChannel:
     def _known_names(self) -> tuple[str, ...]:
         return tuple(" and ".join(shown(name) for name in each) for each in self.known)
 
+    @property
+    def _keeps_budget(self) -> bool:
+        """Whether all that is proven is within the budget, also over sets of priors."""
+        around = self.around
+        proven = 0.0 if around is None or around.estimate else around.loss
+        return max(self.proof.loss, proven) <= self.settings.notion.budget
+
     def _rule(self) -> Rule:
-        if self.proof.loss > self.settings.notion.budget:
+        if not self._keeps_budget:
             return Refused("The certificate does not hold, so that nothing may be released.")
         if self.proof.floor is None:
             return Draws(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from sklearn_puffer._base import quoted
 from sklearn_puffer._noiser.conditional_priors import given_priors
@@ -104,9 +104,27 @@ def _reasons(settings: Settings) -> Iterator[str]:
             'missing="category", which makes them a value of categories and booleans'
         )
     if settings.confidence is not None:
+        yield from _reasons_against_sets(settings)
+
+
+def _reasons_against_sets(settings: Settings) -> Iterator[str]:
+    """Yield what does not go with a channel over confidence sets, or over refits."""
+    asked = f"adversaries={quoted(settings.confidence)}"
+    if settings.known is not None:
         yield (
-            "has no confidence set, got adversaries="
-            f'{quoted(settings.confidence)}; leave it out, or use noise="laplace"'
+            f"with known={quoted(settings.known)} has no confidence sets, got {asked}; leave one "
+            "of them out"
+        )
+    if settings.prior is not None and settings.model is None:
+        yield (
+            f"takes {asked} for sampling error, and the prior is given, not learnt from the rows; "
+            "leave it out, or leave prior out"
+        )
+    fits = settings.model.values() if isinstance(settings.model, Mapping) else [settings.model]
+    if any(fit is not None and fit.is_prefit for fit in fits):
+        yield (
+            f"takes {asked} for refits of the prior's classifier, and that was fitted elsewhere; "
+            'leave it out, or take ClassifierFit(..., cv=5) instead of cv="prefit"'
         )
 
 

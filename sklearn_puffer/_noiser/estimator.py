@@ -126,7 +126,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         `priors.ConfidenceSet(level)` (also within the list; "confidence" for 0.95) stands for all
         priors in a simultaneous confidence set around the counted ones, and is recommended for
         production: the counted laws are not the true ones. For Gaussian and mixture priors and
-        classifiers it stands for draws and refits, and what is said of them is an estimate.
+        classifiers it stands for draws and refits, and what is said of them is an estimate. With an
+        optimal channel the sets are over all combinations of the columns' values, which must be
+        few (256 for two secrets, of which all occur).
     weights : "spread", "optimal" or mapping, default="spread"
         Proportions of the columns' scales: their standard deviations, those that make the expected
         error per standard deviation small, or {column: positive number}. Of columns without an
@@ -191,12 +193,13 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         without an order it is -log(1 - rho).
         Not there with an optimal channel.
     channel_ : Channel
-        With an optimal channel only: ``cells``, the distinct rows of `fit`; ``matrix``, row x of
-        which is the law of what is released for cell x, and ``numerators``, the same in whole
-        numbers of 2^-62; ``block``, within which cells move; ``expected_change`` in units of
-        change, and ``lower_bound``, below which no channel onto these cells gets (None where that
-        was not computed); ``unchanged``, the share of rows released as they are, and
-        ``unchanged_by_secret``; ``floor``, the most that a further draw tells, if there is one.
+        With an optimal channel only: ``cells``, the distinct rows of `fit` (over confidence sets
+        all combinations of values); ``matrix``, row x of which is the law of what is released for
+        cell x, and ``numerators``, the same in whole numbers of 2^-62; ``block``, within which
+        cells move; ``expected_change`` in units of change, and ``lower_bound``, below which no
+        channel onto these cells gets (None where that was not computed); ``unchanged``, the share
+        of rows released as they are, and ``unchanged_by_secret``; ``floor``, the most that a
+        further draw tells, if there is one.
         It is key material: keep it where you keep the table.
     certificate_ : Certificate
         What is promised and what was checked.

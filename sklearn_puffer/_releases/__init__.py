@@ -20,6 +20,7 @@ from sklearn_puffer._releases.channel_certificate import (
     ChannelLoss,
     Kept,
     channel_assumptions,
+    decided_in_channel_sentence,
     moved_rows_sentence,
     nothing_changes_sentence,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "channel_assumptions",
     "check_releases",
     "composition_rule",
+    "decided_in_channel_sentence",
     "drawn_scales",
     "exclusively",
     "factor_below",

@@ -107,6 +107,13 @@ class ChannelCertificate(Certificate):
         return self.channel
 
     @property
+    def holds(self) -> bool:
+        """Whether the proven loss is within the budget, also over all priors of a set."""
+        over = self.known_over_set
+        proven = over is None or over.estimate or over.loss <= self.notion.budget
+        return proven and super().holds
+
+    @property
     def table(self) -> Any:
         """The pairs as a DataFrame: a row for each ordered pair, and for what may be known."""
         names = list(ChannelLoss.__dataclass_fields__)
@@ -124,9 +131,11 @@ class ChannelCertificate(Certificate):
         """Return what the promise takes for granted, for the end of the verdict."""
         if not self.holds:
             return ""
-        noise = "; NOT for priors within sampling error of it" if self.sampled else ""
         letters = zip("abcd", conditions(self), strict=True)
-        return f", if {'; '.join(f'({letter}) {told}' for letter, told in letters)}{noise}"
+        taken = f", if {'; '.join(f'({letter}) {told}' for letter, told in letters)}"
+        if self.around is not None:
+            return f"{super()._beyond()}{taken}"
+        return f"{taken}{'; NOT for priors within sampling error of it' * self.sampled}"
 
     def _lines(self) -> list[str]:
         return [
@@ -166,6 +175,7 @@ class ChannelCertificate(Certificate):
                 _loss_cells(self._worst()),
             ),
             *model_section(self.models, self.counted),
+            *_about_others(self),
             Section("Conditions", sentences=[f"{c[0].upper()}{c[1:]}." for c in conditions(self)]),
             Section("Assumptions", sentences=self.assumptions),
         ]
@@ -173,7 +183,13 @@ class ChannelCertificate(Certificate):
 
 def conditions(certificate: ChannelCertificate) -> list[str]:
     """Return the four things that the promise takes for granted, in plain words."""
-    known = certificate.facts.known
+    known, over = certificate.facts.known, certificate.known_over_set
+    prior = "that prior is true, for the promise is as good as the model behind it"
+    if over is not None and not over.estimate:
+        prior = (
+            "the rows fitted are independent draws of their law, which has no other values than "
+            "those seen or declared: the set of priors rests on that"
+        )
     nothing = "nothing else about a row"
     if known:
         nothing = f"nothing else about a row but {' or '.join(known)}"
@@ -182,8 +198,38 @@ def conditions(certificate: ChannelCertificate) -> list[str]:
         "(key material)",
         f"the reader knows {nothing}, not even one of its public values",
         "the rows released follow the law of those fitted",
-        "that prior is true, for the promise is as good as the model behind it",
+        prior,
     ]
+
+
+def _about_others(certificate: ChannelCertificate) -> list[Section]:
+    """Return what the channel loses to the priors around the fitted one, where that was asked."""
+    over = certificate.known_over_set
+    if over is None:
+        return []
+    told = short_number(over.loss)
+    sentence = (
+        f"{over.level:.0%} of 20 refits of the prior's classifier, to rows drawn again, lose at "
+        f"most about {told} by this channel (an ESTIMATE, not a bound)."
+    )
+    if not over.estimate:
+        sentence = (
+            "Over all priors on the values seen or declared whose every cell lies in its interval, "
+            f"all of which hold the true masses together with a confidence of {over.level:.0%}, "
+            f"the loss of this channel is at most {told}, recomputed from whole numbers. What is "
+            "known of groups of cells besides is not used: the set is larger for that, and the "
+            "promise no weaker."
+        )
+    return [Section("Other priors", sentences=[sentence])]
+
+
+def decided_in_channel_sentence(secrets: Sequence[Any], level: float) -> str:
+    """Return the warning about secrets with too few rows."""
+    return (
+        f"secret(s) {listed(secrets, len(secrets))} have so few rows that the {level:.0%} "
+        "confidence set says next to nothing about them, and the channel changes nearly every "
+        "row; group rare secrets, use fewer bins or categories, or fit on more rows."
+    )
 
 
 def _unchanged(facts: ChannelFacts) -> str:

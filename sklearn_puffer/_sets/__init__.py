@@ -1,6 +1,7 @@
 """Confidence sets of priors, and the worst case over them."""
 
 from sklearn_puffer._sets.axes import Jumps, Line
+from sklearn_puffer._sets.cell_bounds import CellBounds, cell_bounds, cell_share
 from sklearn_puffer._sets.laminar import ONE, Tree, interval_masses, nearest_masses
 from sklearn_puffer._sets.simultaneous_sets import (
     SimultaneousSet,
@@ -14,11 +15,14 @@ from sklearn_puffer._sets.worst_case import SetLosses, computable, work
 
 __all__ = [
     "ONE",
+    "CellBounds",
     "Jumps",
     "Line",
     "SetLosses",
     "SimultaneousSet",
     "Tree",
+    "cell_bounds",
+    "cell_share",
     "computable",
     "error_share",
     "interval_masses",
