@@ -1,14 +1,17 @@
-"""Ctrl-C in the search of a channel: it waits for no solver, and leaves the estimator as it was."""
+"""Ctrl-C and time limits in the search of a channel, and what it says meanwhile."""
 
+import re
 import signal
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._channels import highs
+from sklearn_puffer._base import progress
+from sklearn_puffer._channels import highs, resolving, search
 from sklearn_puffer._channels.highs import Clock, aside
 from sklearn_puffer.noise import OptimalChannel
 
@@ -86,3 +89,57 @@ def test_what_a_call_raises_is_raised_where_it_was_made():
 
     with pytest.raises(LookupError, match="False"):
         aside(fails)
+
+
+# -------------------------------------------------------------------------------------- time limits
+
+
+def wide_table(n=170):
+    rng = np.random.default_rng(0)
+    x = rng.permutation(n)
+    secret = (x + rng.integers(0, n, n)) * 3 // (2 * n)
+    return pd.DataFrame({"x": x // 12, "y": rng.permutation(n) + 0.5, "s": np.minimum(secret, 2)})
+
+
+SAYS = pytest.mark.filterwarnings("ignore:.*occur once")
+
+
+@SAYS
+@pytest.mark.parametrize("seconds", [1e-9, 0.02])
+def test_in_little_time_no_whole_program_is_begun_and_the_budget_is_kept(monkeypatch, seconds):
+    monkeypatch.setattr(search, "whole_channel", None)  # what is not called need not be there
+    noise = OptimalChannel(time_limit=seconds)
+    noiser = PufferfishNoiser(sensitive="s", noise=noise).fit(wide_table())
+    assert noiser.certificate_.holds
+    if seconds < 1e-6:
+        assert noiser.channel_.unchanged < 0.02  # a constant
+
+
+@SAYS
+def test_without_a_limit_it_says_how_far_the_bound_is(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    PufferfishNoiser(sensitive="s", noise="optimal", verbose=1).fit(wide_table())
+    lines = capsys.readouterr().err.splitlines()
+    said = [line for line in lines if "rounds of a channel for all rows" in line]
+    assert any(re.search(r": \d+ done, gap so far \d+\.\d\d%$", line) for line in said)
+
+
+@SAYS
+def test_blocks_say_what_the_last_turn_has_saved(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    noise = OptimalChannel(block_size=40)
+    noiser = PufferfishNoiser(sensitive="s", noise=noise, verbose=1).fit(wide_table())
+    err = capsys.readouterr().err
+    assert "blocks of a channel: 1 of" in err
+    assert re.search(r"turn 2 across blocks \(the last one saved \d+\.\d%\)", err)
+    assert noiser.certificate_.holds
+
+
+def test_little_time_asks_for_small_blocks():
+    clocks = {seconds: Clock.of(seconds) for seconds in (5.0, 3600.0)}
+    problem = SimpleNamespace(n_cells=1500, families=[])
+    sizes = [
+        resolving._size_of(SimpleNamespace(clock=clock, n_jobs=1, problem=problem, largest=1500))
+        for clock in (*clocks.values(), Clock())
+    ]
+    assert sizes == [resolving.QUICK_SIZE, resolving.BLOCK_SIZE, resolving.BLOCK_SIZE]

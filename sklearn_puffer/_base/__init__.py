@@ -32,7 +32,7 @@ from sklearn_puffer._base.arrays import (
 from sklearn_puffer._base.digest import digest
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
 from sklearn_puffer._base.page import Document, Page, Section
-from sklearn_puffer._base.progress import counted, listening, say, task
+from sklearn_puffer._base.progress import counted, listening, noted, say, task
 from sklearn_puffer._base.rounding import (
     LN2,
     ULP,
@@ -88,6 +88,7 @@ __all__ = [
     "listening",
     "log_sum",
     "meant",
+    "noted",
     "on_one_line",
     "plain",
     "progress",

@@ -2,8 +2,8 @@
 
 `listening` opens the ear, in `fit`; whatever runs inside says what it does with `task` or
 `counted`, at any depth, and nothing has to hand a parameter down to it. Without an ear they cost
-next to nothing. Lines hold what is done and how often: counts, and never a value, a secret or a
-loss. The clock decides when a line is printed, and nothing else.
+next to nothing. Lines hold what is done and how often, and how far a solver is from its bound:
+never a value, a secret or a loss. The clock decides when a line is printed, and nothing else.
 """
 
 from __future__ import annotations
@@ -28,8 +28,13 @@ class _Task:
     total: int | None
     began: float
     done: int = 0
+    note: str = ""
 
     def words(self) -> str:
+        words = self._words()
+        return f"{words}, {self.note}" if self.note else words
+
+    def _words(self) -> str:
         if self.total is None:
             return f"{self.what}: {self.done:,} done" if self.done else self.what
         return f"{self.what}: {self.done:,} of {self.total:,} ({self.done / self.total:.0%})"
@@ -111,6 +116,17 @@ def counted(items: Sequence[T] | Iterable[T], what: str, total: int | None = Non
         for item in items:
             yield item
             done()
+
+
+def noted(words: str) -> None:
+    """Say beside the innermost task how far it has come.
+
+    >>> with listening(1), task("rounds"):
+    ...     noted("gap so far 3 %")
+    """
+    ear = _ear.get()
+    if ear is not None and ear.tasks:
+        ear.tasks[-1].note = words
 
 
 def say(line: str) -> None:

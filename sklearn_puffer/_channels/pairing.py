@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from sklearn_puffer._base import ULP, Array, FloatArray, counted
+from sklearn_puffer._base import ULP, Array, FloatArray, counted, noted
 from sklearn_puffer._channels.dual import CHUNK
 from sklearn_puffer._channels.highs import Clock, solved
 from sklearn_puffer._channels.problem import ChannelProblem, Costs
@@ -125,12 +125,14 @@ class _Matching:
         bound, pairs = self.scan(prices, MATES, np.inf)
         bound = 0.0
         caps = np.full(self.problem.n_cells, 4.0 * self.dear)
-        for _ in counted(iter(range(ROUNDS)), "rounds of pricing"):
+        for _ in counted(iter(range(ROUNDS)), "rounds of a channel for all rows"):
             found = self.solve(pairs, caps, clock.left)
             if found is None:
                 break
             least, more = self.scan(found.prices, MATES, 0.0)
             bound = max(bound, least)
+            if 0.0 < bound <= found.cost:
+                noted(f"gap so far {(found.cost - bound) / found.cost:.2%}")
             if found.unpaired <= _UNPAIRED:
                 best = (pairs, found)
                 if found.cost - bound <= gap * found.cost:

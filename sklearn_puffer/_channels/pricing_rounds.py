@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, counted
+from sklearn_puffer._base import Array, FloatArray, counted, noted
 from sklearn_puffer._channels.budget_rows import BudgetRows, Multipliers, budget_rows
 from sklearn_puffer._channels.dual import Pricing
 from sklearn_puffer._channels.highs import Clock
@@ -99,13 +99,14 @@ class _Rounds:
         """Add moves in rounds; at the end no violation may be bought any more."""
         xs, ys = self._nearest()
         caps, best, clock = self._first_caps(), None, self.clock.part(_FOR_ROUNDS)
-        for turn in counted(iter(range(ROUNDS)), "rounds of pricing"):
+        for turn in counted(iter(range(ROUNDS)), "rounds of a channel for all rows"):
             found = self._solved(xs, ys, caps, clock)
             if found is None:
                 break
             chosen = self._chosen(found, best)
             if best is None or turn < _FREE or chosen.bound > best.bound:
                 best = chosen
+            noted(_gap_in_words(found.cost + found.excess, best.bound))
             if self._is_done(found, best.bound):
                 return Flows(xs, ys, found.flows, best.bound)
             caps = self._next_caps(caps, chosen)
@@ -191,3 +192,7 @@ class _Rounds:
             np.where(own.rows > 0.98 * cap, _UP * cap, _AROUND * own.rows + _BESIDE * unit)
             for cap, own, unit in every
         ]
+
+
+def _gap_in_words(cost: float, bound: float) -> str:
+    return f"gap so far {(cost - bound) / cost:.2%}" if 0.0 < bound <= cost else ""

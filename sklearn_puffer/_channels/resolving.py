@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 
 from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._channels.blocks import feasible_blocks, mixed_groups, places_of
@@ -24,6 +24,12 @@ from sklearn_puffer._channels.problem import ChannelProblem, Found
 
 BLOCK_SIZE = 400
 """Cells of a block to begin with."""
+
+QUICK_SIZE = 100
+"""Cells of a block to begin with where there is little time."""
+
+QUICK_TIME = 0.02
+"""Less time than so many seconds for each cell and thread is little."""
 
 LARGEST_GROUP = 1500
 """Cells of the largest group that is solved again."""
@@ -110,13 +116,19 @@ def channel_in_blocks(
 ) -> Found:
     """Return a channel found in blocks, and across them where no floor binds it to blocks."""
     task = _Task(problem, gap, clock or Clock(), n_jobs)
-    size = min(BLOCK_SIZE, task.largest) if isinstance(block_size, str) else block_size
+    size = _size_of(task) if isinstance(block_size, str) else block_size
     blocks = feasible_blocks(problem, size)
     flow = _first(task, constant_flow(problem, blocks), blocks, size)
     if problem.floor is None:
         flow = _again(task, flow, FACTOR * size)
         blocks = _labels(problem)
     return _found(task, flow, blocks)
+
+
+def _size_of(task: _Task) -> int:
+    left, threads = task.clock.left, effective_n_jobs(task.n_jobs)
+    quick = left is not None and left * threads < QUICK_TIME * task.problem.n_cells
+    return min(QUICK_SIZE if quick else BLOCK_SIZE, task.largest)
 
 
 def constant_flow(problem: ChannelProblem, blocks: Array) -> Flow:
@@ -138,7 +150,7 @@ def _first(task: _Task, constant: Flow, blocks: Array, size: int) -> Flow:
     """
     large = np.bincount(blocks) > max(task.largest, size)
     alone = np.where(large[blocks], -1, blocks)
-    flow = constant if large.all() else _turn(task, constant, alone, "blocks")
+    flow = constant if large.all() else _turn(task, constant, alone, "blocks of a channel")
     if task.problem.floor is not None or not large.any():
         return flow
     groups = mixed_groups(task.problem, min(BLOCK_SIZE, size), 0)
@@ -152,13 +164,16 @@ def _first(task: _Task, constant: Flow, blocks: Array, size: int) -> Flow:
 
 def _again(task: _Task, flow: Flow, size: int) -> Flow:
     """Solve again in other groups, larger ones where little is won, until nothing is."""
-    cost, turn = task.cost(flow), 0
+    cost, turn, saved = task.cost(flow), 0, ""
     largest = min(task.largest, task.problem.n_cells)
     size = min(size, largest)
     while not task.clock.is_over and cost > 0:
         turn += 1
-        flow = _turn(task, flow, mixed_groups(task.problem, size, turn), f"turn {turn}")
+        flow = _turn(
+            task, flow, mixed_groups(task.problem, size, turn), f"turn {turn} across blocks{saved}"
+        )
         before, cost = cost, task.cost(flow)
+        saved = f" (the last one saved {(before - cost) / before:.1%})"
         if before - cost > WORTH * before:
             continue
         if size >= largest and before - cost <= ENOUGH * before:
@@ -278,9 +293,9 @@ def _joined(
     ys = np.concatenate([part.ys for part in every])
     order = np.lexsort((ys, xs))
     shares = np.concatenate([part.shares for part in every])[order]
-    mean, last = (_moved(task, before, members, results) for before in (flow.multipliers, None))
-    if not any(moves.multipliers for moves in results):
-        last = flow.last  # nothing better was found
+    mean, last = _moved(task, flow.multipliers, members, results), flow.last
+    if any(moves.multipliers for moves in results):
+        last = _moved(task, None, members, results)
     return Flow(xs[order], ys[order], shares, mean, last)
 
 

@@ -19,9 +19,11 @@ WHOLE_MATCHING = 10_000
 WHOLE_PROGRAM = 1_500
 """Up to so many cells another program is solved whole."""
 
-
 _FOR_WHOLE = 0.7
 """The part of the time that a whole program may take; what is left is for blocks."""
+
+_PATIENCE, _PATIENCE_MATCHING = 2e-6, 3e-7
+"""Seconds for each pair of cells and law: with less time a whole program is not begun."""
 
 
 def find_channel(
@@ -55,7 +57,7 @@ def find_channel(
     """
     clock = Clock.of(time_limit)
     with clock.stopping():
-        if problem.floor is None and is_whole(problem, block_size):
+        if problem.floor is None and is_whole(problem, block_size) and _in_time(problem, clock):
             found = whole_channel(problem, gap, clock.part(_FOR_WHOLE))
             if found is not None:
                 return found
@@ -69,6 +71,15 @@ def is_whole(problem: ChannelProblem, block_size: int | str) -> bool:
     if not isinstance(block_size, str):
         return problem.n_cells <= block_size
     return problem.n_cells <= (WHOLE_MATCHING if is_matching(problem) else WHOLE_PROGRAM)
+
+
+def _in_time(problem: ChannelProblem, clock: Clock) -> bool:
+    """Whether a whole program may end in time; blocks have something sooner."""
+    if clock.left is None:
+        return True
+    laws = sum(len(family.masses) for family in problem.families)
+    patience = _PATIENCE_MATCHING if is_matching(problem) else _PATIENCE
+    return clock.left >= patience * laws * problem.n_cells**2
 
 
 def whole_channel(problem: ChannelProblem, gap: float, clock: Clock) -> Found | None:
