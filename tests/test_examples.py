@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from scipy.stats import binom
 from sklearn.datasets import load_diabetes
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -144,6 +145,42 @@ def test_the_mixtures_of_paper_003_are_fitted_again_where_the_tables_are(table, 
     assert published["Adult"] == pytest.approx(2.33, abs=0.02)
     # EM has many ends on so few rows: 31 to 53 over starts and floors
     assert 30.0 < published["Hungarian"] < 54.0
+
+
+def test_who_holds_a_channel_and_its_rows_sees_which_did_not_move(run):
+    printed = run("who_holds_the_channel", "--data", "nowhere")
+    lines = {name: pinned(printed, name) for name in ("released rows", "other rows", "binned rows")}
+    for name in ("released rows", "binned rows"):  # the reader of the promise
+        assert lines[name][0][0] == 0.0
+        assert lines[name][0][1] <= 1.0
+    listed = [lines[name][1] for name in ("released rows", "binned rows")]
+    assert listed[0][0] > 25.0
+    assert listed[0][1] > 1.8 > listed[1][1]  # 5 % of the rows move further
+    assert lines["other rows"][1] == lines["other rows"][0]  # whose list is of other rows
+    assert lines["other rows"][2][0] > 25.0
+
+
+def pinned(printed, name):
+    """Return the share pinned and the move, for each reader, of a way to fit."""
+    [line] = re.findall(rf"^{name} .*$", printed, re.MULTILINE)
+    return [(float(a), float(b)) for a, b in re.findall(r"([\d.]+)% ([\d.]+)", line)]
+
+
+def test_who_excludes_rows_counts_them_as_every_outcome_does(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    given = runpy.run_path(str(EXAMPLES / "who_holds_the_channel.py"))["given"]
+    rows = [(0, 1.0), (1, 0.3), (1, 0.3), (2, 0.05), (2, 0.05), (2, 0.05)]  # cell, chance
+    laws = [binom.pmf(range(n + 1), n, w) for n, w in ((1, 1.0), (2, 0.3), (3, 0.05))]
+    for total in (1, 2, 4):
+        seen, mass = [0.0, 0.0, 0.0], 0.0
+        for moved in itertools.product((0, 1), repeat=len(rows)):
+            chance = math.prod(w if m else 1.0 - w for m, (_, w) in zip(moved, rows, strict=True))
+            if sum(moved) == total:
+                mass += chance
+                for m, (cell, _) in zip(moved, rows, strict=True):
+                    seen[cell] += m * chance
+        for cell in range(3):
+            assert given(laws, cell, total) == pytest.approx(seen[cell] / mass)
 
 
 def test_rows_stay_as_they_are_where_the_channel_releases_them_and_not_under_noise(run, tmp_path):
