@@ -177,7 +177,7 @@ class _Rounds:
     @cached_property
     def _units(self) -> list[FloatArray]:
         """What multipliers of rows are compared to: the cost of all, times the share of a law."""
-        shares = [family.masses.sum(axis=1) for family in self.problem.families]
+        shares = [family.masses.sum(axis=1).astype(float) for family in self.problem.families]
         every = zip(self._rows, shares, strict=True)
         return [self.dear * rows.per_row(own / own.sum())[:, None] for rows, own in every]
 

@@ -29,7 +29,7 @@ class Family:
 
     Attributes
     ----------
-    masses : ndarray of int64 of shape (k, m)
+    masses : ndarray of int64 or of Python's int of shape (k, m)
         Law s is masses[s] / masses[s].sum(): counts, or posteriors in units of 2^-32.
     cells : ndarray of intp of shape (m,) or None
         The cells they are over, ascending; None for all.
@@ -44,7 +44,7 @@ class Family:
     @cached_property
     def laws(self) -> FloatArray:
         """The laws p_s, shape (k, m)."""
-        laws: FloatArray = self.masses / self.masses.sum(axis=1, keepdims=True)
+        laws: FloatArray = (self.masses / self.masses.sum(axis=1, keepdims=True)).astype(float)
         return laws
 
     @cached_property

@@ -38,7 +38,7 @@ def channel_losses(
     ----------
     rows : IntegerRows
         W.
-    masses : ndarray of int64 of shape (k, m)
+    masses : ndarray of int64 or of Python's int of shape (k, m)
         Law s is masses[s] / masses[s].sum().
     cells : ndarray of shape (m,) or None
         The cells that the laws are over, all different; None for all.
@@ -97,7 +97,8 @@ def checked(rows: IntegerRows, masses: Any, cells: Array | None) -> IntArray:
     """Return masses that are laws over these cells."""
     given = np.asarray(masses)
     n_cells = rows.n_cells if cells is None else len(cells)
-    if given.dtype.kind not in "iu":
+    large = given.dtype == object and all(isinstance(mass, int) for mass in given.flat)
+    if given.dtype.kind not in "iu" and not large:
         raise TypeError(f"masses must be whole numbers, got {given.dtype}; count, or round them.")
     if given.ndim != 2 or given.shape[1] != n_cells:
         raise ValueError(
@@ -130,7 +131,8 @@ def outcomes(rows: IntegerRows, cells: Array | None) -> Outcomes:
 def released(drawn: Outcomes, masses: IntArray) -> Released:
     """Return the probability of each outcome given each law."""
     sums = [
-        np.bincount(drawn.numbers, weights=law[drawn.places] * drawn.chances) / _total(law)
+        np.bincount(drawn.numbers, weights=law.astype(float)[drawn.places] * drawn.chances)
+        / _total(law)
         for law in masses
     ]
     terms = np.bincount(drawn.numbers).astype(float)
@@ -139,6 +141,8 @@ def released(drawn: Outcomes, masses: IntArray) -> Released:
 
 def _total(law: NDArray[Any]) -> float:
     """Return the sum of whole numbers, which may be beyond 64 bits, rounded once."""
+    if law.dtype == object:
+        return float(sum(law.tolist()))
     high, low = np.divmod(law, _HALF)
     return float(int(high.sum()) * _HALF + int(low.sum()))
 

@@ -96,7 +96,7 @@ def repeated_losses(
         return channel_losses(rows, masses, cells, pairs, notion)
     masses = checked(rows, masses, cells)
     cells = np.arange(rows.n_cells) if cells is None else np.asarray(cells)
-    some = masses.any(axis=0)
+    some = (masses > 0).any(axis=0)
     masses, cells = masses[:, some], cells[some]
     if n_draws <= _MOST_DRAWS and _n_outcomes(rows, cells, n_draws) <= MOST_OUTCOMES:
         return losses_of(released(_drawn(rows, cells, n_draws), masses), pairs, notion)

@@ -17,6 +17,12 @@ from sklearn_puffer.priors import Discrete
 MOST_CELLS = 1 << 18
 """Largest number of cells that a channel is looked for in."""
 
+_LARGEST, _LEAST = 1 << 149, 1 << 55
+"""Sums of counts beyond the first are scaled down to it; none may then be below the second.
+
+So the products of their shares with those of 14 draws, each 2^-62 or more, are no subnormal floats.
+"""
+
 MOST_MASSES = 1 << 26
 """Largest number of cells times laws: half a gigabyte of whole numbers."""
 
@@ -164,24 +170,25 @@ def _codes(law: Discrete, columns: Sequence[Column]) -> Array:
 
 
 def masses_over(cells: Cells, law: Discrete, columns: Sequence[Column]) -> IntArray:
-    """Return the masses of a law over the cells, whole numbers of a sum below 2^53.
+    """Return the masses of a law over the cells, whole numbers: of Python beyond a sum of 2^62.
 
-    Larger ones are rounded, a positive one never to 0.
+    They are those of the law, or off by less than 2^-54 of themselves: less than what
+    `channel_losses` leaves room for.
 
     Raises
     ------
     LookupError
         If it has mass where there is no cell.
+    ValueError
+        If it has less mass somewhere than the proof of a channel can tell from none.
     """
     some = np.asarray(law.counts > 0, dtype=bool)
-    masses = np.zeros(len(cells), dtype=np.int64)
-    counts = law.counts[some]
-    if law.total >= 2**53:
-        counts = np.array([max(int(c) * 2**52 // law.total, 1) for c in counts.tolist()])
+    masses = np.zeros(len(cells), dtype=np.int64 if law.total < 2**62 else object)
+    counts = _whole_counts(law, some)
     places = cells.find(_codes(law, columns))
     if (places < 0).any():
         raise LookupError(str(law.rows[some][places < 0][0].tolist()))
-    masses[places] = counts.astype(np.int64)
+    masses[places] = counts
     return masses
 
 
@@ -206,6 +213,22 @@ def check_sets_size(read: TableRead, n_outputs: int) -> None:
             "take a classifier for the prior (prior=HistGradientBoostingClassifier()) without it, "
             'or use noise="laplace".'
         )
+
+
+def _whole_counts(law: Discrete, some: Array) -> list[int]:
+    """Return the positive counts of a law, of which each over the sum is a float, and not tiny."""
+    counts = [int(count) for count in law.counts[some].tolist()]
+    if law.total < _LARGEST:
+        return counts
+    scaled = [count * _LARGEST // law.total for count in counts]
+    least = int(np.argmin(scaled))
+    if scaled[least] < _LEAST:
+        raise ValueError(
+            f"a prior gives the row {law.rows[some][least].tolist()} the probability "
+            f"{counts[least] / law.total:.3g}, which is too small for the proof of a channel; give "
+            f"it 0, or {_LEAST / _LARGEST:.1g} at least."
+        )
+    return scaled
 
 
 def _check_size(read: TableRead, n_cells: int) -> None:
