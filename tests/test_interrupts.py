@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer import PufferfishNoiser, UncertifiedError, UtilityWarning
 from sklearn_puffer._base import progress
 from sklearn_puffer._channels import highs, resolving, search
 from sklearn_puffer._channels.highs import Clock, aside
+from sklearn_puffer._noise import WHOLE, IntegerRows
+from sklearn_puffer._noiser import channel_fit
 from sklearn_puffer.noise import OptimalChannel
 
 
@@ -101,7 +103,7 @@ def wide_table(n=170):
     return pd.DataFrame({"x": x // 12, "y": rng.permutation(n) + 0.5, "s": np.minimum(secret, 2)})
 
 
-SAYS = pytest.mark.filterwarnings("ignore:.*occur once")
+SAYS = pytest.mark.filterwarnings("ignore:.*occur once", "ignore:no row needs to change")
 
 
 @SAYS
@@ -113,6 +115,29 @@ def test_in_little_time_no_whole_program_is_begun_and_the_budget_is_kept(monkeyp
     assert noiser.certificate_.holds
     if seconds < 1e-6:
         assert noiser.channel_.unchanged < 0.02  # a constant
+
+
+@SAYS
+def test_where_a_channel_tells_nothing_the_warning_names_what_helps_a_channel():
+    noise = OptimalChannel(time_limit=1e-9)
+    with pytest.warns(UtilityWarning, match=r"columns, use bins .* OptimalChannel more time") as it:
+        weights = {"x": 1e6, "y": 1.0}  # x may become anything
+        PufferfishNoiser(sensitive="s", noise=noise, weights=weights).fit(wide_table())
+    assert not any("dependence" in str(each.message) for each in it)
+
+
+@SAYS
+def test_an_uncertified_channel_says_what_helps_a_channel(monkeypatch):
+    def unmended(problem, found):
+        n = problem.n_cells
+        return IntegerRows(np.arange(n + 1), np.arange(n), np.full(n, WHOLE))
+
+    monkeypatch.setattr(channel_fit, "whole_rows", unmended)
+    noiser = PufferfishNoiser(sensitive="s", noise="optimal").fit(table_of(3))
+    assert not noiser.certificate_.holds
+    assert "n_bins" in noiser.certificate_.remedy
+    with pytest.raises(UncertifiedError, match=r"the proof accepts; use bins .*smoothing=0\.01"):
+        noiser.transform(table_of(3))
 
 
 @SAYS

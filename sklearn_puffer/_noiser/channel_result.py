@@ -137,7 +137,7 @@ class LearntChannel:
             noise=settings.noise_name,
             dependence="joint",
             n_rows=self.read.rows.total,
-            remedy=None,
+            remedy=None if self._keeps_budget else say.CHANNEL_REMEDY,
             releases=settings.releases,
             rule=self._rule(),
             fitted=self._fitted(),

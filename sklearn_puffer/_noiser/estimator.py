@@ -533,7 +533,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         for sentence in learnt.warnings():
             warnings.warn(sentence, UserWarning, stacklevel=4)
         if any(column.worse for column in learnt.utility):
-            warnings.warn(say.worthless_sentence(learnt.utility), UtilityWarning, stacklevel=4)
+            channel = learnt.settings.channel is not None
+            sentence = say.worthless_sentence(learnt.utility, channel=channel)
+            warnings.warn(sentence, UtilityWarning, stacklevel=4)
         if learnt.always_alike:
             warnings.warn(say.alike_sentence(learnt.always_alike), UtilityWarning, stacklevel=4)
 

@@ -155,14 +155,30 @@ def quiet_sentences(facts: Facts) -> list[str]:
     ]
 
 
-def worthless_sentence(utility: Sequence[ColumnUtility]) -> str:
+CHANNEL_REMEDY = (
+    "the solver came back with no channel that the proof accepts; use bins (n_bins) or fewer "
+    "columns, so that no cell has next to no mass, merge rare secrets, mix base rates into a "
+    'classifier (fits.ClassifierFit(smoothing=0.01)), or use noise="laplace".'
+)
+"""What helps where the certificate of a channel does not hold."""
+
+_LESS_NOISE = (
+    "use fewer bins (n_bins), fewer columns or column groups (dependence=), or a larger epsilon"
+)
+_LESS_MOVED = (
+    "release fewer columns, use bins of more rows (n_bins), a larger epsilon, or give "
+    "OptimalChannel more time (time_limit=) or a larger floor, where it has them"
+)
+
+
+def worthless_sentence(utility: Sequence[ColumnUtility], *, channel: bool = False) -> str:
     """Return the warning about columns that tell less than a constant would."""
+    ways = _LESS_MOVED if channel else _LESS_NOISE
     told = [f"{column.name!r} ({column.change_sd:.3g})" for column in utility if column.worse]
     return (
         f"column(s) {', '.join(told)} tell nothing any more about a row: the expected change of a "
         "released value (in standard deviations) is above that of a constant in its place; protect "
-        "fewer or merged secrets, use fewer bins (n_bins), fewer columns or column groups "
-        "(dependence=), or a larger epsilon; utility_ has the figures."
+        f"fewer or merged secrets, {ways}; utility_ has the figures."
     )
 
 
