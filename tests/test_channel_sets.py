@@ -15,6 +15,8 @@ from itertools import permutations, product
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.stats import beta
 from sklearn.naive_bayes import GaussianNB
@@ -281,7 +283,7 @@ def test_further_adversaries_are_protected_against_beside_the_sets():
 def test_the_cost_lies_between_the_exact_optimum_and_little_more(n_secrets):
     rng = np.random.default_rng(n_secrets)
     more = []
-    for _ in range(6):
+    for _ in range(4):
         n, epsilon = int(rng.integers(3, 6)), float(rng.choice([0.2, 0.7, 1.5]))
         tables = [
             rng.multinomial(rng.integers(50, 2000), rng.dirichlet(np.full(n, 2.0)))
@@ -349,7 +351,7 @@ def test_education_given_race_changes_by_a_tenth_of_what_noise_needs(table):
         for noise in ("optimal", "laplace")
     ]
     assert found[0]["change"] == pytest.approx(0.068, abs=0.001)
-    assert found[1]["change"] > 1.1
+    assert found[1]["change"] == pytest.approx(1.16, abs=0.01)
 
 
 # ---------------------------------------------------------------- coverage
@@ -374,8 +376,8 @@ def _violations(n_tables, seed, adversaries):
 
 
 def test_the_true_loss_is_within_the_budget_where_that_of_the_plug_in_is_not():
-    assert _violations(10, 3, "confidence") <= 0.05
-    assert _violations(5, 3, None) >= 0.4
+    assert _violations(8, 3, "confidence") <= 0.05
+    assert _violations(4, 3, None) >= 0.4
 
 
 @pytest.mark.slow
@@ -479,6 +481,37 @@ def test_a_certificate_over_sets_that_does_not_hold_releases_nothing():
     assert not noiser.certificate_.holds
     with pytest.raises(UncertifiedError):
         noiser.transform(TABLE)
+
+
+@settings(max_examples=15)
+@given(
+    counts=st.lists(
+        st.lists(st.integers(0, 4), min_size=3, max_size=5), min_size=2, max_size=3
+    ).filter(lambda rows: len({len(row) for row in rows}) == 1 and all(map(any, rows))),
+    scale=st.sampled_from([1, 100, 10**6]),
+    epsilon=st.sampled_from([1e-6, 0.1, 1.0, 5.0, 50.0]),
+    delta=st.sampled_from([0.0, 0.0, 1e-6, 0.2]),
+    floor=st.sampled_from([None, None, 1e-4, 1.0]),
+)
+def test_whatever_the_counts_and_the_budget_no_vertex_exceeds_it(
+    counts, scale, epsilon, delta, floor
+):
+    counts = np.array(counts) * scale
+    sets = [set_of(each, len(counts)) for each in counts]
+    bounded = bounded_problem(sets, epsilon, delta=delta, floor=floor)
+    whole = bounded_rows(bounded, find_bounded(bounded))
+    channel = [[Fraction(0)] * len(counts[0]) for _ in counts[0]]
+    for x, row in enumerate(channel):
+        for entry in range(whole.starts[x], whole.starts[x + 1]):
+            row[whole.targets[entry]] = Fraction(int(whole.shares[entry]), WHOLE)
+    found = [ends(*each, channel) for each in sets]
+    factor = Fraction(math.exp(epsilon))
+    for s, t in permutations(range(len(sets)), 2):
+        above = [m - factor * q for m, q in zip(found[s][0], found[t][1], strict=True)]
+        assert sum(max(each, 0) for each in above) <= Fraction(delta) * (1 + Fraction(1, 10**9))
+    if floor is not None:
+        for column in zip(*channel, strict=True):
+            assert max(column) <= Fraction(math.exp(floor * (1 + 1e-6))) * min(column)
 
 
 # ---------------------------------------------------------------- the recomputation
@@ -635,6 +668,8 @@ def test_cells_beyond_one_program_are_refused_before_they_are_allocated(monkeypa
     with pytest.raises(ValueError, match=r"256,000,000 combinations .* use bins \(n_bins\)"):
         optimal().fit(table)
     monkeypatch.undo()
+    monkeypatch.setattr(channel_cells, "MOST_OVER_SETS", 64)
+    assert optimal().fit(TABLE).certificate_.holds
     monkeypatch.setattr(channel_cells, "MOST_OVER_SETS", 63)
     monkeypatch.setattr(channel_sets, "find_bounded", None)
     with pytest.raises(ValueError, match=r"4 combinations of values of 1 column"):
@@ -661,3 +696,6 @@ def test_refits_of_a_classifier_are_further_adversaries_and_called_an_estimate(m
     assert "an ESTIMATE, not a bound" in str(noiser.certificate_)
     assert noiser.channel_.expected_change > alone.channel_.expected_change
     assert set(noiser.certificate_.table["adversary"]) == {0}
+    monkeypatch.setattr(channel_refits, "MOST_MASSES", 10)
+    with pytest.raises(ValueError, match=r"asks for 3 refits .* 6 laws over 8 distinct rows"):
+        optimal(0.2, prior=prior).fit(table)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sklearn_puffer._base import quoted
 from sklearn_puffer._losses import repeated_losses
 from sklearn_puffer._noise import IntegerRows
-from sklearn_puffer._noiser.channel_cells import CountedCells
+from sklearn_puffer._noiser.channel_cells import MOST_MASSES, CountedCells
 from sklearn_puffer._noiser.channel_problem import Asked, asked_of
 from sklearn_puffer._noiser.classifier_priors import refitted_laws
 from sklearn_puffer._noiser.drawn_priors import N_DRAWS
@@ -19,7 +20,21 @@ from sklearn_puffer._releases import SetLoss
 
 
 def refits_asked(read: TableRead, counted: CountedCells) -> list[Asked]:
-    """Return what the prior's classifier knows when it is fitted anew, refit by refit."""
+    """Return what the prior's classifier knows when it is fitted anew, refit by refit.
+
+    Raises
+    ------
+    ValueError
+        If their laws are more than memory is taken for, before anything is fitted.
+    """
+    n_laws = N_DRAWS * sum(len(secret.labels) for secret in read.secrets)
+    if len(counted.cells) * n_laws > MOST_MASSES:
+        raise ValueError(
+            f"adversaries={quoted(read.settings.confidence)} asks for {N_DRAWS} refits of the "
+            f"prior's classifier, and their {n_laws} laws over {len(counted.cells):,} distinct "
+            "rows are more than a channel is found for in memory; use bins (n_bins), fewer columns "
+            "or rows, or leave it out."
+        )
     return [
         each
         for k, laws in enumerate(refitted_laws(read, N_DRAWS))
