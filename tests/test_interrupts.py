@@ -119,10 +119,10 @@ def test_in_little_time_no_whole_program_is_begun_and_the_budget_is_kept(monkeyp
 
 @SAYS
 def test_where_a_channel_tells_nothing_the_warning_names_what_helps_a_channel():
-    noise = OptimalChannel(time_limit=1e-9)
+    noise, weights = OptimalChannel(time_limit=1e-9), {"x": 1e6, "y": 1.0}
+    noiser = PufferfishNoiser(sensitive="s", noise=noise, weights=weights)
     with pytest.warns(UtilityWarning, match=r"columns, use bins .* OptimalChannel more time") as it:
-        weights = {"x": 1e6, "y": 1.0}  # x may become anything
-        PufferfishNoiser(sensitive="s", noise=noise, weights=weights).fit(wide_table())
+        noiser.fit(wide_table())  # x may become anything
     assert not any("dependence" in str(each.message) for each in it)
 
 
