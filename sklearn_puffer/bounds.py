@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import check_choice
+from sklearn_puffer._noise import without_mixings
 from sklearn_puffer._strategies import (
     Bound,
     ConditionalMeans,
     Groups,
     Impossible,
+    MixedMeans,
     MoveBound,
     Moves,
     Strategy,
@@ -160,7 +162,9 @@ class Relaxed:
     e^(|y-x'|/theta - |y-x|/theta) <= e^(d/theta), backwards by E[e^-Z] >= 1 / E[e^Z]. That holds
     for every coupling; in one column it is the monotone one, and for rows, with d/theta =
     sum |x_k - x'_k| / theta_k, the best of `couplings` counts, pair by pair. Never above
-    `wasserstein`. It is a bound for pure epsilon and Laplace noise, and `Impossible` elsewhere.
+    `wasserstein`. Beside unordered columns d/theta is the largest log ratio of the likelihoods of
+    the two rows, for which both arguments hold. It is a bound for pure epsilon and Laplace noise,
+    and `Impossible` elsewhere.
 
     Examples
     --------
@@ -180,13 +184,7 @@ class Relaxed:
 
     def __call__(self, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
         """Prepare the conditional means of each pair's couplings."""
-        if any(noise.mixings):
-            return Impossible(
-                "strategy='relaxed' is a mean over distances, which the values of unordered "
-                "columns do not have; use strategy='exact', or declare an order in categories=.",
-                len(pairs),
-            )
-        if not (notion.is_pure and noise.is_exponential):
+        if not (notion.is_pure and without_mixings(noise).is_exponential):
             return Impossible(
                 "strategy='relaxed' is a bound for Laplace noise and pure epsilon, got "
                 f"{_name(noise)} noise and {notion!r}; use noise='laplace' without delta and "
@@ -196,6 +194,8 @@ class Relaxed:
         if _are_mixtures(pairs):
             return mixture_bounds.relaxed(pairs, noise, notion)
         sides = {"eq11": [True], "eq12": [False], "either": [True, False]}[self.condition]
+        if any(noise.mixings):
+            return MixedMeans(couplings(pairs, noise), sides, noise)
         conditions = []
         for coupled in couplings(pairs, noise):
             costs = noise.max_divergence(coupled.shifts)

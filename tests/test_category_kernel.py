@@ -271,6 +271,8 @@ def test_losses_never_grow_with_the_factor(notion):
     ("strategy", "notion"),
     [
         (wasserstein, NOTIONS[0]),
+        (Relaxed("eq11"), NOTIONS[0]),
+        (Relaxed("eq12"), NOTIONS[0]),
         (sensitivity, NOTIONS[0]),
         (distribution_aware, NOTIONS[1]),
         (approximate, NOTIONS[1]),
@@ -291,13 +293,24 @@ def test_bounds_along_couplings_are_never_below_the_loss(strategy, notion):
             assert (lower <= bound.losses(factor) * (1.0 + 1e-9) + 1e-12).all()
 
 
-def test_the_relaxed_strategy_is_refused_by_name():
-    pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.9, 0.1]))
-    noise = MixedNoise(Laplace((1.0,)), (Mixing.of_counts([0, 1], [1, 1]),))
-    assert "declare an order in categories=" in Relaxed()([pair], noise, NOTIONS[0]).reason
+def test_the_relaxed_strategy_counts_on_values_that_stay_and_asks_for_laplace_noise():
     frame = table_of_rows()
-    with pytest.raises(ValueError, match=r"strategy='relaxed' is a mean over distances"):
-        PufferfishNoiser(0.1, sensitive="s", public="job", strategy="relaxed").fit(frame)
+    options = {"sensitive": "s", "public": ["job", "flag"]}
+    found = {
+        name: PufferfishNoiser(0.5, strategy=name, **options).fit(frame)
+        for name in ("exact", "relaxed", "sensitivity")
+    }
+    assert found["relaxed"].certificate_.holds
+    scales = [noiser.theta_["job"] for noiser in found.values()]
+    assert scales == sorted(scales)
+    assert scales[0] < scales[1] < scales[2]
+    same = Discrete([0, 1], [0.5, 0.5])
+    noise = MixedNoise(Laplace((1.0,)), (Mixing.of_counts([0, 1], [1, 1]),))
+    assert Relaxed()([PriorPair(same, same)], noise, NOTIONS[0]).losses(0.0).max() == 0.0
+    assert (
+        "is a bound for Laplace noise"
+        in Relaxed()([PriorPair(same, same)], noise, NOTIONS[1]).reason
+    )
 
 
 # -------------------------------------------------------------------------------- the estimator

@@ -336,8 +336,6 @@ PRODUCT = [
     (case, noise, notion, strategy)
     for case, noise, notion, strategy in itertools.product(CASES, NOISES, NOTIONS, ALL_STRATEGIES)
     if possible(notion, strategy, noise)
-    # means over distances are refused where values have no order
-    and not (strategy == "relaxed" and {"letter", "flag"} & set(CASES[case].columns))
 ]
 
 

@@ -26,7 +26,7 @@ from sklearn_puffer._strategies.coupling_bounds import (
     single_moves,
     without_far_moves,
 )
-from sklearn_puffer._strategies.relaxed_bounds import ConditionalMeans, Groups
+from sklearn_puffer._strategies.relaxed_bounds import ConditionalMeans, Groups, MixedMeans
 from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
 from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone, w_infinity
 from sklearn_puffer._strategies.ways_out import (
@@ -45,6 +45,7 @@ __all__ = [
     "GaussianShift",
     "Groups",
     "Impossible",
+    "MixedMeans",
     "MoveBound",
     "Moves",
     "Strategy",

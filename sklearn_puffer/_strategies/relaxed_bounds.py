@@ -2,7 +2,7 @@ r"""The conditional means of `Relaxed`: log E[e^(cost/f)] given an atom, for all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +11,7 @@ import numpy as np
 from sklearn_puffer._base import ULP, Array, FloatArray
 from sklearn_puffer._strategies.bound_types import both_ways
 from sklearn_puffer._strategies.transport import Couplings, is_sorted
+from sklearn_puffer.noise import ROUNDING, Noise
 
 _LARGEST_EXPONENT = 500.0  # e^500 times any count still is a float
 _MARGIN = 1e-6  # room for the search beyond either end of its window
@@ -185,6 +186,40 @@ class ConditionalMeans:
         inside = self.window[0] <= factor <= self.window[1]
         conditions = self.likely if inside else self.conditions
         return both_ways(_smallest([g.worst(g.log_means(factor)) for g in conditions]))
+
+
+@dataclass(frozen=True, eq=False)
+class MixedMeans:
+    """The same beside unordered columns, where costs do not fall as one over the factor.
+
+    What a move of several columns costs is the largest log ratio of what is released of either row.
+    """
+
+    coupled: Sequence[Couplings]
+    sides: Sequence[bool]  # whether given the target
+    noise: Noise  # at factor 1
+    guess: float = 1.0
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return bounds of shape (n_pairs, 2)."""
+        if factor == 0.0:
+            moved = [
+                np.logical_or.reduceat(coupled.shifts.any(axis=1), coupled.starts)
+                for coupled in self.coupled
+            ]
+            return both_ways(np.where(np.all(moved, axis=0), np.inf, 0.0))
+        level = self.noise.scaled(factor)
+        found = [
+            groups.worst(groups.log_means(1.0))
+            for coupled in self.coupled
+            for groups in self._groups(coupled, level)
+        ]
+        return both_ways(_smallest(found))
+
+    def _groups(self, coupled: Couplings, level: Noise) -> Iterator[Groups]:
+        costs = level.max_divergence(coupled.shifts) * (1.0 + ROUNDING)
+        for by_target in self.sides:
+            yield Groups.of(coupled, costs, coupled.targets if by_target else coupled.sources)
 
 
 def _smallest(of_conditions: Sequence[FloatArray]) -> FloatArray:

@@ -189,14 +189,15 @@ def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Couplings]:
     Returns
     -------
     list of Couplings
-        One column, or a single atom on one side of every pair: the monotone coupling, which is the
-        best and in the second case the only one. Several columns: a bottleneck coupling, then
-        north-west couplings along several orders, and along each a coupling that first leaves in
-        place the mass that both priors have at the same row.
+        One column of numbers, or a single atom on one side of every pair: the monotone coupling,
+        which is the best and in the second case the only one. Elsewhere: a bottleneck coupling,
+        then north-west couplings along several orders, and along each a coupling that first leaves
+        in place the mass that both priors have at the same row.
     """
     natural = monotone(pairs)
     axes = pairs[0].p.n_axes
-    if axes == 1 or all(min(np.count_nonzero(side.counts) for side in pair) == 1 for pair in pairs):
+    in_line = axes == 1 and not any(noise.mixings)
+    if in_line or all(min(np.count_nonzero(side.counts) for side in pair) == 1 for pair in pairs):
         return [natural]
     found = [
         natural if rank is None and rule is _north_west else _coupled(pairs, rule, rank)
