@@ -14,7 +14,8 @@ released; fresh attackers and fresh models of the task are trained on released r
 other released rows. AUC .5 is a guess. The line is the highest AUC that a budget allows between two
 secrets, or between one and the others, under the adversary's law, 1 - 1 / (1 + e^epsilon); against
 the true labels of a sample it is a guide and no theorem. Above it are attackers who know more than
-the adversary did, and releases that promise less.
+the adversary did, and releases that promise less. Far below .5 are samples balanced so well that
+what is left of a secret in one fold is missing in the others.
 
 Noise is added to numbers in 4 bins, which keeps the grid of whole rows small enough for the exact
 loss of Laplace noise; Cauchy and Gaussian noise have one on two numbers, so they get two columns.
@@ -366,12 +367,15 @@ def draw_budget(axes, table, epsilon):
     shown = table[(budgets == epsilon) | budgets.isna()].droplevel("epsilon")
     for name, (marker, colour) in LOOKS.items():
         row = shown.loc[name] if name in shown.index else {"task AUC": [], "attack AUC": []}
-        edge = {"markeredgecolor": "white", "markeredgewidth": 0.6, "alpha": 0.9}
-        axes.plot(
-            row["task AUC"], row["attack AUC"], marker, color=colour, ms=9, label=name, **edge
-        )
+        hollow = {"markerfacecolor": "none", "markeredgewidth": 1.6}  # which tells without colour
+        filled = {"markeredgecolor": "white", "markeredgewidth": 0.6}
+        style = {"ms": 9, "label": name, "color": colour}
+        style |= hollow if colour == CHANNELS else filled
+        axes.plot(row["task AUC"], row["attack AUC"], marker, **style)
     limit = 1 - 1 / (1 + math.exp(epsilon))
-    axes.axhline(limit, color="black", ls="--", lw=1, label="most that the budget allows")
+    axes.axhline(
+        limit, color="black", ls="--", lw=1, label="most the budget allows, under the prior"
+    )
     axes.axhline(0.5, color="0.6", ls=":", lw=1, label="a guess")
     axes.axvline(0.5, color="0.6", ls=":", lw=1)
 

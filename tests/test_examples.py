@@ -201,12 +201,11 @@ def unchanged(printed, release):
 
 @pytest.mark.slow
 @pytest.mark.tables
-def test_rows_of_every_table_that_is_there_are_attacked_at_every_budget(table, run, tmp_path):
+def test_rows_of_every_table_that_is_there_are_released_and_attacked(table, run, tmp_path):
     for name in ("adult", "bank-full"):
         table(name, nrows=1)  # skips where there is none
-    printed = run(
-        "plot_rows_people_can_use", "--rows", "400", "--budgets", "1", "2", "--seconds", "5"
-    )
+    small = ("--rows", "300", "--budgets", "1", "--seconds", "5")
+    printed = run("plot_rows_people_can_use", *small)
     tables = re.split(r"^(?=\w+, \w+: )", printed, flags=re.MULTILINE)[1:]
     assert [part.split(":")[0] for part in tables] == [
         "Diabetes, sex",
@@ -215,7 +214,6 @@ def test_rows_of_every_table_that_is_there_are_attacked_at_every_budget(table, r
         "Bank, marital",
     ]
     for part in tables:
-        assert len(re.findall("^channel, balanced ", part, re.MULTILINE)) == 2
         assert unchanged(part, "channel") > unchanged(part, "laplace noise")
         assert row(part, "channel")[1] < row(part, "no release")[1]  # what an attacker learns
     assert (tmp_path / "rows.png").stat().st_size > 0
