@@ -105,7 +105,7 @@ def main():
     parser.add_argument("--output", type=Path, default=Path(), help="folder for the figure")
     parser.add_argument("--budgets", type=float, nargs="+", help="by default .5, 1 and 2")
     parser.add_argument("--rows", type=int, default=1000, help="most rows that are released")
-    parser.add_argument("--seconds", type=float, default=20.0, help="most time for one channel")
+    parser.add_argument("--seconds", type=float, default=30.0, help="most time for one channel")
     parser.add_argument("--anjana", default=anjana_here(), help="interpreter that has anjana")
     parser.add_argument("--quick", action="store_true", help="no download, and epsilon 1 alone")
     arguments = parser.parse_args()
@@ -163,7 +163,7 @@ def bank_studies(bank):
     """Yield the study of Bank Marketing."""
     public = ("age", "job", "education", "balance", "housing", "loan")
     deposit = bank["y"] == "yes"
-    yield Study("Bank, marital", bank, "marital", public, "job", ("age", "balance"), deposit)
+    yield Study("Bank, marital", bank, "marital", public, "housing", ("age", "balance"), deposit)
 
 
 def cut(study, most_rows):

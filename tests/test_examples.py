@@ -215,7 +215,8 @@ def test_rows_of_every_table_that_is_there_are_released_and_attacked(table, run,
     ]
     for part in tables:
         assert unchanged(part, "channel") > unchanged(part, "laplace noise")
-        assert row(part, "channel")[1] < row(part, "no release")[1]  # what an attacker learns
+    before, after = (row(tables[1], name)[1] for name in ("no release", "channel"))
+    assert after + 0.1 < before  # what an attacker learns of sex
     assert (tmp_path / "rows.png").stat().st_size > 0
 
 
