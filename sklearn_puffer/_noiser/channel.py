@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from sklearn_puffer._base import Array, shown
 from sklearn_puffer._noise import WHOLE, IntegerRows
+from sklearn_puffer._tables import Column, cells_frame
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,7 +40,8 @@ class Channel:
         The most that one more draw tells, recomputed; None without a floor.
     """
 
-    cells: Any
+    _columns: Sequence[Column]
+    _codes: Array
     matrix: Any
     numerators: Any
     block: Array
@@ -49,6 +51,11 @@ class Channel:
     unchanged_by_secret: Mapping[Any, Mapping[Any, float]]
     floor: float | None
 
+    @property
+    def cells(self) -> Any:
+        """The distinct rows as a DataFrame, which no pickle holds."""
+        return cells_frame(self._columns, self._codes)
+
     def __repr__(self) -> str:
         kept = "; ".join(
             f"{shown(secret)} {share:.1%}"
@@ -56,7 +63,7 @@ class Channel:
             for secret, share in shares.items()
         )
         return (
-            f"Channel({len(self.cells)} cells, expected change {self.expected_change:.4g}, "
+            f"Channel({len(self._codes)} cells, expected change {self.expected_change:.4g}, "
             f"unchanged {self.unchanged:.1%} ({kept}))"
         )
 

@@ -40,7 +40,7 @@ from sklearn_puffer._releases import (
     nothing_changes_sentence,
 )
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import Column, Name, Pair, cells_frame
+from sklearn_puffer._tables import Column, Name, Pair
 from sklearn_puffer.priors import Prior
 
 _NOTHING = 1e-6  # of the rows
@@ -113,7 +113,8 @@ class LearntChannel:
         for kept in self.kept:
             by_secret.setdefault(kept.sensitive, {})[kept.secret] = kept.share
         return Channel(
-            cells=cells_frame(self.columns, self.counted.cells.codes),
+            _columns=tuple(self.columns),
+            _codes=np.array(self.counted.cells.codes),
             matrix=as_matrix(self.rows),
             numerators=as_matrix(self.rows, whole=True),
             block=np.array(self.block),

@@ -421,12 +421,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             )
         other = copy.copy(self)
         other._releases = [noisier(release, float(factor)) for release in self._releases]
-        scales = {release.column.name: scale_of(release) for release in other._releases}
-        other.theta_ = series(scales, "theta")
         other.certificate_ = with_noise(
             self.certificate_, other._releases, float(factor), self._laws
         )
-        other.utility_ = utility_frame(other.certificate_.utility)
         _calls[other] = _calls.setdefault(self, itertools.count())  # a seed never draws twice alike
         return other
 
@@ -482,6 +479,23 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             names = asked
         return np.array([names[self._names.index(name)] for name in self._order], dtype=object)
 
+    @property
+    def theta_(self) -> Any:
+        """The noise scale of each public column: a Series, by name or position."""
+        check_is_fitted(self)
+        if self._channel is not None:
+            raise AttributeError(
+                "theta_ is the scale of noise, and this noiser has a channel in its place; look at "
+                "channel_ and utility_."
+            )
+        return series({each.column.name: scale_of(each) for each in self._releases}, "theta")
+
+    @property
+    def utility_(self) -> Any:
+        """How much of each public column survives: a DataFrame, by name or position."""
+        check_is_fitted(self)
+        return utility_frame(self.certificate_.utility)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
@@ -528,7 +542,6 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         certificate = learnt.certificate()
         self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
         self._note_parameters()
-        self.utility_ = utility_frame(self.certificate_.utility)
         _calls[self] = itertools.count()
         for sentence in learnt.warnings():
             warnings.warn(sentence, UserWarning, stacklevel=4)
@@ -545,22 +558,11 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self._releases = learnt.releases
         self._least = [(scale_of(r), r.grid, r.remapping) for r in self._releases]
         self._laws = learnt.kept_laws()
-        scales = {each.column.name: scale_of(each) for each in self._releases}
-        self.theta_ = series(scales, "theta")
 
     def _take_channel(self, learnt: LearntChannel) -> None:
-        self.__dict__.pop("theta_", None)
         self._channel = learnt.release()
         self._releases, self._least, self._laws = [], [], []
         self.channel_ = learnt.channel()
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "theta_" and self.__dict__.get("_channel") is not None:
-            raise AttributeError(
-                "theta_ is the scale of noise, and this noiser has a channel in its place; look at "
-                "channel_ and utility_."
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _released(self, table: Table) -> tuple[Any, str]:
         """Return the released table, and what there is to warn of, if anything."""
