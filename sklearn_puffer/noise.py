@@ -414,7 +414,7 @@ class OptimalChannel:
         How far above the smallest cost the solver may stop, as a share of it.
     time_limit : float, default=None
         Seconds after which the solver returns the best channel so far; the budget is kept whatever
-        it is.
+        it is. Where it is too short for one program of all rows, they are solved in blocks.
 
     Raises
     ------

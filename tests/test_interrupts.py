@@ -12,7 +12,7 @@ import pytest
 from sklearn_puffer import PufferfishNoiser, UncertifiedError, UtilityWarning
 from sklearn_puffer._base import progress
 from sklearn_puffer._channels import highs, resolving, search
-from sklearn_puffer._channels.highs import Clock, aside
+from sklearn_puffer._channels.highs import Calls, Clock, aside
 from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._noiser import channel_fit
 from sklearn_puffer.noise import OptimalChannel
@@ -83,6 +83,17 @@ def test_whoever_shares_a_clock_stops_when_one_of_them_fails():
     assert part.is_over
     assert part.left == clock.left == 0.0
     assert Clock().left is None
+
+
+def test_whoever_ends_waits_for_calls_at_work_but_not_for_ever():
+    calls = Calls()
+    assert calls.wait(0.0)
+    with calls.one_more(), calls.one_more():
+        assert not calls.wait(0.001)
+    assert calls.wait(0.0)
+    with pytest.raises(LookupError), calls.one_more():
+        raise LookupError
+    assert calls.wait(0.0)
 
 
 def test_what_a_call_raises_is_raised_where_it_was_made():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from math import inf
 from queue import Empty, SimpleQueue
-from threading import Event, Thread, current_thread, main_thread
+from threading import Condition, Event, Thread, current_thread, main_thread
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -21,6 +22,8 @@ from sklearn_puffer._base import FloatArray
 T = TypeVar("T")
 
 _OUT_OF_TIME = 1  # of scipy's status
+
+_AT_EXIT = 5.0  # seconds that the end of Python waits for threads in the solver
 
 _WAIT = 0.2  # seconds; where signals do not wake a thread that waits, Ctrl-C takes so long
 
@@ -101,11 +104,47 @@ def asked(
     HiGHS cannot be stopped through scipy: what it does not end in time, it ends for nobody.
     """
     known = {name: value for name, value in options.items() if value is not None}
+    given = np.asarray(objective)
     solver: Any = linprog  # whose types know no sparse arrays
-    result: OptimizeResult = aside(
-        lambda: solver(np.asarray(objective), *most, *equal, method=method, options=known)
-    )
-    return result
+
+    def call() -> OptimizeResult:
+        with calls.one_more():
+            result: OptimizeResult = solver(given, *most, *equal, method=method, options=known)
+        return result
+
+    return aside(call)
+
+
+class Calls:
+    """How many calls of the solver are at work."""
+
+    def __init__(self) -> None:
+        self._changed, self._count = Condition(), 0
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Count a call while the block runs."""
+        self._add(1)
+        try:
+            yield
+        finally:
+            self._add(-1)
+
+    def _add(self, change: int) -> None:
+        with self._changed:
+            self._count += change
+            self._changed.notify_all()
+
+    def wait(self, seconds: float = _AT_EXIT) -> bool:
+        """Wait until none is at work, for some seconds at most; return whether none is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._count, seconds)
+
+
+calls = Calls()
+atexit.register(
+    calls.wait
+)  # Python that ends around threads in the solver is aborted by the system
 
 
 def aside(call: Callable[[], T]) -> T:
