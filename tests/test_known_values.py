@@ -465,6 +465,16 @@ def test_an_unchanged_axis_beside_a_kernel_and_a_number_has_the_summed_loss(noti
     assert upper.max() == pytest.approx(expected, rel=2e-3)
 
 
+def test_equal_laws_at_a_place_are_one_panel():
+    # there is no noise to look through, be it ever so little
+    p, q = Discrete([0.0, 1.0], [0.25, 0.75]), Discrete([0.0, 1.0], [0.5, 0.5])
+    noise = MixedNoise(Laplace((1.0,)), (Unchanged.of_values([0.0, 1.0]),))
+    [panels] = LossTable([PriorPair(p, q)], Pufferfish(0.1, 1e-3)).panels(noise)
+    assert len(panels.p_low) == 2
+    assert (panels.p_low <= [0.25, 0.75]).all()
+    assert (panels.p_high >= [0.25, 0.75]).all()
+
+
 def test_what_stays_alone_loses_what_its_shares_do():
     p, q = Discrete([0.0, 1.0], [0.25, 0.75]), Discrete([0.0, 1.0], [0.5, 0.5])
     noise = MixedNoise(Laplace((1.0,)), (Unchanged.of_values([0.0, 1.0]),))

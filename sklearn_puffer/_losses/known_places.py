@@ -28,6 +28,23 @@ _LEAST_SHARE = 1e-250  # below it, logs are longer than `_losses.layers` allows 
 Mixings = tuple[Mixing | None, ...]
 
 
+class SameLaws:
+    """Equal laws, which nothing tells apart, whatever the noise: the line, seen as one point."""
+
+    def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
+        """Return that nothing is lost."""
+        return np.zeros(2), np.zeros(2)
+
+    def panels(self, noise: Noise, notion: Notion) -> Panels:
+        """Return one panel."""
+        one, zero = np.ones(1), np.zeros(1)
+        return Panels(one, one, one, one, zero, zero)
+
+    def without_noise(self, notion: Notion) -> FloatArray:
+        """Return that nothing is lost."""
+        return np.zeros(2)
+
+
 class KnownPlaces:
     """Discrete priors of rows, some of whose columns stay as they are.
 
@@ -57,9 +74,9 @@ class KnownPlaces:
             if of_p is None or of_q is None:
                 gone += shares
             else:
-                self._layers.append(
-                    Layer(shares[0], shares[1], of_pair(PriorPair(of_p, of_q), others))
-                )
+                same = of_p == of_q  # or there are no other columns
+                line = SameLaws() if same else of_pair(PriorPair(of_p, of_q), others)
+                self._layers.append(Layer(shares[0], shares[1], line))
         self._gone = gone
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
