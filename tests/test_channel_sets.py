@@ -581,6 +581,39 @@ def test_masses_whose_sums_are_beyond_64_bits_are_filled_up_right():
     assert found[0, 1] == pytest.approx(_filled_loss(sets[1], sets[0], channel), abs=1e-12)
 
 
+def test_a_law_is_filled_up_to_the_last_unit_and_no_further():
+    lower = np.array([[ONE - 2**35, 0], [ONE // 2, ONE // 2]])
+    upper = np.array([[ONE, 2**35 + 2**29], [ONE // 2, ONE // 2]])
+    rows = IntegerRows([0, 1, 2], [0, 1], [WHOLE, WHOLE])
+    back = bounded_losses(rows, lower, upper, [[1, 0]], Pufferfish(1.0))[0, 1]
+    assert back == pytest.approx(math.log(2), abs=1e-9)
+    found = bounded_losses(rows, lower, upper, [[0, 1]], Pufferfish(1.0, delta=0.5))
+    assert found[0, 0] == pytest.approx(0.0, abs=1e-9)
+    thin = IntegerRows([0, 1, 3], [0, 0, 1], [WHOLE, WHOLE - 2**27, 2**27])
+    lower[1], upper[1] = [ONE - 2**35, 2**35], [ONE - 2**35, 2**35]
+    found = bounded_losses(thin, lower, upper, [[0, 1]], Pufferfish(1.0))
+    assert found[0, 0] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_each_further_draw_adds_what_the_floor_allows():
+    rows = IntegerRows(
+        [0, 2, 4], [0, 1, 0, 1], [3 * WHOLE // 4, WHOLE // 4, WHOLE // 4, 3 * WHOLE // 4]
+    )
+    sure = np.array([[ONE, 0], [0, ONE]])  # whoever knows the cell: j draws lose j log 3
+    for j in (1, 2, 3):
+        found = bounded_losses(rows, sure, sure, [[0, 1]], Pufferfish(1.0), j)
+        assert found == pytest.approx(np.full((1, 2), j * math.log(3)), abs=1e-12)
+        assert (found >= j * math.log(3) - 1e-15).all()
+    told = bounded_losses(rows, sure, sure, [[0, 1]], Pufferfish(2.0, delta=0.1), 2)
+    one, two, three = 9 / 16, 3 / 16, 1 / 16  # of both draws alike, apart, and both of the other
+    assert told[0, 0] >= max(one - math.exp(2) * three, 0) + 2 * max(two - math.exp(2) * two, 0)
+    assert told[0, 0] == pytest.approx(3 / 4 - math.exp(2) / 3 / 4, abs=1e-12)
+    stays = IntegerRows([0, 1, 3], [0, 0, 1], [WHOLE, WHOLE // 2, WHOLE // 2])  # there is no floor
+    half = np.full((2, 2), ONE // 2)
+    assert bounded_losses(stays, half, half, [[0, 1]], Pufferfish(1.0), 2)[0, 0] == math.inf
+    assert bounded_losses(stays, half, half, [[0, 1]], Pufferfish(1.0, delta=0.1), 2)[0, 0] == 1.0
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
