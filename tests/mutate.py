@@ -39,6 +39,7 @@ TESTS = {
     "_losses.layers": "category_kernel known_values",
     "_losses.places": "known_values",
     "_losses.channel_losses": "channel_losses",
+    "_losses.bounded_losses": "channel_sets",
     "_losses.repeated_losses": "repeated_losses",
     "_strategies.transport": "transport float_masses",
     "_strategies.coupling_bounds": "bounds strategies",
@@ -54,6 +55,7 @@ TESTS = {
     "_noise.grid": "sampling",
     "_noise.integer_rows": "integer_rows",
     "_channels.excesses": "whole_rows",
+    "_channels.bounded_rows": "channel_sets",
 }
 
 
