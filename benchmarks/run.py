@@ -3,6 +3,7 @@
     python benchmarks/run.py            # measure, print, write RESULTS.* and the README's table
     python benchmarks/run.py --quick    # small sizes, one pass: does every benchmark still run?
     python benchmarks/run.py sampling   # only the files whose name holds "sampling"; writes nothing
+    python benchmarks/run.py sampling --update   # ... and writes these rows among the others
 
 A file ``bench_<subject>.py`` gives ``rows(quick=False)``: a list of dictionaries with the keys
 ``name``, ``ours``, ``peer`` (what is measured against, or None), ``peer_value``, ``ratio``,
@@ -73,21 +74,39 @@ def main():
             table = module.growth()
             if table:  # none where a public table is absent
                 growth[module.__name__] = table
+    print(_markdown(rows, growth))
+    if arguments.update:
+        rows, growth = _among_the_others(rows, growth)
+    if arguments.update or not (arguments.quick or arguments.subjects):
+        _write(rows, growth)
+
+
+def _among_the_others(rows, growth):
+    """Return the rows of RESULTS.json with those just measured in the place of the old ones."""
+    old = json.loads((HERE / "RESULTS.json").read_text(encoding="utf-8"))
+    measured = {row["name"]: row for row in rows}
+    kept = [measured.pop(row["name"], row) for row in old["rows"]]
+    return [*kept, *measured.values()], {**old["growth"], **growth}
+
+
+def _write(rows, growth):
     report = _markdown(rows, growth)
-    print(report)
-    if not arguments.quick and not arguments.subjects:
-        (HERE / "RESULTS.md").write_text(report + "\n", encoding="utf-8")
-        facts = {"machine": _machine(), "rows": rows, "growth": growth}
-        text = json.dumps(facts, indent=1, default=float)
-        (HERE / "RESULTS.json").write_text(text + "\n", encoding="utf-8")
-        _quote_in_readme(rows)
+    (HERE / "RESULTS.md").write_text(report + "\n", encoding="utf-8")
+    facts = {"machine": _machine(), "rows": rows, "growth": growth}
+    text = json.dumps(facts, indent=1, default=float)
+    (HERE / "RESULTS.json").write_text(text + "\n", encoding="utf-8")
+    _quote_in_readme(rows)
 
 
 def _arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("subjects", nargs="*", help="parts of file names; all files if none")
     parser.add_argument("--quick", action="store_true", help="small sizes; writes nothing")
-    return parser.parse_args()
+    parser.add_argument("--update", action="store_true", help="write rows of these subjects alone")
+    arguments = parser.parse_args()
+    if arguments.update and (arguments.quick or not arguments.subjects):
+        parser.error("--update takes the subjects that were measured, at their full sizes")
+    return arguments
 
 
 def _benchmarks(subjects):
