@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from sklearn_puffer._base import __version__
-from sklearn_puffer._noiser import PufferfishNoiser
+from sklearn_puffer._noiser import PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._releases import (
     Certificate,
     Ledger,
@@ -23,6 +23,7 @@ __all__ = [
     "LedgerError",
     "OverspentError",
     "PufferfishNoiser",
+    "PufferfishRelease",
     "PufferfishSGDClassifier",
     "PufferfishSGDRegressor",
     "PufferfishSum",

@@ -7,7 +7,8 @@ families share, and how far their numbers may be off, stands in `_noise.family`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from math import inf, log, pi, sqrt
 from typing import Any, Literal
 
@@ -486,6 +487,31 @@ FAMILIES: dict[str, type[ProductNoise]] = {
     "gaussian": Gaussian,
     "cauchy": Cauchy,
 }
+
+
+#: Families that are written by name, and read again anywhere.
+_WRITTEN: dict[str, type[ProductNoise]] = {**FAMILIES, "generalized cauchy": GeneralizedCauchy}
+
+
+def written_family(noise: Any) -> tuple[str, dict[str, float]] | None:
+    """Return the name of a family and its parameters but the scale; None for one of the user's own.
+
+    >>> written_family(GeneralizedCauchy(2.0, k=3.0)), written_family(Laplace(2.0))
+    (('generalized cauchy', {'k': 3.0}), ('laplace', {}))
+    """
+    for name, family in _WRITTEN.items():
+        if type(noise) is family:
+            return name, {f.name: getattr(noise, f.name) for f in fields(family)[1:]}
+    return None
+
+
+def family_of(name: str, parameters: Mapping[str, float]) -> Noise:
+    """Return the noise of scale 1 that `written_family` named.
+
+    >>> family_of("generalized cauchy", {"k": 3.0})
+    GeneralizedCauchy(scale=1.0, k=3.0)
+    """
+    return _WRITTEN[check_choice(name, "noise", _WRITTEN)](1.0, **parameters)
 
 
 def is_family(value: Any) -> bool:

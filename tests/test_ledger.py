@@ -769,14 +769,14 @@ def test_a_lock_file_that_was_removed_while_waiting_locks_nothing(ledger, path, 
 def test_a_spend_whose_lock_or_ledger_goes_in_the_middle_fails_and_is_not_forgotten(
     ledger, path, monkeypatch, what
 ):
-    write_through, before = ledger_file._write_through, path.read_bytes()
+    write_through, before = ledger_file.write_through, path.read_bytes()
 
     def remove_meanwhile(*args):
         write_through(*args)
         path.with_name(what).unlink()
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger_file, "_write_through", remove_meanwhile)
+        patch.setattr(ledger_file, "write_through", remove_meanwhile)
         with pytest.raises(OSError, match="nothing was spent"):
             ledger.spend()
     assert not path.exists() or path.read_bytes() == before
@@ -896,7 +896,7 @@ def die_at(path, fingerprint, call):
         (("os", "fsync"), 0),
         (("os", "replace"), 0),
         (("_releases.ledger", "write"), 0),
-        (("_releases.ledger_file", "_sync_folder"), 1),
+        (("_releases.ledger_file", "sync_folder"), 1),
         (("_releases.ledger_file", "_unlock"), 1),
     ],
 )

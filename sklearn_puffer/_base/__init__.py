@@ -33,6 +33,7 @@ from sklearn_puffer._base.digest import digest
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
 from sklearn_puffer._base.page import Document, Page, Section
 from sklearn_puffer._base.progress import counted, listening, noted, say, task
+from sklearn_puffer._base.records import FieldError, json_record, read_as
 from sklearn_puffer._base.rounding import (
     LN2,
     ULP,
@@ -58,6 +59,7 @@ __all__ = [
     "BoolArray",
     "Divergence",
     "Document",
+    "FieldError",
     "FloatArray",
     "HockeyStick",
     "IntArray",
@@ -84,6 +86,7 @@ __all__ = [
     "digest",
     "floats",
     "inexact",
+    "json_record",
     "listed",
     "listening",
     "log_sum",
@@ -94,6 +97,7 @@ __all__ = [
     "progress",
     "quoted",
     "quotient_rounded_up",
+    "read_as",
     "real_numbers",
     "refuse_masked",
     "refuse_tables",

@@ -1,7 +1,8 @@
 """A digest of plain values, arrays and dataclasses: the same in every process, and after pickling.
 
 It ties a certificate to what will be drawn, at every draw, so it is quick: arrays count as bytes,
-all else as one text. It tells accidents, not forgers, who could compute it anew.
+all else as one text. Of a dataclass those fields count that its objects are compared by. It tells
+accidents, not forgers, who could compute it anew.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def _written(value: Any, arrays: Arrays) -> Any:
 
 @cache
 def _fields_of(kind: type) -> tuple[str, ...] | None:
-    """Return the names of a dataclass's fields, or None."""
-    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else None
+    """Return the names of the fields that make two objects of a dataclass differ, or None."""
+    return tuple(e.name for e in fields(kind) if e.compare) if is_dataclass(kind) else None
 
 
 def _written_array(values: np.ndarray[Any, Any], arrays: Arrays) -> Any:

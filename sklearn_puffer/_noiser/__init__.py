@@ -16,6 +16,7 @@ from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
+from sklearn_puffer._noiser.release_form import PufferfishRelease
 from sklearn_puffer._noiser.scales import find_scales
 from sklearn_puffer._noiser.utility import RawLaw, utilities
 
@@ -25,6 +26,7 @@ __all__ = [
     "Part",
     "Problem",
     "PufferfishNoiser",
+    "PufferfishRelease",
     "RawLaw",
     "SecretPair",
     "adversaries",

@@ -35,14 +35,14 @@ class Moved(NamedTuple):
     n_rows, n_moved : int
     mean_move : float
         In units of change, over those that were moved.
-    loss : float
-        Of a release of rows with the law of these, by an estimate.
+    loss : float or None
+        Of a release of rows with the law of these, by an estimate; None without the fitted laws.
     """
 
     n_rows: int
     n_moved: int
     mean_move: float
-    loss: float
+    loss: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class ChannelRelease:
     rows : IntegerRows
     distance : CellDistance
         What moves cost.
-    family : Family
+    family : Family or None
         The laws of the fitted adversary, of the first sensitive column: for an estimate.
     """
 
@@ -65,7 +65,7 @@ class ChannelRelease:
     cells: Cells
     rows: IntegerRows
     distance: CellDistance
-    family: Family
+    family: Family | None
 
     def fingerprint(self, *about: Any) -> str:
         """Return what tells this channel, and what else counts, from all others."""
@@ -166,12 +166,14 @@ class ChannelRelease:
         found[:] = np.where(exact, self.cells.find(codes.T), -1)
         return values.T[found < 0]
 
-    def _estimate(self, found: Array) -> float:
+    def _estimate(self, found: Array) -> float | None:
         """Return what a release of rows with this law of cells tells, by an estimate.
 
         The secrets of new rows are not known: those of a cell are taken to be as frequent as under
         the fitted laws. All secrets of the column are held against each other.
         """
+        if self.family is None:
+            return None
         here = np.bincount(found, minlength=len(self.cells))
         laws = self.family.over(len(self.cells))
         pooled = laws.sum(axis=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,6 +31,7 @@ from sklearn_puffer._noiser.channel_release import ChannelRelease
 from sklearn_puffer._noiser.channel_result import LearntChannel
 from sklearn_puffer._noiser.channel_settings import check_channel
 from sklearn_puffer._noiser.fit_table import learn
+from sklearn_puffer._noiser.formed import form_of, state_of
 from sklearn_puffer._noiser.input_table import first_table, next_table
 from sklearn_puffer._noiser.release import (
     as_certified,
@@ -40,12 +42,14 @@ from sklearn_puffer._noiser.release import (
 )
 from sklearn_puffer._noiser.result import Learnt, with_noise
 from sklearn_puffer._noiser.settings import Settings, check_unknown
+from sklearn_puffer._noiser.written_release import as_text, from_text
 from sklearn_puffer._releases import (
     CertifiedEstimator,
     UncertifiedError,
     UtilityWarning,
     moved_rows_sentence,
     utility_frame,
+    write_new,
 )
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
@@ -426,6 +430,66 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         )
         _calls[other] = _calls.setdefault(self, itertools.count())  # a seed never draws twice alike
         return other
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return what `transform` needs as JSON, without the priors, and write it to a file.
+
+        `PufferfishRelease.from_json` makes a read-only transformer of it, in any process and beside
+        other versions of Python, pandas and scikit-learn.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            A file that does not exist yet; it appears whole or not at all.
+
+        Returns
+        -------
+        str
+            The form: names and rules, and of each public column its values (or the ends and medians
+            of its bins, or its categories), noise and scale; the certificate; and what tells it
+            from all others. It holds no law of a secret, and no counts of rows. But it still tells
+            which values occur, of categories without an order also their shares in all rows, from
+            which they are drawn anew, and what the certificate tells. With an optimal channel it
+            holds the distinct rows and the channel, and is key material, as it says at its top.
+
+        Raises
+        ------
+        UncertifiedError
+            If the certificate does not hold.
+        ValueError
+            If there is a ``random_state``, a family of noise, a cost or a type of category of your
+            own, or if the noiser was changed after `fit`.
+        FileExistsError
+            If there is such a file.
+
+        Notes
+        -----
+        The whole noiser is saved by joblib or pickle, and holds the priors: keep it where you keep
+        the table. `skops` saves what this form makes, but no noiser, whose priors lie under tuples
+        of columns.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from sklearn_puffer import PufferfishNoiser
+        >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+        >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+        >>> PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table).to_json()[:37]
+        '{"schema":"sklearn_puffer.release/1",'
+        """
+        self._check_as_certified()
+        if not self.certificate_.holds:
+            raise UncertifiedError(
+                "the certificate does not hold, so there is no release to hand on; print it to see "
+                "the remedy."
+            )
+        text = as_text(form_of(self))
+        other = copy.copy(self)  # what is read back must be what was certified
+        other.__dict__.update(state_of(from_text(text)))
+        other._check_as_certified()
+        if path is not None:
+            write_new(path, text.encode())
+        return text
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose the kind of table that `transform` returns.

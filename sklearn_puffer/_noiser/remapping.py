@@ -16,7 +16,7 @@ J is one of them, and so is a constant. As a function of J it is post-processing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -46,14 +46,15 @@ class Remapping:
     Attributes
     ----------
     shares : ndarray of shape (n_atoms,)
-        The pooled law of the column's atoms among the rows of `fit`.
+        The pooled law of the column's atoms among the rows of `fit`: what the map was made of, and
+        no part of what it does.
     starts : ndarray of int64 of shape (m,)
         Ascending steps of the grid; a new stretch begins at each.
     codes : ndarray of intp of shape (m + 1,)
         The place of the atom that noisy values in each stretch become.
     """
 
-    shares: FloatArray
+    shares: FloatArray = field(compare=False)
     starts: IntArray
     codes: Array
 

@@ -15,6 +15,7 @@ from sklearn_puffer._releases.certificate import (
 )
 from sklearn_puffer._releases.certified import CertifiedEstimator
 from sklearn_puffer._releases.channel_certificate import (
+    KEY_MATERIAL,
     ChannelCertificate,
     ChannelFacts,
     ChannelLoss,
@@ -35,6 +36,7 @@ from sklearn_puffer._releases.ledger import Ledger
 from sklearn_puffer._releases.ledger_file import exclusively, write
 from sklearn_puffer._releases.ledger_state import SCHEMA, Entry, LedgerError, OverspentError
 from sklearn_puffer._releases.models import CountedLoss, ModelFacts, model_sentences, weak_sentence
+from sklearn_puffer._releases.new_file import write_new
 from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._releases.repeats import (
     MOST_RELEASES,
@@ -45,9 +47,11 @@ from sklearn_puffer._releases.repeats import (
     factor_below,
 )
 from sklearn_puffer._releases.survival import ColumnUtility, UtilityWarning, utility_frame
+from sklearn_puffer._releases.written_certificates import certificate_from_dict
 from sklearn_puffer._releases.written_rules import rule_from_dict
 
 __all__ = [
+    "KEY_MATERIAL",
     "MOST_RELEASES",
     "SCHEMA",
     "Awaited",
@@ -75,6 +79,7 @@ __all__ = [
     "UncertifiedError",
     "UtilityWarning",
     "adds_up",
+    "certificate_from_dict",
     "channel_assumptions",
     "check_releases",
     "composition_rule",
@@ -96,4 +101,5 @@ __all__ = [
     "utility_frame",
     "weak_sentence",
     "write",
+    "write_new",
 ]

@@ -125,7 +125,8 @@ class ChannelCertificate(Certificate):
         facts = plain_record({**asdict(self.facts), "kept": None, "known": self.facts.known})
         facts["kept"] = [plain_record(asdict(kept)) for kept in self.facts.kept]
         told = {**super().to_dict(), "channel": facts, "conditions": conditions(self)}
-        return {**told, "key_material": KEY_MATERIAL, "second_draw": jsonable(self._again())}
+        told |= {"key_material": KEY_MATERIAL, "sampled": self.sampled}
+        return {**told, "second_draw": jsonable(self._again())}
 
     def _beyond(self) -> str:
         """Return what the promise takes for granted, for the end of the verdict."""
@@ -340,14 +341,17 @@ def channel_assumptions(
     return said
 
 
-def moved_rows_sentence(n_rows: int, n_moved: int, mean_move: float, estimate: float) -> str:
+def moved_rows_sentence(n_rows: int, n_moved: int, mean_move: float, estimate: float | None) -> str:
     """Return the warning about rows that were released as their nearest cells."""
-    told = "infinite" if math.isinf(estimate) else f"{estimate:.3g}"
+    told = "what these rows tell is estimated by the noiser alone, which has the laws"
+    if estimate is not None:
+        loss = "infinite" if math.isinf(estimate) else f"{estimate:.3g}"
+        told = f"under the law of these the loss is {loss} by an estimate"
     return (
         f'unknown="nearest" moved {n_moved} of {n_rows} rows, which fit has not seen, to their '
         f"nearest cells before the release ({(n_rows - n_moved) / n_rows:.1%} were seen; the mean "
         f"move is {mean_move:.3g} in units of change); the certificate is about rows that follow "
-        f"the fitted law, and under the law of these the loss is {told} by an estimate."
+        f"the fitted law, and {told}."
     )
 
 

@@ -263,7 +263,7 @@ def write(path: Path, data: bytes, lock: Lock, seen: Snapshot | None) -> None:
     with explained(path, "the ledger cannot be written, and nothing was spent"):
         try:
             fresh.unlink(missing_ok=True)
-            _write_through(fresh, data)
+            write_through(fresh, data)
             if path.exists():
                 shutil.copymode(path, fresh)
             lock.check(seen)
@@ -274,17 +274,18 @@ def write(path: Path, data: bytes, lock: Lock, seen: Snapshot | None) -> None:
                 fresh.unlink(missing_ok=True)
             raise
     with explained(path, "the spend is on record, but the disk does not confirm it"):
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
-def _write_through(path: Path, data: bytes) -> None:
+def write_through(path: Path, data: bytes) -> None:
+    """Write a file that does not exist yet, and wait until it is on the disk."""
     with open(path, "xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Bring the names in a folder to the disk, where the system knows how to."""
     if os.name == "nt":
         return

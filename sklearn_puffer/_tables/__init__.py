@@ -46,7 +46,7 @@ from sklearn_puffer._tables.selection import (
     secret_pairs_of,
 )
 from sklearn_puffer._tables.unseen import rule_of
-from sklearn_puffer._tables.values import Name, Values, without_na
+from sklearn_puffer._tables.values import Kind, Name, Values, without_na
 
 __all__ = [
     "BLOCK_ROWS",
@@ -57,6 +57,7 @@ __all__ = [
     "Faults",
     "Features",
     "Finished",
+    "Kind",
     "Missing",
     "Name",
     "Pair",

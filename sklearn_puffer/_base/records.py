@@ -1,0 +1,197 @@
+"""JSON from elsewhere, read strictly: each value is held against the type of its field."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Set
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from itertools import repeat
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from sklearn_puffer._base.arguments import quoted
+
+_SCALARS = frozenset({type(None), bool, int, float, str})
+_FLOATS = {"infinity": math.inf, "NaN": math.nan}  # as `jsonable` writes what JSON has not
+_DEEPEST = 100
+
+
+class FieldError(ValueError):
+    """A field of a record that is not what it should be."""
+
+
+def json_record(text: str) -> dict[str, Any]:
+    """Return the object that a JSON text is, in which no key occurs twice and no number is odd.
+
+    Raises
+    ------
+    FieldError
+        If it is none.
+
+    Examples
+    --------
+    >>> json_record('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    """
+    try:
+        found = json.loads(
+            text, object_pairs_hook=_once, parse_float=_finite, parse_constant=_no_number
+        )
+    except RecursionError as fault:
+        raise FieldError("it is nested too deeply") from fault
+    except ValueError as fault:
+        raise FieldError(f"it is not such a JSON text: {fault}") from fault
+    if type(found) is not dict:
+        raise FieldError(f"it must be a JSON object, got {_brief(found)}")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise FieldError(f"the key {_brief(max(keys, key=keys.count))} occurs twice in one object")
+    return found
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise FieldError(f"{_brief(text)} is beyond all floats")
+    return number
+
+
+def _no_number(text: str) -> float:
+    raise FieldError(f"{text} is no number")
+
+
+def read_as(kind: Any, value: Any, field: str) -> Any:
+    """Return a value of JSON as one of a type: dataclasses from objects, tuples from lists.
+
+    Parameters
+    ----------
+    kind : type
+        A dataclass, a scalar, a Literal, a union, a tuple or list of one type, a dict or Any, which
+        is a scalar or a list of them.
+    value : object
+    field : str
+        What an error calls it.
+
+    Raises
+    ------
+    FieldError
+        If it is of another type, naming the field.
+
+    Examples
+    --------
+    >>> read_as(tuple[int, ...], [1, 2], "codes")
+    (1, 2)
+    """
+    if kind is Any:
+        return _anything(value, field, _DEEPEST)
+    if is_dataclass(kind):
+        return _built(kind, value, field)
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return _one_of(get_args(kind), value, field)
+    if origin is Literal:
+        return _chosen(get_args(kind), value, field)
+    if origin in (tuple, list):
+        return _listed(origin, get_args(kind), value, field)
+    kind = origin or kind
+    return _scalar(kind, value, field)
+
+
+def _built(kind: Any, value: Any, field: str) -> Any:
+    """Return the dataclass with the fields of an object, those with a default if they are there."""
+    if type(value) is not dict:
+        raise _wrong(field, "an object", value)
+    known = {each.name: each for each in fields(kind)}
+    if strange := sorted(value.keys() - known.keys()):
+        raise FieldError(f"field {_inside(field, strange[0])} is not known")
+    hints = _hints(kind)
+    for name, own in known.items():
+        if name not in value and own.default is MISSING and own.default_factory is MISSING:
+            raise FieldError(f"field {_inside(field, name)} is missing")
+    return kind(**{n: read_as(hints[n], each, _inside(field, n)) for n, each in value.items()})
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _one_of(kinds: Iterable[Any], value: Any, field: str) -> Any:
+    """Return a value as one of several types, of which the nearest one says what is wrong."""
+    scalars = [kind for kind in kinds if kind in _SCALARS]
+    if type(value) in scalars:
+        return value
+    last: FieldError | None = None
+    for kind in kinds:
+        if kind not in _SCALARS or kind is float:
+            try:
+                return read_as(kind, value, field)
+            except FieldError as fault:
+                last = fault
+    raise last or _wrong(field, " or ".join(kind.__name__ for kind in scalars), value)
+
+
+def _chosen(values: tuple[Any, ...], value: Any, field: str) -> Any:
+    if type(value) is str and value in values:
+        return value
+    raise _wrong(field, f"one of {list(values)}", value)
+
+
+def _listed(origin: Any, kinds: tuple[Any, ...], value: Any, field: str) -> Any:
+    """Return a list of one type, or one of as many values as there are types."""
+    if type(value) is not list:
+        raise _wrong(field, "a list", value)
+    alike = origin is list or kinds[-1] is Ellipsis
+    if alike and set(map(type, value)) <= _plain_kinds(kinds[0]):  # at once: they may be a million
+        return origin(value)
+    if not alike and len(value) != len(kinds):
+        raise _wrong(field, f"a list of {len(kinds)}", value)
+    each_kind = repeat(kinds[0], len(value)) if alike else kinds
+    pairs = enumerate(zip(each_kind, value, strict=True))
+    return origin(read_as(kind, each, f"{field}[{k}]") for k, (kind, each) in pairs)
+
+
+def _plain_kinds(kind: Any) -> Set[Any]:
+    """Return the types whose values may be taken as they are."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return {each for each in kinds if each in _SCALARS} - {float}
+
+
+def _scalar(kind: Any, value: Any, field: str) -> Any:
+    if kind is float:
+        if type(value) is str and value in _FLOATS:
+            return _FLOATS[value]
+        if type(value) is float or (type(value) is int and abs(value) <= 2**53):
+            return float(value)
+    elif type(value) is kind:
+        return value
+    raise _wrong(field, {dict: "an object", type(None): "null"}.get(kind, kind.__name__), value)
+
+
+def _anything(value: Any, field: str, depth: int) -> Any:
+    if type(value) is list and depth:
+        return tuple(_anything(each, field, depth - 1) for each in value)
+    if type(value) in _SCALARS:
+        return value
+    raise _wrong(field, "a plain value", value)
+
+
+def _inside(field: str, name: str) -> str:
+    return f"{field}.{name}" if field else name
+
+
+def _wrong(field: str, wanted: str, value: Any) -> FieldError:
+    return FieldError(f"field {field} must be {wanted}, got {_brief(value)}")
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    text = quoted(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

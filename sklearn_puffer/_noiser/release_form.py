@@ -1,0 +1,176 @@
+"""`PufferfishRelease`: a fitted release read from its form, which holds no priors."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any, NoReturn, Self
+
+from sklearn_puffer._base import FieldError, quoted
+from sklearn_puffer._noiser.estimator import PufferfishNoiser
+from sklearn_puffer._noiser.formed import state_of
+from sklearn_puffer._noiser.written_release import MOST_CHARACTERS, from_text
+from sklearn_puffer._releases import ledger_file
+
+_MOST_BYTES = 4 * MOST_CHARACTERS
+_AGAIN = "take the noiser, or ask whoever keeps it for a new form (noiser.to_json())"
+_FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+
+
+class PufferfishRelease(PufferfishNoiser):
+    r"""A fitted release without its priors, as `PufferfishNoiser.to_json` writes it.
+
+    It does what the fitted noiser does in `transform`, by the same code and under the same
+    certificate, and stands where a fitted noiser can: in a fitted Pipeline, and with a `Ledger`.
+    It is not fitted again, and `clone` returns the object itself; ``FrozenEstimator(release)``, of
+    `sklearn.frozen`, is a step around which a Pipeline can be fitted.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        That of the noiser; it knows no other priors, so that ``against`` asks for the noiser.
+    theta_ : pandas.Series of shape (n_public,)
+        As in `PufferfishNoiser`.
+    utility_ : pandas.DataFrame of shape (n_public, 8)
+        As in `PufferfishNoiser`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where `fit` saw string column names.
+
+    See Also
+    --------
+    PufferfishNoiser.to_json : Writes the form, and says what it still tells.
+
+    Notes
+    -----
+    *Formal guarantees.* Those of the noiser: what is read is held against the fingerprint of its
+    certificate before it is handed out, and at every release. That and the checksum of the text
+    find accidents, and not somebody who computes both anew.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser, PufferfishRelease
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> text = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table).to_json()
+    >>> release = PufferfishRelease.from_json(text)
+    >>> list(release.transform(pd.DataFrame({"cars": [1, 9]}))), release.certificate_.holds
+    (['cars'], True)
+    """
+
+    def __init__(self) -> None:
+        raise TypeError(
+            "a PufferfishRelease is read and not made; use PufferfishRelease.from_json(path), with "
+            "what a fitted PufferfishNoiser wrote by to_json(path)."
+        )
+
+    @classmethod
+    def from_json(cls, path_or_text: str | os.PathLike[str]) -> Self:
+        """Read what `PufferfishNoiser.to_json` wrote.
+
+        Parameters
+        ----------
+        path_or_text : str or Path
+            The name of the file, or the text itself, which begins with a brace.
+
+        Returns
+        -------
+        PufferfishRelease
+            As a fitted transformer.
+
+        Raises
+        ------
+        TypeError
+            If it is neither.
+        ValueError
+            If the form is of another schema, was changed or damaged, or is none.
+        OSError
+            If there is no such file.
+        """
+        where, text = _given(path_or_text)
+        try:
+            return cls._read(text)
+        except _FAULTS as fault:
+            told = str(fault).rstrip(".")
+            raise ValueError(f"{where} is no whole form of a release: {told}; {_AGAIN}.") from fault
+
+    @classmethod
+    def _read(cls, text: str) -> Self:
+        form = from_text(text)
+        found = cls.__new__(cls)
+        defaults = inspect.signature(PufferfishNoiser).parameters
+        found.__dict__.update({name: defaults[name].default for name in cls._later})
+        found.__dict__.update(state_of(form))
+        if found._fingerprint(found.certificate_) != form.fingerprint:
+            raise FieldError(
+                "it was changed or damaged: what it would release is not what its fingerprint is of"
+            )
+        return found
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> NoReturn:
+        """Refuse: a release is fitted already.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, sample_weight : ignored
+            As in `PufferfishNoiser`.
+
+        Raises
+        ------
+        TypeError
+            Always.
+        """
+        raise TypeError(
+            "a PufferfishRelease is fitted already, and holds nothing to fit with; call transform, "
+            "or fit a PufferfishNoiser."
+        )
+
+    def noisier(self, factor: float) -> NoReturn:
+        """Refuse: what more noise does to the values is computed from their laws.
+
+        Parameters
+        ----------
+        factor : float
+            Not looked at.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise ValueError(
+            f"factor={quoted(factor)} asks for more noise, and what that does to the values is "
+            "computed from laws that a form does not hold; take the noiser, and write the form of "
+            "noiser.noisier(factor)."
+        )
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        certificate = self.certificate_
+        verdict = certificate.notion.budget_name()
+        return f"PufferfishRelease({len(self._order)} columns, {verdict}, {certificate.noise})"
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+
+def _given(path_or_text: Any) -> tuple[str, str]:
+    """Return what an error calls a form, and its text."""
+    if isinstance(path_or_text, str) and path_or_text.lstrip().startswith("{"):
+        return "the text", path_or_text
+    place = ledger_file.located(path_or_text)
+    with open(place, "rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    where = f"the file {str(place)!r}"
+    try:
+        return where, data.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        told = f"{where} is no whole form of a release: it is no text; {_AGAIN}."
+        raise ValueError(told) from fault
