@@ -1,10 +1,10 @@
-"""Fit once, save, and release new rows in other processes.
+"""Fit once, write the form of the release, and release new rows in other processes.
 
     python examples/production.py
 
-The saved estimator holds the scales, the atoms and the certificate. It holds no random state, so
-two processes that load the same file draw noise of their own: with shared noise, the difference of
-two releases would be the truth.
+The form holds the scales, the atoms and the certificate, and no priors: those stay in the noiser,
+where the table is. It holds no random state, so two processes that read the same file draw noise of
+their own: with shared noise, the difference of two releases would be the truth.
 """
 
 import subprocess
@@ -12,7 +12,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import joblib
 import pandas as pd
 from sklearn.datasets import load_diabetes
 
@@ -20,14 +19,15 @@ from sklearn_puffer import PufferfishNoiser
 
 PUBLIC = ["age", "bmi", "bp"]
 
-# What runs in production: it sees neither the data of the fit nor the sensitive column.
+# What runs in production: it sees neither the data and priors of the fit nor the sensitive column.
 SERVE = """
 import sys
-import joblib
 import pandas as pd
+from sklearn_puffer import PufferfishRelease
 
-noiser, rows, released = sys.argv[1:]
-joblib.load(noiser).transform(pd.read_csv(rows)).to_csv(released, index=False)
+form, rows, released = sys.argv[1:]
+release = PufferfishRelease.from_json(form)
+release.transform(pd.read_csv(rows)).to_csv(released, index=False)
 """
 
 
@@ -37,7 +37,7 @@ def main():
     noiser = PufferfishNoiser(epsilon=1.0, sensitive="sex", public=PUBLIC, n_bins=5).fit(known)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        joblib.dump(noiser, folder / "noiser.joblib")
+        noiser.to_json(folder / "release.json")
         new[PUBLIC].to_csv(folder / "rows.csv", index=False)
         first, second = (_serve(folder, released) for released in ("first.csv", "second.csv"))
 
@@ -48,7 +48,7 @@ def main():
 
 
 def _serve(folder, released):
-    paths = [folder / "noiser.joblib", folder / "rows.csv", folder / released]
+    paths = [folder / "release.json", folder / "rows.csv", folder / released]
     subprocess.run([sys.executable, "-c", SERVE, *map(str, paths)], check=True)
     return pd.read_csv(folder / released)
 

@@ -26,7 +26,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease, UncertifiedError
+from sklearn_puffer import (
+    Ledger,
+    PufferfishNoiser,
+    PufferfishRelease,
+    PufferfishSum,
+    UncertifiedError,
+)
 from sklearn_puffer._noise import seeded_entropy
 from sklearn_puffer._noiser import estimator
 from sklearn_puffer.noise import GeneralizedCauchy, Laplace, OptimalChannel
@@ -199,6 +205,17 @@ def test_the_pickle_of_a_noiser_holds_no_object_of_pandas(case):
     named = [str(argument) for _, argument, _ in pickletools.genops(saved)]
     assert "sklearn_puffer._noiser.estimator" in named  # the scan sees names of modules
     assert not any("pandas" in each for each in named)
+
+
+def test_the_pickle_of_a_sum_holds_no_object_of_pandas_either():
+    table = table_of().assign(age=table_of()["age"] % 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        query = PufferfishSum(value="age", by="ill").fit(table)
+    saved = pickle.dumps(query)
+    named = [str(argument) for _, argument, _ in pickletools.genops(saved)]
+    assert not any("pandas" in each for each in named)
+    pd.testing.assert_series_equal(pickle.loads(saved).scales_, query.scales_)
 
 
 def test_scales_and_utility_are_those_of_the_fit_after_saving_too():

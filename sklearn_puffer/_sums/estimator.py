@@ -12,6 +12,8 @@ from fractions import Fraction
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
+from sklearn.utils.validation import check_is_fitted
+
 from sklearn_puffer._base import (
     check_choice,
     check_seed,
@@ -331,10 +333,16 @@ class PufferfishSum(CertifiedEstimator):
         self._reporters, self._unit = reports, answers.unit
         self._scale, self._grid, self._together = answers.theta, answers.grid, answers.together
         self.theta_ = answers.theta * reports.step
-        self.scales_ = series({k: x * reports.step for k, x in answers.asked.items()}, "theta")
+        self._asked = {k: x * reports.step for k, x in answers.asked.items()}
         self.users_, self.classes_ = reports.users, reports.labels
         self.n_reports_ = reports.n_reports
         self.step_ = answers.grid if isinstance(reports, GaussianReporters) else reports.step
+
+    @property
+    def scales_(self) -> Any:
+        """The scales of the conditions, the exact one among them: a Series by name."""
+        check_is_fitted(self)
+        return series(self._asked, "theta")
 
     def _fingerprint(self, certificate: Any) -> str:
         who = self._reporters
