@@ -502,6 +502,24 @@ def test_the_certificate_says_how_many_releases_it_is_for():
     assert "k releases need k times the noise" in " ".join(one.assumptions)
     cauchy = " ".join(fitted(TWO, 1, noise="cauchy").certificate_.assumptions)
     assert "each column may be released once" in cauchy
+    assert "without an order" not in said + cauchy
+
+
+def test_the_certificate_says_that_columns_without_an_order_add_up_otherwise():
+    table = pd.DataFrame({"s": [*"aaaaaaaabbbbbbbb"], "x": [*"uuuuuvvvuuuvvvvv"]})
+    noiser = PufferfishNoiser(0.4, sensitive="s").fit(table)
+    rho = -math.expm1(-noiser.theta_["x"])
+
+    def told(rho, draws):  # by the first value, again and again, whose share is a half
+        stay, move = (1.0 - rho / 2.0) ** draws, (rho / 2.0) ** draws
+        return math.log((5 * stay + 3 * move) / (3 * stay + 5 * move))
+
+    assert told(rho, 1) == pytest.approx(0.4, abs=1e-6)
+    assert told(-math.expm1(-2.0 * noiser.theta_["x"]), 2) > 0.4  # twice theta is not enough
+    two = PufferfishNoiser(0.4, sensitive="s", releases=2).fit(table)
+    assert told(-math.expm1(-two.theta_["x"]), 2) <= 0.4
+    for certificate in (noiser.certificate_, two.certificate_):
+        assert "Of 'x', without an order, log(1 + " in " ".join(certificate.assumptions)
 
 
 def test_the_certificate_as_json_has_the_rule():

@@ -88,8 +88,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         "wasserstein" and "sensitivity").
     releases : int, default=1
         How often the same rows may be released: the promise is about all of these releases
-        together. k of them need k times the noise (Gaussian noise: sqrt(k) times); Cauchy noise
-        may be released once.
+        together. k of them need k times the noise (Gaussian noise: sqrt(k) times; columns
+        without an order what `Ledger` counts for them); Cauchy noise may be released once.
     sensitive : str, int or list of these, default=None
         The sensitive columns of X; an int is a position, a str a name. They are never released.
         Without them, pass ``sensitive_features`` to `fit`.

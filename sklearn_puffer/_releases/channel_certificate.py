@@ -191,13 +191,15 @@ def conditions(certificate: ChannelCertificate) -> list[str]:
             "the rows fitted are independent draws of their law, which has no other values than "
             "those seen or declared: the set of priors rests on that"
         )
-    nothing = "nothing else about a row"
+    nothing = "nothing else about a row, not even one of its public values"
     if known:
-        nothing = f"nothing else about a row but {' or '.join(known)}"
+        nothing = (
+            f"nothing else about a row but {' or '.join(known)}, not even another public value"
+        )
     return [
         "the reader holds neither the channel nor the saved noiser nor the list of fitted rows "
         "(key material)",
-        f"the reader knows {nothing}, not even one of its public values",
+        f"the reader knows {nothing}",
         "the rows released follow the law of those fitted",
         prior,
     ]

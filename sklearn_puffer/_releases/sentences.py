@@ -57,7 +57,7 @@ def assumptions_of(facts: Facts) -> list[str]:
         _about_columns(facts),
         "Each protected secret is one value of one sensitive column "
         f"({_all(facts.sensitive)}); combinations of several sensitive columns are not secrets.",
-        _about_releases(facts.noise, facts.releases),
+        _about_releases(facts.noise, facts.releases) + _about_kernels(facts),
         f"Only column(s) {_all([c.name for c in facts.columns])} are protected, and only as "
         "released by this noiser without a random_state; the number of rows, their order, their "
         "index and the types of the columns are handed through.",
@@ -373,7 +373,7 @@ def prior_of(
     if model is not None:
         own = f"the fitted {model.removeprefix('a ')} prior"
     own = own if not n_further else f"{own} and {n_further} further prior(s)"
-    return f"{own}, also to who knows {_either(known)}," if known else own
+    return f"{own}, also to who knows {_either(known)}" if known else own
 
 
 def _either(known: Sequence[Sequence[Name]]) -> str:
@@ -503,4 +503,16 @@ def _about_releases(noise: str, releases: int) -> str:
         f"{precision} of this certificate; k releases need {times} times the noise. That is proven "
         "for releases of the same values on the same grid: other bins or another grid start no new "
         "budget, and this sum does not cover them."
+    )
+
+
+def _about_kernels(facts: Facts) -> str:
+    """Return how releases of columns without an order add up, for which no precisions do."""
+    names = [column.name for column in facts.columns if column.unordered and column.theta > 0.0]
+    if not names or facts.noise not in _LEDGERS:
+        return ""
+    return (
+        f" Of {_all(names)}, without an order, log(1 + (1 - rho) / (rho q)) is summed instead, "
+        "with the smallest share q that a value is drawn anew from: there so many times theta may "
+        "be too little, and releases=k or a ledger finds what is needed."
     )
