@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from sklearn_puffer._noiser.conditional_priors import Adversary, Laws, Members
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._tables import Name, cells_frame, resolve
 from sklearn_puffer.priors import Discrete
+
+Values = Mapping[int, float | None]  # column -> value, None where it is missing
 
 
 def known_columns(read: TableRead) -> list[list[int]]:
@@ -43,7 +47,8 @@ def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[A
     """Return the adversaries who know columns besides, one for each of their values.
 
     A secret that does not occur with a value has no law there: the promise is about secrets that
-    are possible.
+    are possible. Of columns that are known together some may be missing, which then is what is
+    known of them; and in groups that are taken as independent every value goes with every other.
 
     Raises
     ------
@@ -51,19 +56,23 @@ def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[A
         If ``known`` names no public columns, or makes more pairs than there is time for.
     """
     found = [
-        _given(adversary, members, value)
+        (adversary, _choices(adversary, members, read.groups))
         for members in known_columns(read)
         for adversary in adversaries
-        for value in _values(adversary, members)
     ]
-    n_pairs = len(found) * sum(map(len, read.pairs.values()))
+    n_adversaries = sum(prod(map(len, choices)) for _, choices in found)
     check_pairs(
-        n_pairs,
+        n_adversaries * sum(map(len, read.pairs.values())),
         f"the pairs of {listed(list(read.pairs))}, given each value of what may be known,",
         "bin those columns (n_bins), or list fewer in known=",
         alone=not read.settings.at_once,
     )
-    return found
+    return [
+        _given(adversary, values, read.groups)
+        for adversary, choices in found
+        for values in product(*choices)
+        if any(value is not None for of_group in values for value in of_group.values())
+    ]
 
 
 def told_value(read: TableRead, column: int, place: int) -> Any:
@@ -85,40 +94,68 @@ def too_telling(read: TableRead, names: Sequence[Name], lost: float, worst: str 
     )
 
 
-def _values(adversary: Adversary, members: Sequence[int]) -> Iterator[FloatArray]:
-    """Yield the values of some columns that have mass under some law."""
-    rows = [
-        law.rows[np.asarray(law.counts > 0, dtype=bool)][:, [own.index(k) for k in members]]
+def _choices(
+    adversary: Adversary, members: Sequence[int], groups: Sequence[Sequence[int]]
+) -> list[list[Values]]:
+    """Return what some columns may hold, for each group that has some of them."""
+    inside = [[k for k in members if k in group] for group in groups]
+    return [
+        _values(adversary, own, group) for own, group in zip(inside, groups, strict=True) if own
+    ]
+
+
+def _values(adversary: Adversary, members: Sequence[int], group: Sequence[int]) -> list[Values]:
+    """Return the values of some columns of a group that have mass under some law."""
+    found = {
+        values
         for of_secrets in adversary.values()
         for laws in of_secrets.values()
         for own, law in laws.items()
-        if set(members) <= set(own)
-    ]
-    yield from np.unique(np.concatenate(rows), axis=0) if rows else ()
+        if set(own) <= set(group)
+        for values in _held(law, own, members)
+    }
+    return [dict(zip(members, values, strict=True)) for values in sorted(found, key=_missing_last)]
 
 
-def _given(adversary: Adversary, members: Sequence[int], value: FloatArray) -> Adversary:
-    """Return what is known given a value of some columns."""
-    known = dict(zip(members, value.tolist(), strict=True))
+def _held(law: Discrete, own: Members, members: Sequence[int]) -> set[tuple[float | None, ...]]:
+    """Return the values of some columns in the rows of a law that have mass."""
+    rows = law.rows[np.asarray(law.counts > 0, dtype=bool)]
+    gaps = [None] * len(rows)
+    axes = [rows[:, own.index(k)].tolist() if k in own else gaps for k in members]
+    return set(zip(*axes, strict=True))
+
+
+def _missing_last(values: tuple[float | None, ...]) -> list[tuple[bool, float]]:
+    return [(value is None, 0.0 if value is None else value) for value in values]
+
+
+def _given(
+    adversary: Adversary, values: Sequence[Values], groups: Sequence[Sequence[int]]
+) -> Adversary:
+    """Return what is known given the values of some columns of some groups."""
+    known = {k: value for of_group in values for k, value in of_group.items()}
     return {
-        name: {label: _laws_given(laws, known) for label, laws in of_secrets.items()}
+        name: {label: _laws_given(laws, known, groups) for label, laws in of_secrets.items()}
         for name, of_secrets in adversary.items()
     }
 
 
-def _laws_given(laws: Laws, known: dict[int, float]) -> Laws:
-    """Return the laws of the rows with these values; of columns that are not known, as they are."""
+def _laws_given(laws: Laws, known: Values, groups: Sequence[Sequence[int]]) -> Laws:
+    """Return the laws of the rows with these values; of groups without any, as they are."""
     found: Laws = {}
     for own, law in laws.items():
-        some = _with_values(law, own, known)
+        group = next(group for group in groups if own[0] in group)
+        some = _with_values(law, own, {k: known[k] for k in group if k in known})
         if some.any():
             found[own] = Discrete.from_counts(law.atoms[some], law.counts[some])
     return found
 
 
-def _with_values(law: Discrete, own: Members, known: dict[int, float]) -> FloatArray:
+def _with_values(law: Discrete, own: Members, known: Values) -> FloatArray:
     some = np.asarray(law.counts > 0, dtype=bool)
-    for axis, column in enumerate(own):
-        if column in known:
-            some &= law.rows[:, axis] == known[column]
+    for column, value in known.items():
+        if column in own and value is not None:
+            some &= law.rows[:, own.index(column)] == value
+        elif column in own or value is not None:  # there and missing, or the other way round
+            some[:] = False
     return some
