@@ -387,7 +387,6 @@ STRANGERS = {
     "part": (Part, "pyarrow Table"),
     "interchange": (Interchange, "pyarrow Table"),
     "dims": (Labelled, r"X\.to_dataframe\(\)"),
-    "lazy": (lambda frame: pl.from_pandas(frame).lazy(), r"X\.collect\(\)"),
     "reader": (lambda frame: pa.table(frame).to_reader(), r"X\.read_all\(\)"),
     "structured": (structured, "pandas or polars DataFrame"),
 }

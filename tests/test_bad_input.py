@@ -49,7 +49,7 @@ def no_work(monkeypatch):
         raise AssertionError("work was done before the input was refused")
 
     monkeypatch.setattr(fitting, "find_scales", work)
-    monkeypatch.setattr(knowing, "empirical_adversary", work)
+    monkeypatch.setattr(knowing, "counted_adversary", work)
 
 
 def refuses(kind, message, X=FRAME, *, fit=None, **options):
@@ -274,7 +274,7 @@ TABLES = [
     (ValueError, r"column 'x' occurs more than once in X; rename", FRAME[["secret", "x", "x"]]),
     (TypeError, r"column label 7 is not a string; rename", FRAME.rename(columns={"x": 7})),
     (TypeError, r"X has MultiIndex columns; flatten", pd.concat({"top": FRAME}, axis=1)),
-    (TypeError, r"X is a LazyFrame.*collect", pl.from_pandas(FRAME).lazy()),
+    (ValueError, r"X has 1 row\(s\) and a minimum of 2", pl.from_pandas(FRAME).lazy().head(1)),
     (
         ValueError,
         r"column 'y' has 1 missing value\(s\) \(NaN\); drop or fill .*missing=\"propagate\"",

@@ -277,7 +277,7 @@ def test_run_time_imports_are_declared_dependencies():
 def test_dependencies_state_a_minimum_version():
     project = _project()
     assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
-    extras = {"test", "check", "bench", "plot", "mutation", "anjana"}
+    extras = {"test", "check", "bench", "plot", "duckdb", "mutation", "anjana"}
     assert set(project["optional-dependencies"]) == extras
 
 

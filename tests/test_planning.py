@@ -189,7 +189,7 @@ def test_only_numeric_columns_are_advised_to_be_binned(n_labels, advice):
 
 def test_a_coupling_too_large_for_memory_is_refused_before_counting(monkeypatch):
     monkeypatch.setattr(fitting, "MOST_JOINT_POINTS", 100)
-    monkeypatch.setattr(knowing, "empirical_adversary", None)  # whoever allocates fails otherwise
+    monkeypatch.setattr(knowing, "counted_adversary", None)  # whoever allocates fails otherwise
     exact = r"n_bins=5 would be exact, and so would leaving out 'c0', 'c1'"
     ways = rf"'c0', 'c1'.*; {exact}.*dependence=\[\[.*dependence=\"independent\""
     with pytest.raises(ValueError, match=ways):

@@ -28,6 +28,7 @@ from sklearn_puffer._base.arrays import (
     real_numbers,
     refuse_masked,
     refuse_tables,
+    way_to_table,
 )
 from sklearn_puffer._base.digest import digest
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
@@ -109,4 +110,5 @@ __all__ = [
     "smallest_within",
     "task",
     "utc_now",
+    "way_to_table",
 ]

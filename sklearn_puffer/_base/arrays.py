@@ -41,12 +41,18 @@ def refuse_tables(values: Any, name: str) -> None:
     >>> refuse_tables([[1, 2]], "X")
     """
     if _is_table(values, (*_MARKS_OF_TABLES, *_MARKS_OF_ARROW)):
-        ways = [way for way in _WAYS if callable(getattr(type(values), way, None))]
+        way = way_to_table(values, name)
         raise TypeError(
             f"{name} is {_kind(values)}, whose columns would be taken by position; convert it to a "
             "pandas or polars DataFrame or a pyarrow Table"
-            f"{f', for example {name}.{ways[0]}()' if ways else ''}."
+            f"{f', for example {way}' if way else ''}."
         )
+
+
+def way_to_table(values: Any, name: str) -> str:
+    """Return the call that makes a known table of one that is not; nothing where there is none."""
+    ways = [way for way in _WAYS if callable(getattr(type(values), way, None))]
+    return f"{name}.{ways[0]}()" if ways else ""
 
 
 def _is_table(values: Any, marks: Sequence[str]) -> bool:

@@ -13,10 +13,10 @@ from sklearn_puffer._noise import Mixing
 from sklearn_puffer._noiser.classifier_priors import ModelLaws, model_laws
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
-    empirical_adversary,
     fitted_adversary,
     given_adversary,
 )
+from sklearn_puffer._noiser.lazy_rows import counted_adversary
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._noiser.settings import COUNTED
 from sklearn_puffer._noiser.utility import RawLaw
@@ -67,9 +67,7 @@ def known_to_adversaries(read: TableRead) -> Known:
     # the spread of a column is that of its rows, whatever the prior
     joint = any(isinstance(prior, str) for prior in sources.values())
     counted_groups = read.groups if joint else [[k] for k in range(len(columns))]
-    counted = empirical_adversary(
-        secrets, columns, readers, counted_groups, rows.n_rows, rows.weights
-    )
+    counted = counted_adversary(read, counted_groups)
     laws = counted[secrets[0].name]
     seen = [_values_seen(column, k, laws) for k, column in enumerate(columns)]
     spreads = np.array([_spread(c, *of) for c, of in zip(columns, seen, strict=True)])

@@ -33,13 +33,13 @@ from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import SetLoss
-from sklearn_puffer._tables import Name, Table, Values
+from sklearn_puffer._tables import Name, Source, Values
 from sklearn_puffer.priors import Discrete
 
 
 def learn_channel(
     settings: Settings,
-    table: Table,
+    table: Source,
     given_secrets: Mapping[Name, Values] | None,
     sample_weight: Any,
 ) -> LearntChannel:
@@ -48,7 +48,7 @@ def learn_channel(
     Parameters
     ----------
     settings : Settings
-    table : Table
+    table : Source
     given_secrets : mapping of Values, or None
         The sensitive columns, where they are not columns of the table.
     sample_weight : array-like of shape (n_rows,) or None

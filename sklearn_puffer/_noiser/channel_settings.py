@@ -22,7 +22,7 @@ def check_channel(settings: Settings) -> None:
         Naming the parameter, its value and the way out.
     """
     if settings.channel is None:
-        if settings.known is not None and (_has_mixtures(settings) or settings.confidence):
+        if settings.known is not None and (has_mixtures(settings) or settings.confidence):
             raise ValueError(
                 f"known={quoted(settings.known)} needs laws of rows that are counted, given or a "
                 'classifier\'s, and no Gaussian priors or confidence sets; use prior="empirical" '
@@ -72,7 +72,7 @@ def _reasons(settings: Settings) -> Iterator[str]:
             f"has no Renyi promise, got alpha={alpha:g}; leave alpha out (delta= "
             'is possible), or use noise="laplace" or "gaussian"'
         )
-    if _has_mixtures(settings):
+    if has_mixtures(settings):
         yield (
             "releases rows that fit saw, and Gaussian and mixture priors are laws of all numbers; "
             'use prior="empirical" with n_bins, or noise="laplace"'
@@ -128,7 +128,7 @@ def _reasons_against_sets(settings: Settings) -> Iterator[str]:
         )
 
 
-def _has_mixtures(settings: Settings) -> bool:
+def has_mixtures(settings: Settings) -> bool:
     """Return whether some prior is a law of all numbers."""
     return settings.fit is not None or any(
         isinstance(prior, GaussianMixture)

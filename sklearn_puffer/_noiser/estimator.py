@@ -32,7 +32,8 @@ from sklearn_puffer._noiser.channel_result import LearntChannel
 from sklearn_puffer._noiser.channel_settings import check_channel
 from sklearn_puffer._noiser.fit_table import learn
 from sklearn_puffer._noiser.formed import form_of, state_of
-from sklearn_puffer._noiser.input_table import first_table, next_table
+from sklearn_puffer._noiser.input_table import first_table, next_table, refuse_lazy
+from sklearn_puffer._noiser.lazy_rows import check_lazy
 from sklearn_puffer._noiser.release import (
     as_certified,
     fingerprint,
@@ -53,8 +54,10 @@ from sklearn_puffer._releases import (
 )
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
+    Source,
     Table,
     as_pandas,
+    is_lazy,
     known,
     secret_columns,
     series,
@@ -332,8 +335,13 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_rows, n_features)
-            The rows that the adversary's knowledge is counted from.
+        X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
+            The rows that the adversary's knowledge is counted from. Those of a polars LazyFrame
+            or a DuckDB relation stay in their engine: one query fetches the number of rows, one
+            for each column its distinct values with their counts (2^22 at most), and one for each
+            sensitive column and group of columns the distinct rows of bins and values with theirs
+            (2^23 at most). What is learnt is what is learnt of the same rows in memory. Priors
+            are counted or given as discrete laws, and secrets are columns of X.
         y : ignored
             Never taken for a secret.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
@@ -355,6 +363,25 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             self.__dict__.update(before)
             raise
         return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit on a table, and release its public columns.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_features)
+            In memory: a lazy table is fitted on, and not released.
+        y : ignored
+            Never taken for a secret.
+        **fit_params : dict
+            What `fit` takes besides.
+
+        Returns
+        -------
+        table of the type of X, of shape (n_rows, n_public)
+        """
+        refuse_lazy(X)
+        return super().fit_transform(X, y, **fit_params)
 
     def transform(self, X: Any) -> Any:
         """Release the public columns of X.
@@ -579,7 +606,11 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
                 f"sensitive={self.sensitive!r} and sensitive_features are both given; "
                 "name the secrets in one of the two ways."
             )
-        X = known(X)
+        if is_lazy(X):
+            beside = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+            check_lazy(settings, X, **beside)
+        else:
+            X = known(X)
         table = first_table(self, X)
         given = None
         if sensitive_features is not None:
@@ -589,7 +620,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         else:
             self._take(learn_channel(settings, table, given, sample_weight), table)
 
-    def _take(self, learnt: Learnt | LearntChannel, table: Table) -> None:
+    def _take(self, learnt: Learnt | LearntChannel, table: Source) -> None:
         public = [column.name for column in learnt.columns]
         self._names = table.names
         self._sensitive_names = learnt.hidden

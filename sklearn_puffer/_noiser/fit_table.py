@@ -27,7 +27,7 @@ from sklearn_puffer._noiser.weights import weighted
 from sklearn_puffer._noiser.wide import cells_of, rows_have_exact_loss, too_wide, ways_to_exact
 from sklearn_puffer._releases import Refused, Rule, composition_rule
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import Column, Name, Table, Values, tally
+from sklearn_puffer._tables import Column, Name, Source, Values
 from sklearn_puffer.calibration import exact
 
 MOST_JOINT_POINTS = 1 << 23
@@ -36,7 +36,7 @@ MOST_JOINT_POINTS = 1 << 23
 
 def learn(
     settings: Settings,
-    table: Table,
+    table: Source,
     given_secrets: Mapping[Name, Values] | None,
     sample_weight: Any,
 ) -> Learnt:
@@ -45,7 +45,7 @@ def learn(
     Parameters
     ----------
     settings : Settings
-    table : Table
+    table : Source
     given_secrets : mapping of Values, or None
         The sensitive columns, where they are not columns of the table.
     sample_weight : array-like of shape (n_rows,) or None
@@ -184,7 +184,7 @@ def _check_size(read: TableRead) -> None:
             continue
         points = 0
         for secret in read.secrets:
-            tallies = tally(secret.coded, read.rows.n_rows)
+            tallies = read.rows.numbers(secret)
             if read.settings.models:  # every row has some mass for every secret
                 tallies = np.full_like(tallies, read.rows.n_rows)
             sizes = np.minimum(tallies, min(cells, 2**62))

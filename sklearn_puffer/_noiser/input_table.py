@@ -6,21 +6,25 @@ from typing import Any
 
 from sklearn.utils.validation import validate_data
 
-from sklearn_puffer._base import as_array, listed
+from sklearn_puffer._base import as_array, listed, way_to_table
 from sklearn_puffer._tables import (
+    Source,
     Table,
     array_table,
     check_whole,
     frame_table,
     is_frame,
+    is_lazy,
     known,
+    lazy_table,
+    no_rows,
 )
 
 
-def first_table(estimator: Any, X: Any) -> Table:
+def first_table(estimator: Any, X: Any) -> Source:
     """Return the table of the X of `fit`, and note its columns in the estimator."""
     least = 1 if estimator.sensitive is None else 2
-    if not is_frame(X):
+    if not (is_frame(X) or is_lazy(X)):
         array = validate_data(
             estimator,
             _unmerged(X),
@@ -30,8 +34,8 @@ def first_table(estimator: Any, X: Any) -> Table:
             ensure_min_features=least,
         )
         return array_table(array)
-    table = frame_table(X)
-    validate_data(estimator, X, skip_check_array=True)
+    table = lazy_table(X) if is_lazy(X) else frame_table(X)
+    validate_data(estimator, no_rows(table.names) if is_lazy(X) else X, skip_check_array=True)
     for count, minimum, what in ((table.n_rows, 2, "row"), (len(table.names), least, "column")):
         if count < minimum:
             raise ValueError(
@@ -43,6 +47,7 @@ def first_table(estimator: Any, X: Any) -> Table:
 
 def next_table(estimator: Any, X: Any) -> Table:
     """Return the table of the X of `transform`, with the columns that were fitted."""
+    refuse_lazy(X)
     X = known(X)
     if is_frame(X):
         return _read_by_name(estimator, frame_table(X))
@@ -53,6 +58,16 @@ def next_table(estimator: Any, X: Any) -> Table:
         for name in estimator._sensitive_names:
             check_whole(table.values(name), name)
     return table
+
+
+def refuse_lazy(X: Any) -> None:
+    """Refuse to release a lazy table, which draws again whenever it is computed."""
+    if is_lazy(X):
+        raise TypeError(
+            f"X is a lazy table ({type(X).__name__}), and each time that it is computed would be "
+            f"another release; pass {way_to_table(X, 'X')}, or release it in parts that are in "
+            "memory, each of them once."
+        )
 
 
 def _read_by_name(estimator: Any, table: Table) -> Table:

@@ -10,17 +10,19 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, listed, quoted
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._noiser.rows import Rows, checked_weights
+from sklearn_puffer._noiser.rows import LazyRows, Rows, rows_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
     Column,
     Faults,
+    Kind,
     Name,
     Pair,
     Reader,
     Secret,
-    Table,
+    Source,
+    Unknown,
     Values,
     column_groups,
     hardly_repeats,
@@ -78,7 +80,7 @@ class TableRead:
 
     def fewest_rows(self) -> int:
         """Return how many rows the rarest secret has."""
-        return min(int(self.rows.tally(secret.coded).min()) for secret in self.secrets)
+        return min(int(self.rows.tally(secret).min()) for secret in self.secrets)
 
     @property
     def unordered(self) -> Array:
@@ -117,7 +119,7 @@ class TableRead:
 
 def read_table(
     settings: Settings,
-    table: Table,
+    table: Source,
     given_secrets: Mapping[Name, Values] | None,
     sample_weight: Any,
 ) -> TableRead:
@@ -126,12 +128,12 @@ def read_table(
     Parameters
     ----------
     settings : Settings
-    table : Table
+    table : Source
     given_secrets : mapping of Values, or None
         The sensitive columns, where they are not columns of the table.
     sample_weight : array-like of shape (n_rows,) or None
     """
-    rows = Rows(table, checked_weights(sample_weight, table.n_rows))
+    rows = rows_of(table, sample_weight)
     hidden = _sensitive(settings, table, given_secrets)
     public = public_columns(settings.public, table.names, hidden)
     groups = column_groups(settings.dependence, public, table.names)
@@ -139,6 +141,9 @@ def read_table(
     settings.check_fitted_rows(max(map(len, groups)))
     continuous = _is_continuous(settings)
     faults = Faults()
+    if isinstance(rows, LazyRows):
+        faults.of(rows.table.check_type, [*hidden, *public])
+        faults.refuse()  # before anything is computed
     secrets = faults.of(
         lambda name: _learn_secret(settings, rows, given_secrets, name),
         list(given_secrets) if given_secrets is not None else hidden,
@@ -165,7 +170,9 @@ def read_table(
     )
 
 
-def _sensitive(settings: Settings, table: Table, given: Mapping[Name, Values] | None) -> list[Name]:
+def _sensitive(
+    settings: Settings, table: Source, given: Mapping[Name, Values] | None
+) -> list[Name]:
     """Return the columns of X that are sensitive, those named as in sensitive_features included."""
     if settings.sensitive is not None:
         return resolve(settings.sensitive, table.names, "sensitive")
@@ -183,13 +190,12 @@ def _learn_column(
     settings: Settings, rows: Rows, name: Name, position: int, *, continuous: bool
 ) -> tuple[Column, Reader]:
     values = rows.values(name)
-    categories = settings.categories.get(name)
-    unknown = rule_of(settings.unknown, name, values.kind if categories is None else "category")
+    unknown = unknown_rule(settings, name, values.kind)
     column = learn_column(
         name,
         values,
         n_bins=settings.bins_of(name),
-        categories=categories,
+        categories=settings.categories.get(name),
         missing=settings.missing,
         unknown=unknown,
         weights=rows.weights,
@@ -207,6 +213,11 @@ def _learn_column(
             say.identifier_sentence(name, len(column.atoms), rows.total, numeric=numeric)
         )
     return column, column.reader(values, unknown, settings.missing)
+
+
+def unknown_rule(settings: Settings, name: Name, kind: Kind) -> Unknown:
+    """Return what is done about values of a column that `fit` has not seen."""
+    return rule_of(settings.unknown, name, "category" if name in settings.categories else kind)
 
 
 def _looks_like_identifier(settings: Settings, column: Column, values: Values, n_rows: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, as_array, real_numbers
-from sklearn_puffer._tables import Coded, Name, Table, Values, tally, without_unused
+from sklearn_puffer._tables import LazyTable, Name, Secret, Source, Values, tally, without_unused
 
 _MOST_ROWS = 2.0**53  # up to here floats count exactly
 
@@ -16,7 +16,7 @@ _MOST_ROWS = 2.0**53  # up to here floats count exactly
 class Rows:
     """The rows that count, and how often."""
 
-    def __init__(self, table: Table, weights: Array | None) -> None:
+    def __init__(self, table: Source, weights: Array | None) -> None:
         self.table = table
         some = weights is not None and not weights.all()
         self.mask = weights > 0 if weights is not None and some else None
@@ -37,9 +37,42 @@ class Rows:
         """Return a column's values of the rows that count."""
         return self.kept(self.table.values(name))
 
-    def tally(self, coded: Coded) -> Array:
-        """Return how often each code counts."""
-        return tally(coded, self.n_rows, self.weights)
+    def tally(self, secret: Secret) -> Array:
+        """Return how often each value of a secret counts."""
+        return tally(secret.coded, self.n_rows, self.weights)
+
+    def numbers(self, secret: Secret) -> Array:
+        """Return how many rows each value of a secret has, however often they count."""
+        return tally(secret.coded, self.n_rows)
+
+
+class LazyRows(Rows):
+    """The rows of a lazy table: its columns are distinct values, each of which has a count."""
+
+    table: LazyTable
+
+    def __init__(self, table: LazyTable) -> None:
+        super().__init__(table, None)
+
+    def values(self, name: Name) -> Values:
+        """Return a column's distinct values, and how often each occurs."""
+        return self.table.values(name)
+
+    def tally(self, secret: Secret) -> Array:
+        """Return how many rows each value of a secret has."""
+        values = self.values(secret.name)
+        return tally(secret.coded, len(values), values.counts)
+
+    def numbers(self, secret: Secret) -> Array:
+        """Return the same."""
+        return self.tally(secret)
+
+
+def rows_of(table: Source, sample_weight: Any) -> Rows:
+    """Return the rows of a table in memory, or of a lazy one."""
+    if isinstance(table, LazyTable):
+        return LazyRows(table)
+    return Rows(table, checked_weights(sample_weight, table.n_rows))
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:

@@ -19,10 +19,12 @@ from sklearn_puffer._tables.columns import (
     without_unused,
 )
 from sklearn_puffer._tables.counting import Cells, CodeArray, Coded, count, tally
+from sklearn_puffer._tables.engine import LazyTable, is_lazy, lazy_table
 from sklearn_puffer._tables.faults import Faults
 from sklearn_puffer._tables.features import Features
 from sklearn_puffer._tables.frame import (
     Finished,
+    Source,
     Table,
     array_table,
     as_pandas,
@@ -32,6 +34,7 @@ from sklearn_puffer._tables.frame import (
     known,
     known_column,
     named_frame,
+    no_rows,
     records_frame,
     secret_columns,
     series,
@@ -45,7 +48,7 @@ from sklearn_puffer._tables.selection import (
     resolve,
     secret_pairs_of,
 )
-from sklearn_puffer._tables.unseen import rule_of
+from sklearn_puffer._tables.unseen import Unknown, rule_of
 from sklearn_puffer._tables.values import Kind, Name, Values, without_na
 
 __all__ = [
@@ -58,12 +61,15 @@ __all__ = [
     "Features",
     "Finished",
     "Kind",
+    "LazyTable",
     "Missing",
     "Name",
     "Pair",
     "Reader",
     "Secret",
+    "Source",
     "Table",
+    "Unknown",
     "Values",
     "array_table",
     "as_levels",
@@ -78,12 +84,15 @@ __all__ = [
     "frame_table",
     "hardly_repeats",
     "is_frame",
+    "is_lazy",
     "known",
     "known_column",
+    "lazy_table",
     "learn_column",
     "learn_secret",
     "looks_like_key",
     "named_frame",
+    "no_rows",
     "of_kind",
     "present",
     "public_columns",

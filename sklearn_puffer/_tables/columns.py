@@ -131,7 +131,7 @@ class Column:
         values = as_levels(values) if self.kind == "category" else of_kind(self.kind, values)
         check_missing(values, self.name, missing)
         if missing == "category" and values.missing is not None and self.missing_code is None:
-            gone = int(values.missing.sum())
+            gone = values.n_missing
             raise ValueError(unseen_message(self.name, [None], [gone], numeric=False))
         if self.kind == "category":
             return _LevelReader(self, values, unknown)
@@ -290,6 +290,7 @@ def learn_column(
         If a value is missing under ``missing="error"``, infinite, or not among ``categories``.
     """
     values = values if categories is None else as_levels(values)
+    weights = values.counts if weights is None else weights
     check_missing(values, name, missing)
     labelled = categories is not None or values.kind == "category"
     if not present(values).size and not (labelled and missing == "category"):
@@ -310,7 +311,7 @@ def check_missing(values: Values, name: Name, missing: Missing) -> None:
     """Refuse missing values under ``missing="error"``, and where they have no place."""
     if values.missing is None:
         return
-    count = int(values.missing.sum())
+    count = values.n_missing
     if missing == "error":
         ways = 'missing="category" or ' if values.kind in ("category", "boolean") else ""
         raise ValueError(
@@ -437,7 +438,7 @@ def as_levels(values: Values) -> Values:
     levels = np.unique(present(values))
     codes = np.searchsorted(levels, values.data)
     codes = codes if values.missing is None else np.where(values.missing, -1, codes)
-    return Values("category", codes, values.missing, tuple(levels.tolist()))
+    return Values("category", codes, values.missing, tuple(levels.tolist()), counts=values.counts)
 
 
 def of_kind(kind: Kind, values: Values) -> Values:
@@ -451,7 +452,7 @@ def of_kind(kind: Kind, values: Values) -> Values:
     data: Array = np.zeros(len(values), dtype=types[kind])
     if kind == "float":
         data[:] = np.nan
-    return Values(kind, data, values.missing)
+    return Values(kind, data, values.missing, counts=values.counts)
 
 
 def without_unused(values: Values) -> Values:

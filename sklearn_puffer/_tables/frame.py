@@ -30,8 +30,8 @@ from sklearn_puffer._tables.values import (
 )
 
 
-class Table(Protocol):
-    """A table of named or numbered columns, and the way back to its own type."""
+class Source(Protocol):
+    """What can be learnt from: named or numbered columns."""
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -43,6 +43,10 @@ class Table(Protocol):
 
     def values(self, name: Name) -> Values:
         """Return one column."""
+
+
+class Table(Source, Protocol):
+    """A table that is in memory, and the way back to its own type."""
 
     def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
         """Return uninitialised columns of the output, to be filled in place."""
@@ -170,6 +174,11 @@ def _as_pandas_column(column: nw.Series[Any]) -> Any:
         kept = ("UInt64" if column.dtype == nw.UInt64 else "Int64") if whole else None
         return pd.Series(column.to_list(), dtype=kept)
     return column.to_numpy()
+
+
+def no_rows(names: Sequence[Name]) -> pd.DataFrame:
+    """Return a DataFrame that has columns of those names, and nothing in them."""
+    return pd.DataFrame(columns=pd.Index(list(names), dtype=object))
 
 
 def series(data: Mapping[Name, float], name: str) -> pd.Series[float]:

@@ -158,7 +158,7 @@ def learn_secret(name: Name, values: Values, missing: Missing) -> Secret:
     """
     if values.missing is not None and missing != "category":
         raise ValueError(
-            f"sensitive column {name!r} has {int(values.missing.sum())} missing value(s) (NaN); "
+            f"sensitive column {name!r} has {values.n_missing} missing value(s) (NaN); "
             'drop or fill those rows, or pass missing="category" to make them a secret of its own.'
         )
     if values.kind == "float":

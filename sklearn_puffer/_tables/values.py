@@ -44,6 +44,8 @@ class Values:
         Whether the column's own type declares the levels (values outside the data included).
     ordered : bool
         Whether it declares an order of them, too.
+    counts : ndarray of int of shape (n,), or None
+        How many rows hold each, where the data are distinct values; None where each is a row.
     """
 
     kind: Kind
@@ -52,9 +54,17 @@ class Values:
     levels: tuple[Any, ...] | None = None
     declared: bool = False
     ordered: bool = False
+    counts: Array | None = None
 
     def __len__(self) -> int:
         return len(self.data)
+
+    @property
+    def n_missing(self) -> int:
+        """In how many rows the column is missing."""
+        if self.missing is None:
+            return 0
+        return int((self.missing if self.counts is None else self.counts[self.missing]).sum())
 
 
 def without_na(values: Any) -> Any:
@@ -226,12 +236,7 @@ def narwhals_values(column: nw.Series[Any], name: Name) -> Values:
         return object_values(pd.Series(column.to_list(), dtype=object), name)
     if dtype in (nw.Categorical, nw.Enum):
         return narwhals_categories(column)
-    wide = dtype in (nw.Int128, nw.UInt128)
-    if not (dtype.is_numeric() or dtype == nw.Boolean) or dtype.is_decimal() or wide:
-        raise TypeError(
-            f"column {name!r} has type {on_one_line(dtype)}; convert dates, durations and "
-            "other types to numbers of at most 64 bits, or to strings."
-        )
+    check_type(dtype, name)
     missing = column.is_null().to_numpy()
     if not missing.any():
         return number_values(column.to_numpy(), name)
@@ -239,6 +244,18 @@ def narwhals_values(column: nw.Series[Any], name: Name) -> Values:
         return number_values(column.cast(nw.Float64).to_numpy().astype(float), name)
     filled = column.fill_null(False if dtype == nw.Boolean else 0).to_numpy()
     return Values("boolean" if dtype == nw.Boolean else "integer", filled, missing)
+
+
+def check_type(dtype: Any, name: Name) -> None:
+    """Refuse the type of a column of a frame of narwhals, unless it holds what can be released."""
+    labels = dtype in (nw.String, nw.Object, nw.Categorical, nw.Enum)
+    wide = dtype in (nw.Int128, nw.UInt128)
+    numbers = (dtype.is_numeric() or dtype == nw.Boolean) and not (dtype.is_decimal() or wide)
+    if not (labels or numbers):
+        raise TypeError(
+            f"column {name!r} has type {on_one_line(dtype)}; convert dates, durations and "
+            "other types to numbers of at most 64 bits, or to strings."
+        )
 
 
 def narwhals_categories(column: nw.Series[Any]) -> Values:

@@ -1,0 +1,105 @@
+"""Learning from a lazy table: its distinct values, and its groups of equal rows, with counts.
+
+A group of rows is a row that counts as often as the group is long, so that whatever counts rows
+with weights counts groups as well, and to the same laws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import Array, way_to_table
+from sklearn_puffer._noiser.channel_settings import has_mixtures
+from sklearn_puffer._noiser.conditional_priors import Adversary, empirical_adversary
+from sklearn_puffer._noiser.read_table import TableRead, unknown_rule
+from sklearn_puffer._noiser.rows import LazyRows
+from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._tables import Coded, Column, Reader, Secret, Values, learn_secret, tally
+
+
+def check_lazy(settings: Settings, X: Any, **beside: Any) -> None:
+    """Refuse what takes rows, of which a lazy table gives none, before anything is computed.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument and the call that brings the table into memory.
+    """
+    given = {f"{name}=": value is not None for name, value in beside.items()}
+    asked = {
+        'noise="optimal"': settings.channel is not None,
+        "a classifier in prior= or adversaries=": bool(settings.models),
+        "a Gaussian or mixture prior": has_mixtures(settings),
+        **given,
+    }
+    for what, is_asked in asked.items():
+        if is_asked:
+            raise ValueError(
+                f"X is a lazy table ({type(X).__name__}), of which counts alone are fetched, and "
+                f"{what} is not served from them; pass {way_to_table(X, 'X')}, or leave it out."
+            )
+
+
+def counted_adversary(read: TableRead, groups: Sequence[Sequence[int]]) -> Adversary:
+    """Return the laws that are counted from a table, in memory or lazy, of groups of columns."""
+    rows = read.rows
+    if not isinstance(rows, LazyRows):
+        return empirical_adversary(
+            read.secrets, read.columns, read.readers, groups, rows.n_rows, rows.weights
+        )
+    adversary: Adversary = {}
+    for secret in read.secrets:
+        laws = adversary[secret.name] = {label: {} for label in secret.labels}
+        for group in groups:
+            for label, found in _of_group(read, rows, secret, group).items():
+                placed = {tuple(group[k] for k in own): law for own, law in found.items()}
+                laws[label].update(placed)
+    return adversary
+
+
+def _of_group(
+    read: TableRead, rows: LazyRows, secret: Secret, group: Sequence[int]
+) -> dict[Any, Any]:
+    """Return the laws of one group of columns for each secret; one query."""
+    columns = [read.columns[k] for k in group]
+    [of_secret, *of_columns] = rows.table.cells(secret.name, columns)
+    counts = of_secret.counts
+    assert counts is not None
+    try:
+        own = learn_secret(secret.name, of_secret, read.settings.missing)
+        readers = [_reader(read, *of) for of in zip(columns, of_columns, strict=True)]
+        same = _is_same(rows, secret, own, counts) and all(
+            _has_counts(read.readers[k], reader, counts)
+            for k, reader in zip(group, readers, strict=True)
+        )
+    except ValueError:  # a value that no column had when its values were fetched
+        same = False
+    if not same:
+        raise ValueError(
+            "X changed while it was counted: each column and each group of columns is computed by "
+            "itself, and had other rows each time; write the table once, and fit on that."
+        )
+    everything = [list(range(len(group)))]
+    return empirical_adversary([own], columns, readers, everything, len(counts), counts)[own.name]
+
+
+def _reader(read: TableRead, column: Column, values: Values) -> Reader:
+    unknown = unknown_rule(read.settings, column.name, values.kind)
+    return column.reader(values, unknown, read.settings.missing)
+
+
+def _is_same(rows: LazyRows, before: Secret, now: Secret, counts: Array) -> bool:
+    """Return whether the secrets of groups of rows are those of the rows: laws are of one table."""
+    if int(counts.sum()) != rows.total or before.labels != now.labels:
+        return False
+    return np.array_equal(rows.tally(before), tally(now.coded, len(counts), counts))
+
+
+def _has_counts(before: Reader, now: Reader, counts: Array) -> bool:
+    """Return whether the values of groups of rows are those of the rows."""
+    size, own = len(now.column.atoms), before.values.counts
+    seen = tally(Coded(before, size), len(before.values), own)
+    return np.array_equal(seen, tally(Coded(now, size), len(counts), counts))

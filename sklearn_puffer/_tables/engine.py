@@ -1,0 +1,198 @@
+"""Lazy tables: rows stay in their engine, and what is fetched is how often groups of them occur.
+
+Nothing is asked of an engine but comparisons, a group-by and the lengths of the groups, which all
+of them compute exactly.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from sklearn_puffer._base import Array, FloatArray, listed
+from sklearn_puffer._tables.columns import Column
+from sklearn_puffer._tables.values import Name, Values, check_type, narwhals_values
+
+MOST_DISTINCT = 1 << 22
+"""How many values of one column are fetched at most."""
+
+MOST_CELLS = 1 << 23
+"""How many groups of rows are fetched at most."""
+
+_COUNT = "n"
+
+
+def is_lazy(X: Any) -> bool:
+    """Return whether X is a lazy table of an engine that is known: polars or DuckDB.
+
+    >>> is_lazy(pd.DataFrame({"a": [1]}))
+    False
+    """
+    duckdb = sys.modules.get("duckdb")  # a relation of it is not there before it is imported
+    relation = duckdb is not None and isinstance(X, duckdb.DuckDBPyRelation)
+    return bool(relation or nw.dependencies.is_polars_lazyframe(X))
+
+
+def lazy_table(X: Any) -> LazyTable:
+    """Return the table of a lazy one; nothing is computed yet."""
+    return LazyTable(nw.from_native(X))
+
+
+@dataclass(frozen=True, eq=False)
+class LazyTable:
+    """A table whose rows are counted where they are."""
+
+    frame: nw.LazyFrame[Any]
+
+    @cached_property
+    def _types(self) -> dict[str, Any]:
+        return dict(self.frame.collect_schema())
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """Column names."""
+        return tuple(self._types)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows, counted once."""
+        return int(_collected(self.frame.select(nw.len().alias(_COUNT)))[_COUNT][0])
+
+    @cached_property
+    def _distinct(self) -> dict[Name, Values]:
+        return {}
+
+    def check_type(self, name: Name) -> None:
+        """Refuse a column whose type has no place here, before anything is computed."""
+        check_type(self._types[str(name)], name)
+
+    def values(self, name: Name) -> Values:
+        """Return the distinct values of one column, and how often each occurs; fetched once."""
+        if name not in self._distinct:
+            self._distinct[name] = self._counted(name)
+        return self._distinct[name]
+
+    def _counted(self, name: Name) -> Values:
+        self.check_type(name)
+        found = _collected(_groups(self._plain([name]), 1, MOST_DISTINCT))
+        if len(found) > MOST_DISTINCT:
+            raise ValueError(
+                f"column {name!r} has more than {MOST_DISTINCT:,} distinct values, the most that "
+                "are fetched from an engine; round or bin it there, or leave it out of public=."
+            )
+        counts = found[_COUNT].to_numpy().astype(np.int64)
+        return replace(self._read(found["0"], name), counts=counts)
+
+    def cells(self, secret: Name, columns: Sequence[Column]) -> list[Values]:
+        """Return the groups of rows with equal values, of columns that have bins with equal bins.
+
+        Returns
+        -------
+        list of Values
+            Of the secret and of each column, with the same counts.
+        """
+        names = [secret, *(column.name for column in columns)]
+        keys = [
+            nw.col(str(k)) if column is None or not column.merged else _bins(str(k), column)
+            for k, column in enumerate([None, *columns])
+        ]
+        found = _collected(_groups(self._plain(names).select(*keys), len(names), MOST_CELLS))
+        if len(found) > MOST_CELLS:
+            raise ValueError(
+                f"columns {listed(names, 10)} have more than {MOST_CELLS:,} different rows, the "
+                "most that are fetched from an engine; bin or merge columns (n_bins, categories), "
+                "or split them with dependence=."
+            )
+        counts = found[_COUNT].to_numpy().astype(np.int64)
+        read = [self._read(found["0"], secret)]
+        for k, column in enumerate(columns, start=1):
+            own = found[str(k)]
+            read.append(_of_bins(own, column) if column.merged else self._read(own, column.name))
+        return [replace(values, counts=counts) for values in read]
+
+    def _plain(self, names: Sequence[Name]) -> nw.LazyFrame[Any]:
+        """Return columns by place, with one kind of missing values, and labels as strings."""
+        return self.frame.select(
+            *(_key(str(name), self._types[str(name)]).alias(str(k)) for k, name in enumerate(names))
+        )
+
+    def _read(self, column: nw.Series[Any], name: Name) -> Values:
+        dtype = self._types[str(name)]
+        return _declared(column, dtype) if dtype == nw.Enum else narwhals_values(column, name)
+
+
+def _key(name: str, dtype: Any) -> nw.Expr:
+    column = nw.col(name)
+    if dtype in (nw.Categorical, nw.Enum):
+        return column.cast(nw.String)  # as labels: codes are those of a piece of the table
+    if dtype.is_float():  # NaN is above all numbers in an engine, and missing here
+        return nw.when(~column.is_nan()).then(column)
+    return column
+
+
+def _bins(name: str, column: Column) -> nw.Expr:
+    """Return the number of each value's bin; missing where the value is."""
+    value = nw.col(name)
+    assert column.edges is not None
+    edges = column.edges.tolist()
+    # what numbers are compared with is of their own type, so that no engine rounds either
+    numbers = [int(edge) for edge in edges] if column.whole else edges
+    return nw.when(~value.is_null()).then(_bin_among(value, numbers, 0)).alias(name)
+
+
+def _bin_among(value: nw.Expr, edges: Sequence[float], first: int) -> nw.Expr:
+    """Return the number of the bin by halving: as few comparisons as a search takes."""
+    if not edges:
+        return nw.lit(first, nw.Int64)
+    half = len(edges) // 2
+    above = _bin_among(value, edges[half + 1 :], first + half + 1)
+    return (
+        nw.when(value > edges[half]).then(above).otherwise(_bin_among(value, edges[:half], first))
+    )
+
+
+def _groups(frame: nw.LazyFrame[Any], n_keys: int, most: int) -> nw.LazyFrame[Any]:
+    keys = [str(k) for k in range(n_keys)]
+    return frame.group_by(*keys).agg(nw.len().alias(_COUNT)).head(most + 1)
+
+
+def _collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
+    """Return what an engine computes; polars streams, so that rows need not fit in memory."""
+    if frame.implementation.is_polars():
+        return frame.collect("polars", engine="streaming")
+    return frame.collect("pyarrow")
+
+
+def _declared(column: nw.Series[Any], dtype: Any) -> Values:
+    """Return labels as codes into the levels that the type of their column lists, in its order."""
+    levels = tuple(dtype.categories)
+    labels = pd.Index(column.to_list(), dtype=object)
+    codes = pd.Index(levels, dtype=object).get_indexer(labels)
+    missing = codes < 0
+    return Values(
+        "category", codes, missing if missing.any() else None, levels, declared=True, ordered=True
+    )
+
+
+def _of_bins(bins: nw.Series[Any], column: Column) -> Values:
+    """Return bins as the largest value that each may hold: the readers of columns know values."""
+    gone = bins.is_null().to_numpy()
+    data = _ends(column)[bins.fill_null(0).to_numpy()]
+    missing = gone if gone.any() else None
+    if column.kind == "integer":
+        return Values("integer", data.astype(np.int64), missing)
+    return Values("float", np.where(gone, np.nan, data), missing)
+
+
+def _ends(column: Column) -> FloatArray:
+    assert column.edges is not None
+    assert column.raw is not None
+    values: Array = column.raw[0]
+    return np.append(column.edges, values[-1])

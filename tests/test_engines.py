@@ -1,0 +1,331 @@
+"""Lazy tables: fitting on an engine is fitting on the same rows in memory, to the byte."""
+
+import json
+import warnings
+from itertools import product
+
+import duckdb
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
+from sklearn_puffer._tables import engine
+from sklearn_puffer.priors import Discrete, GaussianMixture
+
+N_ROWS = 240
+
+
+def _table():
+    rng = np.random.default_rng(7)
+    secret = rng.integers(0, 3, N_ROWS)
+    decimals = np.round(rng.normal(size=N_ROWS) + secret, 1)
+    decimals[:2] = 0.0, -0.0
+    return pd.DataFrame(
+        {
+            "s": np.array(["a", "b", "c"])[secret],
+            "t": rng.integers(0, 2, N_ROWS),
+            "age": 20 + secret + rng.integers(0, 6, N_ROWS),
+            "x": decimals,
+            "short": (0.1 * rng.integers(0, 9, N_ROWS)).astype(np.float32),
+            "flag": rng.random(N_ROWS) < 0.4 + 0.1 * secret,
+            "job": np.array(["clerk", "Smith", "nurse"])[rng.integers(0, 3, N_ROWS)],
+        }
+    )
+
+
+TABLE = _table()
+GAPS = TABLE.assign(
+    age=TABLE["age"].astype("Int64").mask(TABLE.index % 11 == 0),
+    x=TABLE["x"].mask(TABLE.index % 7 == 0),
+    flag=TABLE["flag"].astype("boolean").mask(TABLE.index % 9 == 0),
+    job=TABLE["job"].mask(TABLE.index % 5 == 0),
+)
+
+
+def in_polars(frame):
+    """Missing numbers as NaN and as null by turns: engines tell them apart, and pandas does not."""
+    own = pl.from_pandas(frame, nan_to_null=False)
+    if "x" not in own.columns:
+        return own
+    even = pl.int_range(pl.len()) % 2 == 0
+    gaps = pl.when(even & pl.col("x").is_nan()).then(None).otherwise(pl.col("x"))
+    return own.with_columns(x=gaps)
+
+
+def polars_lazy(frame):
+    return in_polars(frame).lazy()
+
+
+def duckdb_relation(frame):
+    connection = duckdb.connect()
+    connection.register("rows", in_polars(frame).to_arrow())
+    return connection.sql("select * from rows")
+
+
+ENGINES = {"polars": polars_lazy, "duckdb": duckdb_relation}
+
+
+@pytest.fixture(params=list(ENGINES))
+def lazy(request):
+    return ENGINES[request.param]
+
+
+def outcome(X, **params):
+    """Return all that a fit shows, or its refusal."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            noiser = PufferfishNoiser(1.0, **params).fit(X)
+        except (TypeError, ValueError) as error:
+            return type(error), str(error)
+    certificate = json.loads(noiser.certificate_.to_json())
+    del certificate["date"]
+    seen = noiser.theta_.to_dict(), noiser.utility_.to_dict(), noiser.priors_, noiser.secret_pairs_
+    names = list(noiser.feature_names_in_), noiser.n_features_in_
+    said = [str(warning.message) for warning in caught]
+    return json.dumps(certificate), repr(seen), names, said, noiser.get_feature_names_out().tolist()
+
+
+_found = {}
+
+
+def in_pandas(frame, options):
+    """Return what a fit in memory shows, which is the same beside every engine."""
+    key = id(frame), repr(options)
+    if key not in _found:
+        _found[key] = outcome(frame, **options)
+    return _found[key]
+
+
+SHAPES = [
+    {"public": ["age", "flag"]},
+    {"public": ["age", "x", "job"], "dependence": [["x"], ["job", "age"]]},
+    {"public": ["age", "x", "short"], "dependence": "independent"},
+]
+WAYS = [{}, {"n_bins": 3}]
+
+
+def known_laws():
+    laws = {label: Discrete(range(20, 28), np.arange(1, 9) / 36) for label in "abc"}
+    return laws | {"a": Discrete(range(20, 28), np.full(8, 1 / 8))}
+
+
+OTHERS = {
+    "two secrets": {"sensitive": ["t", "s"], "public": ["age", "flag"]},
+    "a secret of numbers": {"sensitive": "age", "public": ["flag"], "secret_pairs": [(20, 21)]},
+    "a confidence set": {"public": ["age"], "adversaries": "confidence"},
+    "given priors": {"public": ["age"], "prior": known_laws()},
+    "further priors": {"public": ["age"], "adversaries": [known_laws()]},
+    "known values": {"public": ["age", "flag"], "known": "flag"},
+    "remapped": {"public": ["x", "job"], "n_bins": 4, "output": "remapped"},
+    "a strategy": {"public": ["age", "x"], "strategy": "sensitivity", "n_bins": 3},
+    "a delta": {"public": ["flag", "t"], "delta": 1e-3},
+    "declared categories": {
+        "public": ["job", "t"],
+        "categories": {"job": ["nurse", "Smith", "clerk", "none"], "t": [1, 0]},
+    },
+    "passed columns": {"public": ["age"], "remainder": "passthrough"},
+    "bins of single precision": {"public": ["short"], "n_bins": {"short": 4}},
+    "other values": {"public": ["job"], "unknown": {"job": "other"}},
+}
+
+
+@pytest.mark.parametrize("options", OTHERS.values(), ids=OTHERS)
+def test_a_fit_on_an_engine_is_that_of_pandas_to_the_byte(lazy, options):
+    options = {"sensitive": "s", **options}
+    assert outcome(lazy(TABLE), **options) == in_pandas(TABLE, options)
+
+
+LABEL_GAPS = GAPS.assign(age=TABLE["age"], x=TABLE["x"])  # numbers have no place for gaps
+RULES = ["category", "propagate"]
+PRODUCT = list(product(SHAPES, WAYS, RULES, ["s", ["s", "t"]]))
+
+
+def _agree(lazy, shape, way, rule, sensitive):
+    some = GAPS if rule == "propagate" else LABEL_GAPS
+    options = {"sensitive": sensitive, "missing": rule, **shape, **way}
+    assert outcome(lazy(some), **options) == in_pandas(some, options)
+
+
+@pytest.mark.parametrize("case", PRODUCT[::9], ids=str)
+def test_groups_bins_and_gaps_are_those_of_pandas(lazy, case):
+    _agree(lazy, *case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", PRODUCT, ids=str)
+def test_all_groups_bins_gaps_and_secrets_are_those_of_pandas(lazy, case):
+    _agree(lazy, *case)
+
+
+REFUSALS = {
+    "gaps": (GAPS, {"public": ["x", "job"]}),
+    "gaps of a secret": (GAPS, {"sensitive": "job", "public": ["age"]}),
+    "no place for gaps": (GAPS, {"public": ["x", "job"], "missing": "category"}),
+    "an identifier": (TABLE.assign(i=np.arange(N_ROWS)), {}),
+    "infinity": (TABLE.assign(x=np.inf), {"public": ["x"]}),
+    "large integers": (TABLE.assign(age=2**60), {"public": ["age"]}),
+    "one secret": (TABLE.assign(s="a"), {"public": ["age"]}),
+    "one row": (TABLE.iloc[:1], {}),
+    "no row": (TABLE.iloc[:0], {}),
+    "an unlisted category": (TABLE, {"public": ["job"], "categories": {"job": ["nurse"]}}),
+    "a column that is not there": (TABLE, {"public": ["agee"]}),
+    "a bin too many": (TABLE, {"public": ["job"], "n_bins": {"job": 3}}),
+}
+
+
+@pytest.mark.parametrize("frame, options", REFUSALS.values(), ids=REFUSALS)  # noqa: PT006
+def test_a_refusal_on_an_engine_is_that_of_pandas(lazy, frame, options):
+    options = {"sensitive": "s", **options}
+    kind, message = outcome(frame, **options)
+    assert outcome(lazy(frame), **options) == (kind, message)
+
+
+def test_levels_of_an_enum_are_declared_in_its_order():
+    own = in_polars(TABLE).with_columns(pl.col("job").cast(pl.Enum(["nurse", "clerk", "Smith"])))
+    connection = duckdb.connect()
+    connection.register("rows", in_polars(TABLE).to_arrow())
+    enum = "job::varchar::enum('nurse', 'clerk', 'Smith') as job"
+    relation = connection.sql(f"select * replace ({enum}) from rows")
+    options = {"sensitive": "s", "public": ["job", "age"]}
+    expected = outcome(own, **options)
+    assert outcome(own.lazy(), **options) == outcome(relation, **options) == expected
+    categorical = own.with_columns(pl.col("job").cast(pl.String).cast(pl.Categorical))
+    assert outcome(categorical.lazy(), **options) == outcome(TABLE, **options)
+
+
+def test_rows_in_another_order_and_in_parts_are_the_same_table(tmp_path):
+    shuffled = in_polars(TABLE.sample(frac=1.0, random_state=1))
+    for part in range(3):
+        shuffled[80 * part : 80 * part + 80].write_parquet(tmp_path / f"{part}.parquet")
+    options = {"sensitive": "s", "public": ["age", "x", "flag"], "n_bins": 4}
+    expected = outcome(TABLE, **options)
+    assert outcome(pl.scan_parquet(tmp_path / "*.parquet"), **options) == expected
+    files = duckdb.connect().sql(f"from '{tmp_path}/*.parquet'")
+    assert outcome(files, **options) == expected
+
+
+def test_what_is_fetched_are_groups_and_never_rows(lazy, monkeypatch):
+    rows = np.arange(100_000)
+    # every value of y is in one row, so that its values are fetched, and then its bins
+    frame = pd.DataFrame({"s": rows % 2, "a": rows % 10, "x": (rows * 7 % 20) / 4})
+    fetched = []
+    collect = nw.LazyFrame.collect
+
+    def counted(self, *args, **kwargs):
+        result = collect(self, *args, **kwargs)
+        fetched.append(len(result))
+        return result
+
+    monkeypatch.setattr(nw.LazyFrame, "collect", counted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        noiser = PufferfishNoiser(1.0, sensitive="s", n_bins={"x": 5}).fit(lazy(frame))
+    assert noiser.certificate_.n_rows == 100_000
+    # the number of rows, the values of three columns, the groups of (s, a, bin of x)
+    assert fetched[:4] == [1, 2, 10, 20]
+    assert len(fetched) == 5
+    assert fetched[4] <= 2 * 10 * 5
+
+
+def test_more_values_or_groups_than_are_fetched_are_refused_by_name(lazy, monkeypatch):
+    monkeypatch.setattr(engine, "MOST_DISTINCT", 10)
+    noiser = PufferfishNoiser(1.0, sensitive="s", public=["t", "x"])
+    with pytest.raises(ValueError, match=r"column 'x' has more than 10 distinct values.*round"):
+        noiser.fit(lazy(TABLE))
+    monkeypatch.setattr(engine, "MOST_DISTINCT", 1000)
+    monkeypatch.setattr(engine, "MOST_CELLS", 10)
+    with pytest.raises(ValueError, match=r"columns 's', 't', 'x' have more than 10 different rows"):
+        noiser.fit(lazy(TABLE))
+
+
+def test_a_type_without_a_place_is_refused_before_anything_is_computed(lazy, monkeypatch):
+    frame = TABLE.assign(day=pd.Timestamp("2020-01-01"))
+    noiser = PufferfishNoiser(1.0, sensitive="s")
+    table = lazy(frame)
+    monkeypatch.setattr(engine.LazyTable, "_counted", None)
+    with pytest.raises(TypeError, match=r"column 'day' has type Datetime.*convert dates"):
+        noiser.fit(table)
+
+
+def test_a_table_that_changes_between_queries_is_refused():
+    connection = duckdb.connect()
+    connection.register("rows", in_polars(TABLE).to_arrow())
+    drawn = connection.sql("select s, (random() * 9)::int as y from rows")
+    with pytest.raises(ValueError, match=r"X changed while it was counted.*write the table once"):
+        PufferfishNoiser(1.0, sensitive="s").fit(drawn)
+    fewer = connection.sql("select s, t, age from rows where random() < 0.5")
+    with pytest.raises(ValueError, match="X changed while it was counted"):
+        PufferfishNoiser(1.0, sensitive="s").fit(fewer)
+
+
+LAWS = dict.fromkeys("abc", GaussianMixture([1.0], [0.0], [1.0]))
+BESIDE = {
+    'noise="optimal"': ({"noise": "optimal"}, {}),
+    "a classifier": ({"prior": GaussianNB()}, {}),
+    "a Gaussian or mixture prior": ({"prior": "gaussian"}, {}),
+    "mixture prior": ({"prior": LAWS, "public": ["x"]}, {}),
+    "sample_weight=": ({}, {"sample_weight": np.ones(N_ROWS)}),
+    "sensitive_features=": ({"sensitive": None}, {"sensitive_features": TABLE["s"]}),
+}
+
+
+@pytest.mark.parametrize("what", BESIDE)
+def test_what_takes_rows_is_refused_by_name(lazy, what):
+    options, beside = BESIDE[what]
+    table = lazy(TABLE)
+    noiser = PufferfishNoiser(1.0, **{"sensitive": "s", **options})
+    with pytest.raises(ValueError, match=rf"{what}.* is not served from them; pass X\.\w+\(\)"):
+        noiser.fit(table, **beside)
+    assert not hasattr(noiser, "feature_names_in_")
+
+
+def test_a_lazy_table_is_not_released_and_the_way_out_is_named(lazy, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        noiser = PufferfishNoiser(1.0, sensitive="s", public=["age"]).fit(lazy(TABLE))
+    ledger = Ledger.create(tmp_path / "ledger", noiser)
+    for release in (noiser.transform, lambda X: ledger.transform(noiser, X)):
+        with pytest.raises(TypeError, match=r"would be another release; pass X\.(collect|df)\(\)"):
+            release(lazy(TABLE))
+    assert ledger.left().releases == 1
+    assert list(noiser.transform(TABLE).columns) == ["age"]
+
+
+def test_nothing_is_fitted_where_a_lazy_table_is_to_be_released_at_once(lazy):
+    noiser = PufferfishNoiser(1.0, sensitive="s", public=["age"])
+    with pytest.raises(TypeError, match="would be another release"):
+        noiser.fit_transform(lazy(TABLE))
+    assert not hasattr(noiser, "certificate_")
+
+
+def test_other_estimators_take_no_lazy_table(lazy):
+    table = lazy(TABLE[["t", "age"]])
+    for fit in (PufferfishSum(value="age").fit, PufferfishSGDRegressor().fit):
+        with pytest.raises(TypeError, match=r"by position; convert it .*X\.(collect|df)\(\)"):
+            fit(table, TABLE["age"])
+
+
+def test_bins_of_all_sizes_are_those_of_numpy(lazy):
+    values = np.repeat(np.array([-1e300, -2.5, -0.1, 0.0, 0.1, 0.3, 1e-9, 7.0, 1e17]), 4)
+    frame = pd.DataFrame({"s": np.arange(36) % 2, "x": values})
+    table = engine.lazy_table(lazy(frame))
+    numbers = np.unique(values)
+    for size in range(2, len(numbers)):
+        column = engine.Column(
+            "x",
+            "float",
+            numbers[:size],
+            np.ones(size, dtype=bool),
+            edges=numbers[: size - 1],
+            merged=True,
+            raw=(numbers, np.full(9, 4)),
+        )
+        [_, bins] = table.cells("s", [column])
+        codes = np.searchsorted(numbers[: size - 1], bins.data)
+        expected = np.bincount(np.searchsorted(numbers[: size - 1], values))
+        assert np.bincount(codes, bins.counts).tolist() == expected.tolist()
