@@ -166,8 +166,8 @@ def _given(path_or_text: Any) -> tuple[str, str]:
     if isinstance(path_or_text, str) and path_or_text.lstrip().startswith("{"):
         return "the text", path_or_text
     place = ledger_file.located(path_or_text)
-    with open(place, "rb") as file:
-        data = file.read(_MOST_BYTES + 1)
+    with ledger_file.explained(place, f"the form cannot be read; {_AGAIN}"), open(place, "rb") as f:
+        data = f.read(_MOST_BYTES + 1)
     where = f"the file {str(place)!r}"
     try:
         return where, data.decode("utf-8")

@@ -98,7 +98,7 @@ _signature = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_
 
 @contextmanager
 def explained(path: Path, sentence: str) -> Iterator[None]:
-    """Tell in every error of the operating system what it means for the ledger."""
+    """Tell in every error of the operating system what it means for the file."""
     try:
         yield
     except OSError as fault:

@@ -7,7 +7,12 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from sklearn_puffer._releases.ledger_file import located, sync_folder, write_through
+from sklearn_puffer._releases.ledger_file import (
+    explained,
+    located,
+    sync_folder,
+    write_through,
+)
 
 
 def write_new(path: str | os.PathLike[str], data: bytes) -> None:
@@ -27,15 +32,16 @@ def write_new(path: str | os.PathLike[str], data: bytes) -> None:
     if place.exists():
         raise taken
     fresh = place.with_name(f"{place.name}.{os.getpid()}.tmp")
-    try:
-        write_through(fresh, data)
-        _put(fresh, place)
-    except FileExistsError as fault:
-        raise taken from fault
-    finally:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
-    sync_folder(place.parent)
+    with explained(place, "the file cannot be written, and there is none now; choose another path"):
+        try:
+            write_through(fresh, data)
+            _put(fresh, place)
+        except FileExistsError as fault:
+            raise taken from fault
+        finally:
+            with suppress(OSError):
+                fresh.unlink(missing_ok=True)
+        sync_folder(place.parent)
 
 
 def _put(fresh: Path, place: Path) -> None:
