@@ -198,6 +198,23 @@ def test_levels_of_an_enum_are_declared_in_its_order():
     assert outcome(categorical.lazy(), **options) == outcome(TABLE, **options)
 
 
+def test_strings_that_a_collation_takes_for_equal_are_two_values():
+    words = ["Ab", "ab", "\u00e9", "e", "a\\x41", ""]
+    frame = TABLE.assign(s=["U", "u", "v"] * 80, job=[words[k % 7 % 6] for k in range(N_ROWS)])
+    connection = duckdb.connect()
+    connection.register("rows", in_polars(frame).to_arrow())
+    folded = "s collate nocase as s, job collate noaccent.nocase as job"
+    enum = "s::varchar::enum('U', 'u', 'v') as t"
+    options = {"sensitive": "s", "public": ["job"]}
+    expected = outcome(frame, **options)
+    connection.sql("pragma default_collation=nocase")
+    relation = connection.sql(f"select * replace ({folded}, {enum}) from rows")
+    assert outcome(relation, **options) == expected
+    options["sensitive"] = "t"
+    same = frame.assign(t=pd.Categorical(frame["s"], ["U", "u", "v"], ordered=True))
+    assert outcome(relation, **options) == outcome(same, **options)
+
+
 def test_rows_in_another_order_and_in_parts_are_the_same_table(tmp_path):
     shuffled = in_polars(TABLE.sample(frac=1.0, random_state=1))
     for part in range(3):

@@ -7,7 +7,7 @@ of them compute exactly.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ import pandas as pd
 
 from sklearn_puffer._base import Array, FloatArray, listed
 from sklearn_puffer._tables.columns import Column
-from sklearn_puffer._tables.values import Name, Values, check_type, narwhals_values
+from sklearn_puffer._tables.values import Name, Values, check_type, narwhals_values, object_values
 
 MOST_DISTINCT = 1 << 22
 """How many values of one column are fetched at most."""
@@ -42,23 +42,45 @@ def is_lazy(X: Any) -> bool:
 
 def lazy_table(X: Any) -> LazyTable:
     """Return the table of a lazy one; nothing is computed yet."""
-    return LazyTable(nw.from_native(X))
+    frame = nw.from_native(X)
+    types = dict(frame.collect_schema())
+    return LazyTable(nw.from_native(_as_bytes(X, types)), types)
+
+
+def _as_bytes(X: Any, types: Mapping[str, Any]) -> Any:
+    """Return a relation with the bytes of its strings: a collation may make two of them equal."""
+    if nw.dependencies.is_polars_lazyframe(X):
+        return X
+    duckdb = sys.modules["duckdb"]
+    columns = {name: duckdb.ColumnExpression(name) for name in types}
+    return X.select(
+        *(
+            duckdb.FunctionExpression("encode", column).alias(name)
+            if types[name] == nw.String
+            else column
+            for name, column in columns.items()
+        )
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class LazyTable:
-    """A table whose rows are counted where they are."""
+    """A table whose rows are counted where they are.
+
+    Attributes
+    ----------
+    frame : LazyFrame
+    types : mapping of types
+        Those that its columns had, in their order; strings may have become bytes.
+    """
 
     frame: nw.LazyFrame[Any]
-
-    @cached_property
-    def _types(self) -> dict[str, Any]:
-        return dict(self.frame.collect_schema())
+    types: Mapping[str, Any]
 
     @property
     def names(self) -> tuple[Name, ...]:
         """Column names."""
-        return tuple(self._types)
+        return tuple(self.types)
 
     @cached_property
     def n_rows(self) -> int:
@@ -71,7 +93,7 @@ class LazyTable:
 
     def check_type(self, name: Name) -> None:
         """Refuse a column whose type has no place here, before anything is computed."""
-        check_type(self._types[str(name)], name)
+        check_type(self.types[str(name)], name)
 
     def values(self, name: Name) -> Values:
         """Return the distinct values of one column, and how often each occurs; fetched once."""
@@ -120,17 +142,22 @@ class LazyTable:
     def _plain(self, names: Sequence[Name]) -> nw.LazyFrame[Any]:
         """Return columns by place, with one kind of missing values, and labels as strings."""
         return self.frame.select(
-            *(_key(str(name), self._types[str(name)]).alias(str(k)) for k, name in enumerate(names))
+            *(_key(str(name), self.types[str(name)]).alias(str(k)) for k, name in enumerate(names))
         )
 
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
-        dtype = self._types[str(name)]
-        return _declared(column, dtype) if dtype == nw.Enum else narwhals_values(column, name)
+        dtype = self.types[str(name)]
+        if dtype == nw.Enum:
+            return _declared(column, dtype)
+        if column.dtype == nw.Binary:
+            labels = [None if label is None else label.decode() for label in column.to_list()]
+            return object_values(pd.Series(labels, dtype=object), name)
+        return narwhals_values(column, name)
 
 
 def _key(name: str, dtype: Any) -> nw.Expr:
     column = nw.col(name)
-    if dtype in (nw.Categorical, nw.Enum):
+    if dtype == nw.Categorical:
         return column.cast(nw.String)  # as labels: codes are those of a piece of the table
     if dtype.is_float():  # NaN is above all numbers in an engine, and missing here
         return nw.when(~column.is_nan()).then(column)
