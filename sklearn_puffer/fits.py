@@ -385,7 +385,7 @@ class ClassifierFit:
     >>> from sklearn_puffer.fits import ClassifierFit
     >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0, 7, 2] * 9
     >>> loan = ["no", "yes", "yes", "no", "yes", "yes", "no", "yes", "no", "no", "yes", "no"] * 9
-    >>> known = ClassifierFit(LogisticRegression(), cv=3)
+    >>> known = ClassifierFit(LogisticRegression(C=10.0), cv=3)
     >>> noiser = PufferfishNoiser(5.0, sensitive="loan", prior=known)
     >>> table = pd.DataFrame({"loan": loan, "cars": cars})
     >>> noiser.fit(table).certificate_.models[0].model
