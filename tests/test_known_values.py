@@ -186,6 +186,21 @@ def test_what_is_known_together_counts_across_groups_and_where_some_of_it_is_mis
     assert 0.74 < told_given(noiser.theta_["three"], own) <= 0.75
 
 
+@pytest.mark.parametrize("known", ["one", ("kin", "one"), ["kin", "one"]])
+def test_known_values_that_do_not_occur_together_are_no_obstacle(known):
+    rows = [("x", 0, 0, 9, 5), ("x", 0, 1, 5, 9), ("y", 0, 0, 7, 8), ("y", 0, 1, 8, 6)]
+    rows += [("y", 1, 0, 3, 9), ("y", 1, 1, 6, 4)]  # and none of x and 1
+    counted = [(s, *row, n[s]) for *row, m, k in rows for n in [(m, k)] for s in (0, 1)]
+    table = pd.DataFrame(
+        [row for *row, n in counted for _ in range(n)], columns=["ill", "kin", "one", "two"]
+    )
+    noiser = fitted(0.72, table, known=known)
+    names = [list(known)] if isinstance(known, tuple) else [[each] for each in known]
+    told, given = losses(noiser, [["one"]] if known == "one" else names, table=table)
+    assert max(told, given) <= 0.72
+    assert noiser.certificate_.loss == pytest.approx(max(told, given), abs=1e-6)
+
+
 def test_what_is_known_together_of_two_groups_adds_up():
     own = rows_of(*[(s, one, 0, three, n) for s, one, three, n in TELLING + SILENT])
     rows = [

@@ -346,7 +346,8 @@ class Grid:
 
     def wide_rounding(self, theta: FloatArray) -> float:
         """Return the bound on the error of the log of `wide_sums`."""
-        lengths = sum(a.span / t for a, t in zip(self._axes, theta[self._kept], strict=True))
+        scales = zip(self._axes, theta[self._kept], strict=True)
+        lengths = sum(a.span / t for a, t in scales if a.span > 0.0)  # t may be 0 where it is not
         units = MASS_ERROR + 1.0 + 8.0 * UNIT * float(lengths) / float(_LN2)
         units += sum(axis.wide_units for axis in self._axes)
         return SECOND_ORDER * UNIT * units
