@@ -1,6 +1,7 @@
 """Lazy tables: fitting on an engine is fitting on the same rows in memory, to the byte."""
 
 import json
+import sys
 import warnings
 from itertools import product
 
@@ -311,6 +312,13 @@ def test_a_lazy_table_is_not_released_and_the_way_out_is_named(lazy, tmp_path):
             release(lazy(TABLE))
     assert ledger.left().releases == 1
     assert list(noiser.transform(TABLE).columns) == ["age"]
+
+
+def test_what_reads_an_engine_and_is_absent_is_named_with_its_way_in(monkeypatch):
+    relation = duckdb_relation(TABLE)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'absent or too old.*pip install "sklearn-puffer\[duck'):
+        PufferfishNoiser(1.0, sensitive="s").fit(relation)
 
 
 def test_nothing_is_fitted_where_a_lazy_table_is_to_be_released_at_once(lazy):

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import Array, FloatArray, listed
+from sklearn_puffer._base import Array, FloatArray, listed, on_one_line
 from sklearn_puffer._tables.columns import Column
 from sklearn_puffer._tables.values import Name, Values, check_type, narwhals_values, object_values
 
@@ -41,10 +42,29 @@ def is_lazy(X: Any) -> bool:
 
 
 def lazy_table(X: Any) -> LazyTable:
-    """Return the table of a lazy one; nothing is computed yet."""
-    frame = nw.from_native(X)
+    """Return the table of a lazy one; nothing is computed yet.
+
+    Raises
+    ------
+    ImportError
+        If what reads a DuckDB relation is absent, or too old.
+    """
+    frame = _opened(X)
     types = dict(frame.collect_schema())
     return LazyTable(nw.from_native(_as_bytes(X, types)), types)
+
+
+def _opened(X: Any) -> nw.LazyFrame[Any]:
+    try:
+        if not nw.dependencies.is_polars_lazyframe(X):
+            import_module("pyarrow")  # as which groups are fetched
+        opened: nw.LazyFrame[Any] = nw.from_native(X)
+        return opened
+    except ImportError as error:
+        raise ImportError(
+            f"X is a {type(X).__name__}, and what reads it is absent or too old "
+            f'({on_one_line(error)}); run pip install "sklearn-puffer[duckdb]".'
+        ) from error
 
 
 def _as_bytes(X: Any, types: Mapping[str, Any]) -> Any:
