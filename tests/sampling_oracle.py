@@ -27,6 +27,9 @@ class Script:
         assert len(taken) == count, "the sampler asked for more words than expected"
         return np.array(taken, dtype=np.uint64)
 
+    def take(self, where):
+        return self
+
 
 class Padded(Script):
     """An entropy that hands out the words it was given, and noughts after them."""
@@ -253,13 +256,17 @@ class Table:
         share = _share(
             lambda chances: self.scripted(
                 [w for w in words for _ in chances] + chances,
-                lambda: int(self.source._beyond(len(chances))[1].sum()),
+                lambda: int(self.beyond(len(chances))[1].sum()),
             )
         )
         halvings = shell >> self.law.tail.shell_bits
         heads = mpf(2) ** -self._coins(mantissa, shell)
         chosen = mpf(2) ** -(1 + halvings + self.law.tail.shell_bits + self.start_bits + shell)
         return mpf(self.chunks[-1]) / REST_CHUNKS * chosen * share * heads
+
+    def beyond(self, size):
+        """Return what the sampler proposes beyond its cells, and what of it is accepted."""
+        return self.source._beyond(self.source._entropy, size, self.law.tail)
 
     def _coins(self, mantissa, shell):
         y = np.array([float(mpf(mantissa) / mpf(2) ** 62)])

@@ -271,13 +271,25 @@ def test_run_time_imports_are_declared_dependencies():
         for found in module.imports
         if not found.for_types
     }
-    assert used - known - sys.stdlib_module_names == set()
+    assert used - known - sys.stdlib_module_names == {"cryptography"}
+
+
+def test_an_extra_is_imported_by_the_module_that_does_without_it_alone():
+    extra = _project()["optional-dependencies"]["keyed"]
+    assert [re.match(r"[\w-]+", each).group() for each in extra] == ["cryptography"]
+    users = {m.name for m in modules().values() if any(_is_aes(i.path) for i in m.imports)}
+    assert users == {"_noise.prf"}
+    assert "cryptography" not in _loaded("import sklearn_puffer")
+
+
+def _is_aes(path):
+    return path.split(".")[0] == "cryptography"
 
 
 def test_dependencies_state_a_minimum_version():
     project = _project()
     assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
-    extras = {"test", "check", "bench", "plot", "duckdb", "mutation", "anjana"}
+    extras = {"test", "check", "bench", "plot", "duckdb", "keyed", "mutation", "anjana"}
     assert set(project["optional-dependencies"]) == extras
 
 

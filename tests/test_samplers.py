@@ -14,6 +14,7 @@ from mpmath import mp, mpf
 from sampling_oracle import (
     CHUNKS,
     REST_CHUNKS,
+    Script,
     Table,
     beyond,
     cells_of_chunks,
@@ -226,7 +227,7 @@ def test_positions_of_the_first_shell_that_lie_in_the_cells_are_refused(k):
         (table.reach << shift, True),
     ):
         words, _ = table.tail_words(mantissa, 0)
-        accepted = table.scripted([*words, 0], lambda: table.source._beyond(1)[1][0])
+        accepted = table.scripted([*words, 0], lambda: table.beyond(1)[1][0])
         assert accepted == taken
 
 
@@ -243,24 +244,21 @@ def test_chances_far_out_stay_numbers_and_never_grow(k, mantissa, shell):
 
 @given(st.integers(0, 200))
 def test_a_coin_is_tossed_until_it_falls_tails(heads):
-    source = scripted(fine_sampler(2.0), [])
     passes, zeros = divmod(heads, 53)
-    source._entropy.left = [0] * passes + [1 << (63 - zeros)]
-    assert source._halvings(1).tolist() == [heads]
-    assert source._entropy.left == []
+    script = Script([0] * passes + [1 << (63 - zeros)])
+    assert table_sampler._halvings(script, 1).tolist() == [heads]
+    assert script.left == []
 
 
 @given(st.floats(2.0**-8, 1.0), st.integers(0, 200), st.data())
 def test_a_small_chance_is_a_uniform_and_as_many_coins(v, coins, data):
-    source = fine_sampler(2.0)
     full, left = divmod(coins, 64)
     heads = [0] * full + [2 ** (64 - left) - 1] * (left > 0)
     limit = round(v * 2**64)
 
     def happens(*words):
-        scripted(source, words)
         chance, tossed = np.array([v * 2.0**64]), np.array([float(coins)])
-        return bool(source._happens(chance, tossed)[0])
+        return bool(table_sampler._happens(Script(words), chance, tossed)[0])
 
     assert happens(max(limit - 2**12, 0), *heads)
     assert limit + 2**11 >= 2**64 or not happens(limit + 2**11)

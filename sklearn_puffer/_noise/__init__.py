@@ -13,6 +13,8 @@ from sklearn_puffer._noise.grid import (
     to_steps,
 )
 from sklearn_puffer._noise.integer_rows import WHOLE, IntegerRows, RowSampler
+from sklearn_puffer._noise.keyed import ByRow, KeyedBits, RowWords
+from sklearn_puffer._noise.keys import fresh_key, read_key
 from sklearn_puffer._noise.laplace_sampler import LaplaceSampler
 from sklearn_puffer._noise.mixed_noise import MixedNoise, without_mixings
 from sklearn_puffer._noise.mixing import Mixing, MixingSampler, Unchanged, kept_numerator
@@ -26,6 +28,7 @@ from sklearn_puffer._noise.sampler import (
     single_scale,
 )
 from sklearn_puffer._noise.sampling import (
+    Source,
     cauchy,
     gaussian,
     laplace,
@@ -64,11 +67,13 @@ __all__ = [
     "SPARE",
     "WHOLE",
     "Bell",
+    "ByRow",
     "CheckedEntropy",
     "Entropy",
     "Grid",
     "HeavyPower",
     "IntegerRows",
+    "KeyedBits",
     "LaplaceSampler",
     "MixedNoise",
     "Mixing",
@@ -76,8 +81,10 @@ __all__ = [
     "Noise",
     "ProductNoise",
     "RowSampler",
+    "RowWords",
     "Sampler",
     "Shape",
+    "Source",
     "Steep",
     "TableSampler",
     "Unchanged",
@@ -87,6 +94,7 @@ __all__ = [
     "cauchy_renyi",
     "coarse_enough",
     "density_at_zero",
+    "fresh_key",
     "gaussian",
     "gaussian_hockey_stick",
     "gaussian_mass",
@@ -99,6 +107,7 @@ __all__ = [
     "noisy_steps",
     "norm",
     "power",
+    "read_key",
     "release",
     "rows_hockey_stick",
     "sampler",

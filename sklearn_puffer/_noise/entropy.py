@@ -21,6 +21,20 @@ class Entropy(Protocol):
         """Return ``count`` fresh words of 64 fair bits, not used before and never again."""
 
 
+class RowEntropy(Protocol):
+    """A source of bits for each of some rows: those of one row depend on no other row."""
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+
+    def words(self, count: int) -> Words:
+        """Return the next words of every row: the j-th one of row i at ``j * size + i``."""
+
+    def take(self, where: NDArray[np.intp]) -> RowEntropy:
+        """Return the source of some of the rows, whose words are used up for this one, too."""
+
+
 class NotCopied:
     """What must exist once only: a copy would draw the same noise again."""
 
@@ -61,6 +75,10 @@ class CheckedEntropy(NotCopied):
 
     def __init__(self, source: Entropy) -> None:
         self._source = source
+
+    def take(self, where: Any) -> CheckedEntropy:
+        """Return the source itself, which has bits for any rows."""
+        return self
 
     def words(self, count: int) -> Words:
         """Return ``count`` fresh words; one word alone would tell nothing, so two are asked for.

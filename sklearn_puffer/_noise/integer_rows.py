@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, IntArray
-from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied
+from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied, Words
 from sklearn_puffer._noise.sampler import blocks
 from sklearn_puffer._noise.sampling import system_entropy
 
@@ -98,8 +98,11 @@ class RowSampler(NotCopied):
         self._steps = int(np.diff(rows.starts).max() - 1).bit_length()
         self._entropy: Entropy = CheckedEntropy(entropy)
 
-    def draw(self, cells: NDArray[np.integer[Any]]) -> IntArray:
-        """Return a released cell for each of ``cells``, whole numbers of shape (m,)."""
+    def draw(self, cells: NDArray[np.integer[Any]], words: Words | None = None) -> IntArray:
+        """Return a released cell for each of ``cells``, whole numbers of shape (m,).
+
+        With ``words``, of shape (m,), each is drawn from its own, and no other bits are.
+        """
         if cells.size and not 0 <= int(cells.min()) <= int(cells.max()) < self._rows.n_cells:
             raise ValueError(
                 f"cells must lie from 0 to {self._rows.n_cells - 1}, got {int(cells.min())} to "
@@ -107,12 +110,14 @@ class RowSampler(NotCopied):
             )
         drawn = np.empty(cells.size, dtype=np.int64)
         for block in blocks(cells.size):
-            drawn[block] = self._rows.targets[self._entries(cells[block])]
+            here = cells[block]
+            bits = self._entropy.words(here.size) if words is None else words[block]
+            drawn[block] = self._rows.targets[self._entries(here, bits)]
         return drawn
 
-    def _entries(self, cells: NDArray[np.integer[Any]]) -> IntArray:
+    def _entries(self, cells: NDArray[np.integer[Any]], words: Words) -> IntArray:
         """Return which entry is drawn for each cell: a bisection of its row."""
-        bits = self._entropy.words(cells.size) >> _SPARE_BITS
+        bits = words >> _SPARE_BITS
         first: IntArray = self._rows.starts[cells]
         last = self._rows.starts[cells + 1] - 1
         for _ in range(self._steps):  # ceil(log2 r) for the longest row; for others more do nothing

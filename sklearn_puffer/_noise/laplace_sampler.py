@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, IntArray
-from sklearn_puffer._noise.entropy import Entropy
+from sklearn_puffer._base import BoolArray, FloatArray, IntArray
+from sklearn_puffer._noise import portable
+from sklearn_puffer._noise.entropy import Entropy, RowEntropy, Words
 from sklearn_puffer._noise.grid import Grid
 from sklearn_puffer._noise.sampler import CHUNKS, REST_MASK, SIGN, Chunks, ChunkSampler, chunks_of
 
@@ -86,28 +88,54 @@ class LaplaceSampler(ChunkSampler):
 
     def _accepted(self, proposals: int) -> IntArray:
         """Return those of some proposals for the rest that are accepted."""
-        law = self._law
-        bits = self._entropy.words(2 * proposals)
-        position, chance = bits[:proposals].view(np.int64), bits[proposals:]
-        cell = law.rest_cell.take(position & REST_MASK).astype(np.int64)
-        signed = position >> law.rest_surplus  # l or, for a negative draw, -1 - l
-        threshold = np.expm1((signed ^ (signed >> SIGN)) * law.rate)
-        threshold *= law.slope.take(cell)
-        threshold += law.intercept.take(cell)  # 2^64 A
-        accepted = (chance < threshold).nonzero()[0]
+        cell, signed, happens = self._tested(self._entropy.words(2 * proposals), np.expm1)
+        accepted = happens.nonzero()[0]
         cell = cell.take(accepted)
-        drawn: IntArray = (cell << law.cell_bits) ^ signed.take(accepted)
-        passed = (cell == law.last).nonzero()[0]
+        drawn: IntArray = (cell << self._law.cell_bits) ^ signed.take(accepted)
+        passed = (cell == self._law.last).nonzero()[0]
         if passed.size:
             drawn[passed] = self._beyond(passed.size)
         return drawn
 
+    def _tested(
+        self, bits: Words, expm1: Callable[[FloatArray], FloatArray]
+    ) -> tuple[IntArray, IntArray, BoolArray]:
+        """Return the cells and the places in them that are proposed, and which are accepted."""
+        law, proposals = self._law, bits.size // 2
+        position, chance = bits[:proposals].view(np.int64), bits[proposals:]
+        cell = law.rest_cell.take(position & REST_MASK).astype(np.int64)
+        signed = position >> law.rest_surplus  # l or, for a negative draw, -1 - l
+        threshold = expm1((signed ^ (signed >> SIGN)) * law.rate)
+        threshold *= law.slope.take(cell)
+        threshold += law.intercept.take(cell)  # 2^64 A
+        return cell, signed, chance < threshold
+
     def _beyond(self, size: int) -> IntArray:
         """Return draws of J whose magnitude is at least H L."""
         # One level deeper for each pass: a thousand of them have a chance of e^-12000.
-        drawn = self._overwrite(np.empty(size, dtype=np.int64))
+        return self._further(self._overwrite(np.empty(size, dtype=np.int64)))
+
+    def _further(self, drawn: IntArray) -> IntArray:
         passed = int(self._law.last) << int(self._law.cell_bits)
         return drawn + np.where(drawn < 0, -passed, passed)
+
+    def by_row(self, rows: RowEntropy) -> IntArray:
+        """Return one draw for each row, from the bits of that row and alike on every machine."""
+        return self._rounded(self._unrounded_by_row(rows))
+
+    def _unrounded_by_row(self, rows: RowEntropy) -> IntArray:
+        drawn, rest = self._first_by_row(rows)
+        if rest.size:
+            drawn[rest] = self._rest_by_row(rows.take(rest))
+        return drawn
+
+    def _proposed_by_row(self, rows: RowEntropy) -> tuple[IntArray, BoolArray]:
+        cell, signed, accepted = self._tested(rows.words(2 * rows.size), portable.expm1)
+        drawn: IntArray = (cell << self._law.cell_bits) ^ signed
+        passed = ((cell == self._law.last) & accepted).nonzero()[0]
+        if passed.size:
+            drawn[passed] = self._further(self._unrounded_by_row(rows.take(passed)))
+        return drawn, accepted
 
 
 @dataclass(frozen=True)
@@ -150,10 +178,10 @@ def _body_and_rest(mantissa: float, exponent: int) -> tuple[FloatArray, IntArray
     W_h - n_h.
     """
     q = math.ldexp(1.0 / mantissa, -7)
-    decay = np.exp(-q * np.arange(math.ceil(_REACH / q) + 1))
+    decay = portable.exp(-q * np.arange(math.ceil(_REACH / q) + 1))
     factor, shortfall = _cell_mass(mantissa, exponent)
     mass, last = factor * decay[:-1], CHUNKS * decay[-1]
-    body = np.floor(mass * math.exp(-q))
+    body = np.floor(mass * portable.exp(-q))
     # W_h stands for W_h (1 - shortfall) draws in 2^16. That they are 2^16 in all is enforced in the
     # small numbers W_h - n_h, which hold far more digits of W_h than W_h itself.
     error = math.fsum([*mass.tolist(), last, -CHUNKS, *(-shortfall * mass).tolist()])

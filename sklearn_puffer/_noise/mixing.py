@@ -22,7 +22,8 @@ from functools import cached_property
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
-from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied
+from sklearn_puffer._noise import portable
+from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied, RowEntropy
 from sklearn_puffer._noise.integer_rows import WHOLE
 
 _LEAST_ODDS = 1e-300  # more than all odds that underflow
@@ -136,7 +137,7 @@ def kept_numerator(theta: float) -> int:
     """
     if theta == 0.0:
         return WHOLE
-    return math.floor(Fraction(math.exp(-theta)) * (1 - Fraction(1, 2**50)) * WHOLE)
+    return math.floor(Fraction(float(portable.exp(-theta))) * (1 - Fraction(1, 2**50)) * WHOLE)
 
 
 class MixingSampler(NotCopied):
@@ -158,7 +159,11 @@ class MixingSampler(NotCopied):
 
     def release(self, places: Array) -> None:
         """Overwrite places in the alphabet, of shape (n,), with released ones."""
+        self.release_from(places, self._entropy)
+
+    def release_from(self, places: Array, source: Entropy | RowEntropy) -> None:
+        """Overwrite places with released ones, from the bits of a source, or of each row."""
         size = len(places)
-        words = self._entropy.words(2 * size) >> _BITS
+        words = source.words(2 * size) >> _BITS
         drawn = np.searchsorted(self._below, words[size:], side="right")
         np.copyto(places, drawn, where=words[:size] >= self._kept)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import FloatArray, IntArray
-from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied
+from sklearn_puffer._base import BoolArray, FloatArray, IntArray
+from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied, RowEntropy
 from sklearn_puffer._noise.grid import Grid
 
 RELATIVE_ERROR = 1e-12
@@ -27,6 +27,7 @@ REST_CHUNKS = 2**14  # and one of the rest off 14
 CELL_BITS = 16  # the bits of the fine position that come with the coarse cell
 # 0-d arrays: in operations on a few values numpy takes them in half the time of a Python integer
 _SIXTEEN = np.array(16, dtype=np.uint32)
+_THIRTY_TWO = np.array(32, dtype=np.uint64)
 SIGN = np.array(63)
 REST_MASK = np.array(REST_CHUNKS - 1)
 
@@ -63,7 +64,7 @@ class Sampler(NotCopied, ABC):
         self.step = math.ldexp(1.0, grid.fine + grid.shift)
         self._shift = min(grid.shift, 62)  # |J| < 2^61, so that any larger shift gives the same
         self._half = 1 << (self._shift - 1) if grid.nearest else 0
-        self._entropy: Entropy = CheckedEntropy(entropy)
+        self._entropy = CheckedEntropy(entropy)
         self._scratch: IntArray | None = None
 
     def fill(self, out: IntArray) -> None:
@@ -74,6 +75,13 @@ class Sampler(NotCopied, ABC):
     def draw(self, size: int) -> IntArray:
         """Return ``size`` (at most 2^15) draws in scratch memory, overwritten by the next call."""
         return self._batch(max(size, BATCH))[:size]
+
+    def by_row(self, rows: RowEntropy) -> IntArray:
+        """Return one draw for each row, from the bits of that row and alike on every machine."""
+        raise TypeError(
+            f"noise of a {type(self).__name__} cannot be drawn with a key, as it may differ from "
+            "machine to machine; take Laplace, Gaussian or Cauchy noise."
+        )
 
     @abstractmethod
     def _batch(self, size: int) -> IntArray:
@@ -150,7 +158,7 @@ class Chunks:
 def chunks_of(cell_bits: int, body: IntArray, above: FloatArray) -> Chunks:
     """Return the chunks for n_h and for the envelope of the rest: of each cell, and beyond."""
     # more than is wanted for each cell, but by two chunks at most
-    kappa = float((REST_CHUNKS - above.size) / above.sum())
+    kappa = (REST_CHUNKS - above.size) / math.fsum(above.tolist())
     chunks = (kappa * above).astype(np.int64) + 1
     chunks[: REST_CHUNKS - chunks.sum()] += 1
     low_bits = cell_bits - CELL_BITS
@@ -185,9 +193,33 @@ class ChunkSampler(Sampler):
 
     def _many(self, out: IntArray) -> NDArray[np.intp]:
         """Fill ``out`` with draws of J, and return where one of the rest must go instead."""
-        law = self._chunks
         bits = self._entropy.words(out.size).view(np.uint32)
-        first, second = bits[: out.size], bits[out.size :]
+        return self._read(out, bits[: out.size], bits[out.size :])
+
+    def _first_by_row(self, rows: RowEntropy) -> tuple[IntArray, NDArray[np.intp]]:
+        """Return draws of J, and where one of the rest must go instead."""
+        out, bits = np.empty(rows.size, dtype=np.int64), rows.words(rows.size)
+        upper = (bits >> _THIRTY_TWO).astype(np.uint32)
+        return out, self._read(out, upper, bits.astype(np.uint32))
+
+    def _rest_by_row(self, rows: RowEntropy) -> IntArray:
+        """Return a draw from the rest for each row, which proposes until one is accepted."""
+        drawn, pending = np.empty(rows.size, dtype=np.int64), np.arange(rows.size)
+        while pending.size:
+            proposed, accepted = self._proposed_by_row(rows.take(pending))
+            drawn[pending[accepted]] = proposed[accepted]
+            pending = pending[~accepted]
+        return drawn
+
+    @abstractmethod
+    def _proposed_by_row(self, rows: RowEntropy) -> tuple[IntArray, BoolArray]:
+        """Return a proposal for each row, and whether it is accepted."""
+
+    def _read(
+        self, out: IntArray, first: NDArray[np.uint32], second: NDArray[np.uint32]
+    ) -> NDArray[np.intp]:
+        """Fill ``out`` with draws of J read off two halves of a word each; return as `_many`."""
+        law = self._chunks
         word = first >> _SIXTEEN
         out[...] = word
         law.advance.take(out, None, word, "clip")

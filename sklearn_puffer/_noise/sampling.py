@@ -326,7 +326,17 @@ def _drawn(size: int, source: Sampler) -> FloatArray:
 # ------------------------------------------------------------------------------------- the release
 
 
-def release(steps: IntArray, source: Sampler, out: NDArray[Any], *, bound: int = MAX_STEPS) -> None:
+class Source(Protocol):
+    """What a release adds: a sampler, or one that draws from the bits of given rows."""
+
+    step: float
+    saturated: bool
+
+    def draw(self, size: int) -> IntArray:
+        """Return draws, of at most 2^15, in memory that may be overwritten."""
+
+
+def release(steps: IntArray, source: Source, out: NDArray[Any], *, bound: int = MAX_STEPS) -> None:
     r"""Write values plus noise into ``out``, block by block, in 64-bit integers until the end.
 
     Parameters
@@ -380,7 +390,7 @@ def release(steps: IntArray, source: Sampler, out: NDArray[Any], *, bound: int =
             np.multiply(total, factor, out=out[block], casting="unsafe")
 
 
-def noisy_steps(steps: IntArray, source: Sampler, out: IntArray) -> None:
+def noisy_steps(steps: IntArray, source: Source, out: IntArray) -> None:
     r"""Write values plus noise into ``out`` as they are drawn, in steps of the grid.
 
     Parameters

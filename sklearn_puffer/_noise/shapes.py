@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from functools import lru_cache
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._noise import portable
 
 _LOG_2 = math.log(2.0)
 _DIGITS = 60
@@ -64,6 +66,12 @@ class Tail(ABC):
 class Shape(ABC):
     """A density p of magnitudes, in units of the scale."""
 
+    by: ModuleType = np  # whose exp and log it takes
+
+    def portable(self) -> Shape | None:
+        """Return the shape computed alike on every machine, by `_noise.portable`, if there is."""
+        return None
+
     @property
     @abstractmethod
     def cell_exponent(self) -> int:
@@ -102,11 +110,11 @@ class Steep(Shape):
 
     def cells(self, weight: float, width: float) -> int:
         """Return the cells up to where p(x) 2^16 width is 2^-12, but at most 2048."""
-        return min(math.ceil(self.decays_to(math.log(4096.0 * weight)) / width), _MANY)
+        return min(math.ceil(self.decays_to(_log(4096.0 * weight)) / width), _MANY)
 
     def falloff(self, x: ArrayLike) -> FloatArray:
         """Return e^-D(x)."""
-        falloff: FloatArray = np.exp(-self.decay(np.asarray(x)))
+        falloff: FloatArray = self.by.exp(-self.decay(np.asarray(x)))
         return falloff
 
     def tail(self, start: float, reach: float) -> Tail:
@@ -134,7 +142,7 @@ class _SteepTail(Tail):
 
     @property
     def top(self) -> float:
-        return math.exp(self.log_top)
+        return _exp(self.log_top)
 
     def chance(
         self, y: FloatArray, shell: IntArray, halvings: IntArray
@@ -143,12 +151,18 @@ class _SteepTail(Tail):
         log_chance = (shell + halvings) * _LOG_2 - self.shape.decay(x) - self.log_top
         coins = np.maximum(np.floor(log_chance * (-1.0 / _LOG_2)), 0.0)
         # cut to what is left of it, for far out it is lost in the rounding of the other two
-        return np.exp(np.clip(log_chance + coins * _LOG_2, -_LOG_2, 0.0)), coins
+        return self.shape.by.exp(np.clip(log_chance + coins * _LOG_2, -_LOG_2, 0.0)), coins
 
 
 @dataclass(frozen=True)
 class Bell(Steep):
     r"""The standard normal density, :math:`D(x) = x^2/2`; x^2 p falls from x = sqrt(2) on."""
+
+    by: ModuleType = field(default=np, repr=False)
+
+    def portable(self) -> Bell:
+        """Return the shape computed alike on every machine."""
+        return replace(self, by=portable)
 
     @property
     def cell_exponent(self) -> int:
@@ -178,6 +192,11 @@ class SteepPower(Steep):
     """
 
     k: float
+    by: ModuleType = field(default=np, repr=False)
+
+    def portable(self) -> SteepPower:
+        """Return the shape computed alike on every machine."""
+        return replace(self, by=portable)
 
     @property
     def cell_exponent(self) -> int:
@@ -190,11 +209,13 @@ class SteepPower(Steep):
 
     def decay(self, x: FloatArray) -> FloatArray:
         """Return k/2 log(1 + x^2)."""
-        return (0.5 * self.k) * np.log1p(np.square(x))
+        decay: FloatArray = (0.5 * self.k) * self.by.log1p(np.square(x))
+        return decay
 
     def decays_to(self, level: float) -> float:
         """Return sqrt(e^(2 level/k) - 1)."""
-        return math.sqrt(math.expm1(2.0 * level / self.k))
+        with localcontext(prec=_DIGITS):
+            return float(((2 * Decimal(level) / Decimal(self.k)).exp() - 1).sqrt())
 
 
 # ------------------------------------------------------------------------------------- heavy shapes
@@ -205,6 +226,11 @@ class HeavyPower(Shape):
     r"""The density of :math:`(1 + x^2)^{-k/2}` for 1 < k < 3."""
 
     k: float
+    by: ModuleType = field(default=np, repr=False)
+
+    def portable(self) -> HeavyPower:
+        """Return the shape computed alike on every machine."""
+        return replace(self, by=portable)
 
     @property
     def cell_exponent(self) -> int:
@@ -221,11 +247,11 @@ class HeavyPower(Shape):
 
     def falloff(self, x: ArrayLike) -> FloatArray:
         """Return (1 + x^2)^(-k/2)."""
-        return _power_of(1.0 + np.square(np.asarray(x)), self.k)
+        return _power_of(1.0 + np.square(np.asarray(x)), self.k, self.by)
 
     def tail(self, start: float, reach: float) -> Tail:
         """Return the tail."""
-        return _HeavyTail(self.k, start)
+        return _HeavyTail(self.k, start, self.by)
 
 
 @dataclass(frozen=True)
@@ -239,6 +265,7 @@ class _HeavyTail(Tail):
 
     k: float
     start: float
+    by: ModuleType
 
     @property
     def shell_bits(self) -> int:
@@ -247,26 +274,43 @@ class _HeavyTail(Tail):
 
     @property
     def top(self) -> float:
-        return math.pow(self.start, -self.k)
+        with localcontext(prec=_DIGITS):
+            return float((-Decimal(self.k) * _ln(self.start)).exp())
 
     def chance(
         self, y: FloatArray, shell: IntArray, halvings: IntArray
     ) -> tuple[FloatArray, FloatArray]:
         one = np.ldexp(self.start**-2, -2 * np.minimum(shell, _FURTHEST).astype(np.int32))
-        near = _power_of(np.square(y) + one, self.k)
+        near = _power_of(np.square(y) + one, self.k, self.by)
         if self.k == 2.0:
             return near, np.zeros(y.size)
         halved = (self.k - 1.0) * shell - halvings
         coins = np.maximum(np.floor(halved), 0.0)
-        return near * np.exp2(coins - halved), coins
+        return near * self.by.exp2(coins - halved), coins
 
 
-def _power_of(square: FloatArray, k: float) -> FloatArray:
+def _power_of(square: FloatArray, k: float, by: ModuleType) -> FloatArray:
     """Return square^(-k/2)."""
     if k == 2.0:
         return 1.0 / square
-    power: FloatArray = np.exp((-0.5 * k) * np.log(square))
+    power: FloatArray = by.exp((-0.5 * k) * by.log(square))
     return power
+
+
+def _exp(x: float) -> float:
+    """Return e^x, rounded once, which is the same on every machine."""
+    with localcontext(prec=_DIGITS):
+        return float(Decimal(x).exp())
+
+
+def _log(x: float) -> float:
+    """Return log x, rounded once."""
+    return float(_ln(x))
+
+
+def _ln(x: float) -> Decimal:
+    with localcontext(prec=_DIGITS):
+        return Decimal(x).ln()
 
 
 def power(k: float) -> SteepPower | HeavyPower:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
 import numpy as np
 
 from sklearn_puffer._base import BoolArray, FloatArray, IntArray
-from sklearn_puffer._noise.entropy import Entropy, Words
+from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, RowEntropy, Words
 from sklearn_puffer._noise.grid import MAX_STEPS, Grid
 from sklearn_puffer._noise.sampler import (
     CHUNKS,
@@ -124,9 +124,29 @@ class TableSampler(ChunkSampler):
 
     def _accepted(self, proposals: int) -> IntArray:
         """Return those of some proposals for the rest that are accepted, in their order."""
-        law = self._law
-        bits = self._entropy.words(2 * proposals)
-        position, chance = bits[:proposals].view(np.int64), bits[proposals:]
+        drawn, accepted = self._proposed(self._entropy, proposals, self._law)
+        return drawn[accepted]
+
+    def by_row(self, rows: RowEntropy) -> IntArray:
+        """Return one draw for each row, from the bits of that row and alike on every machine."""
+        if self._law.portable is None:
+            return super().by_row(rows)
+        drawn, rest = self._first_by_row(rows)
+        self._rounded(drawn)
+        if rest.size:
+            drawn[rest] = self._rest_by_row(rows.take(rest))
+        return drawn
+
+    def _proposed_by_row(self, rows: RowEntropy) -> tuple[IntArray, BoolArray]:
+        assert self._law.portable is not None
+        return self._proposed(rows, rows.size, self._law.portable)
+
+    def _proposed(
+        self, source: CheckedEntropy | RowEntropy, size: int, law: _Law
+    ) -> tuple[IntArray, BoolArray]:
+        """Return proposals of K for the rest, and which of them are accepted."""
+        bits = source.words(2 * size)
+        position, chance = bits[:size].view(np.int64), bits[size:]
         cell = law.rest_cell.take(position & REST_MASK).astype(np.int64)
         drawn: IntArray = (cell << law.cell_bits) ^ (position >> law.rest_surplus)
         threshold = law.shape.falloff(((drawn ^ (drawn >> SIGN)) + _HALF) * law.rate)
@@ -136,48 +156,29 @@ class TableSampler(ChunkSampler):
         self._rounded(drawn)
         beyond = (cell == law.last).nonzero()[0]
         if beyond.size:
-            drawn[beyond], accepted[beyond] = self._beyond(beyond.size)
-        return drawn[accepted]
+            further = self._beyond(source.take(beyond), beyond.size, law.tail)
+            drawn[beyond], accepted[beyond] = further
+        return drawn, accepted
 
     # --------------------------------------------------------------------------- beyond the table
 
-    def _beyond(self, size: int) -> tuple[IntArray, BoolArray]:
+    def _beyond(
+        self, source: CheckedEntropy | RowEntropy, size: int, tail: Tail
+    ) -> tuple[IntArray, BoolArray]:
         """Return proposals of K beyond the table, and which of them are accepted."""
         law = self._law
-        halvings = self._halvings(size)
-        shell = halvings << law.tail.shell_bits
-        if law.tail.shell_bits:
-            shell += (self._entropy.words(size) >> law.shell_surplus).view(np.int64)
-        word = self._entropy.words(size)
+        halvings = _halvings(source, size)
+        shell = halvings << tail.shell_bits
+        if tail.shell_bits:
+            shell += (source.words(size) >> law.shell_surplus).view(np.int64)
+        word = source.words(size)
         mantissa = (word >> _TWO).view(np.int64) | _TOP
-        chance, coins = law.tail.chance(mantissa * 2.0**-62, shell, halvings)
+        chance, coins = tail.chance(mantissa * 2.0**-62, shell, halvings)
         chance *= law.tail_gain
-        accepted = self._happens(chance, coins)
+        accepted = _happens(source, chance, coins)
         accepted &= (shell > 0) | (mantissa >= law.first)
         sign = -(word & _ONE).view(np.int64)
         return self._placed(mantissa ^ sign, shell), accepted
-
-    def _halvings(self, size: int) -> IntArray:
-        """Return how often a fair coin falls heads before it falls tails."""
-        word = self._entropy.words(size) >> _UNUSED
-        count = _LEADING - np.frexp(word.astype(np.float64))[1].astype(np.int64)
-        going = (word == 0).nonzero()[0]
-        if going.size:
-            count[going] += self._halvings(going.size)
-        return count
-
-    def _happens(self, chance: FloatArray, coins: FloatArray) -> BoolArray:
-        """Return which events happen that have a chance of 2^-64 ``chance``, and so many heads."""
-        happens: BoolArray = self._entropy.words(chance.size) < chance
-        going = (happens & (coins > 0.0)).nonzero()[0]
-        while going.size:
-            tossed = np.minimum(coins[going], 64.0)
-            unused = (64.0 - tossed).astype(np.uint64)
-            heads = self._entropy.words(going.size) >> unused == 0
-            happens[going[~heads]] = False
-            coins[going] -= tossed
-            going = going[heads & (coins[going] > 0.0)]
-        return happens
 
     def _placed(self, signed: IntArray, shell: IntArray) -> IntArray:
         """Return K for the fine position ``signed`` 2^(shell - 62) in units of R_0."""
@@ -190,6 +191,32 @@ class TableSampler(ChunkSampler):
             placed += signed >> drop - 1 & 1
         placed[far] = np.where(signed[far] < 0, -MAX_STEPS, MAX_STEPS)
         return placed
+
+
+def _halvings(source: CheckedEntropy | RowEntropy, size: int) -> IntArray:
+    """Return how often a fair coin falls heads before it falls tails."""
+    word = source.words(size) >> _UNUSED
+    count = _LEADING - np.frexp(word.astype(np.float64))[1].astype(np.int64)
+    going = (word == 0).nonzero()[0]
+    if going.size:
+        count[going] += _halvings(source.take(going), going.size)
+    return count
+
+
+def _happens(
+    source: CheckedEntropy | RowEntropy, chance: FloatArray, coins: FloatArray
+) -> BoolArray:
+    """Return which events happen that have a chance of 2^-64 ``chance``, and so many heads."""
+    happens: BoolArray = source.words(chance.size) < chance
+    going = (happens & (coins > 0.0)).nonzero()[0]
+    while going.size:
+        tossed = np.minimum(coins[going], 64.0)
+        unused = (64.0 - tossed).astype(np.uint64)
+        heads = source.take(going).words(going.size) >> unused == 0
+        happens[going[~heads]] = False
+        coins[going] -= tossed
+        going = going[heads & (coins[going] > 0.0)]
+    return happens
 
 
 @dataclass(frozen=True)
@@ -206,6 +233,8 @@ class _Law(Chunks):
     trials : float
         Proposals for a draw of the rest, with a tenth to spare.
     tail : Tail
+    start, far : float
+        R_0 and R.
     tail_gain : float
         2^64 kappa / c_H times the envelope of the tail.
     shell_surplus : ndarray of shape ()
@@ -214,6 +243,8 @@ class _Law(Chunks):
         2^62 R / R_0.
     drop : int
         62 - log2(R_0 / t).
+    portable : _Law or None
+        The same with a shape and a tail that are computed alike on every machine, if there are.
     """
 
     shape: Shape
@@ -222,15 +253,27 @@ class _Law(Chunks):
     intercept: FloatArray
     trials: float
     tail: Tail
+    start: float
+    far: float
     tail_gain: float
     shell_surplus: Words
     first: IntArray
     drop: int
+    portable: _Law | None = None
 
 
 @lru_cache(maxsize=64)
 def _law(shape: Shape, mantissa: float, exponent: int) -> _Law:
     """Return the tables for t = 2^-exponent / mantissa, with the mantissa in [1/2, 1)."""
+    alike = shape.portable()
+    if alike is None:
+        return _tables(shape, mantissa, exponent)
+    law = _tables(alike, mantissa, exponent)
+    tail = shape.tail(law.start, law.far)
+    return replace(law, shape=shape, tail=tail, portable=law)
+
+
+def _tables(shape: Shape, mantissa: float, exponent: int) -> _Law:
     cell_bits = exponent + shape.cell_exponent
     rate = math.ldexp(1.0 / mantissa, -exponent)
     weight = _weight(shape, mantissa)
@@ -238,7 +281,8 @@ def _law(shape: Shape, mantissa: float, exponent: int) -> _Law:
     body = np.floor(edges[1:])
     reach = body.size << cell_bits
     start_bits = reach.bit_length() - 1
-    tail = shape.tail(math.ldexp(rate, start_bits), rate * reach)
+    start, far = math.ldexp(rate, start_bits), rate * reach
+    tail = shape.tail(start, far)
     beyond = math.ldexp(weight * tail.top, 1 + tail.shell_bits + start_bits - cell_bits)
     chunks = chunks_of(cell_bits, body.astype(np.int64), np.append(edges[:-1] - body, beyond))
     inside = np.append(chunks.gain[:-1], 0.0)
@@ -250,6 +294,8 @@ def _law(shape: Shape, mantissa: float, exponent: int) -> _Law:
         intercept=np.append(body, 0.0) * inside,
         trials=1.1 * REST_CHUNKS / (chunks.kappa * (CHUNKS - int(body.sum()))),
         tail=tail,
+        start=start,
+        far=far,
         tail_gain=beyond * chunks.gain.item(-1),
         shell_surplus=np.array(64 - tail.shell_bits, dtype=np.uint64),
         first=np.array(reach << (62 - start_bits)),

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, FloatArray, digest, listed
 from sklearn_puffer._channels import Family
 from sklearn_puffer._noise import WHOLE, Entropy, IntegerRows
 from sklearn_puffer._noiser.channel_cells import Cells
+from sklearn_puffer._noiser.keyed_rows import KeyedRows
 from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.release import ColumnRelease, bare_values, finished
 from sklearn_puffer._tables import (
@@ -82,6 +84,7 @@ class ChannelRelease:
         unknown: Any,
         missing: Missing,
         entropy: Callable[[int], Entropy],
+        keyed: KeyedRows | None = None,
     ) -> tuple[Any, Moved | None]:
         """Return the released table in the caller's own type, and how many rows were moved.
 
@@ -94,6 +97,8 @@ class ChannelRelease:
             As in `PufferfishNoiser`.
         entropy : callable
             Gives the random bits; asked once.
+        keyed : KeyedRows, optional
+            Gives the bits of each row, in place of ``entropy``.
 
         Raises
         ------
@@ -109,7 +114,8 @@ class ChannelRelease:
             faults.of(Reader.check, readers)
             faults.refuse()
             raise
-        drawn = self.rows.sampler(entropy(0)).draw(found)
+        words = None if keyed is None else _words(keyed, found)
+        drawn = self.rows.sampler(entropy(0)).draw(found, words)
         written = self._written(table, readers, drawn, order)
         written |= {name: Finished(table.original(name), passed=True) for name in passed}
         return table.build({name: written[name] for name in order}), moved
@@ -208,6 +214,15 @@ class ChannelRelease:
             np.take(values, drawn, out=out)
             written[name] = finished(release, out, None)
         return written
+
+
+def _words(keyed: KeyedRows, found: Array) -> NDArray[np.uint64]:
+    """Return the word that each row is drawn by, whose cell is all that it depends on."""
+    cells = found.astype(np.int64, copy=False)
+    words = np.empty(len(cells), dtype=np.uint64)
+    for rows in _blocks(len(cells)):
+        words[rows] = keyed.columns(rows, [cells[rows]])[0].words(len(words[rows]))
+    return words
 
 
 def _moves_rows(unknown: Any) -> bool:

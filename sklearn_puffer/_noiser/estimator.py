@@ -23,6 +23,7 @@ from sklearn_puffer._base import (
     check_positive,
     check_seed,
     check_verbose,
+    digest,
     listening,
 )
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
@@ -33,6 +34,7 @@ from sklearn_puffer._noiser.channel_settings import check_channel
 from sklearn_puffer._noiser.fit_table import learn
 from sklearn_puffer._noiser.formed import form_of, state_of
 from sklearn_puffer._noiser.input_table import first_table, next_table, refuse_lazy
+from sklearn_puffer._noiser.keyed_rows import KeyedRows, Keying, check_keying
 from sklearn_puffer._noiser.lazy_rows import check_lazy
 from sklearn_puffer._noiser.release import (
     as_certified,
@@ -383,24 +385,84 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         refuse_lazy(X)
         return super().fit_transform(X, y, **fit_params)
 
-    def transform(self, X: Any) -> Any:
-        """Release the public columns of X.
+    def transform(
+        self, X: Any, *, row_id: Any = None, key: Any = None, dataset: str = "", release: int = 0
+    ) -> Any:
+        r"""Release the public columns of X, each call with fresh noise, or with keyed noise.
+
+        Keyed noise, of ``row_id=``, is a function of the key, what is drawn, the data set, the
+        release number, the row's id and all its public values as they are drawn from (their bins,
+        their grid). So an unchanged row comes out the same every time, under any order and
+        partition of the rows, beside any other columns, on any machine, and nothing is gained by
+        asking again.
 
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_rows, n_features)
             In a DataFrame the columns are found by name: in any order, beside any others, and only
             those that are released need be there. An array has those of `fit` in their order.
+        row_id : str, int or array-like of n_rows, default=None
+            Asks for keyed noise: the column of X, or the column beside it, that holds an id of each
+            row, a string or a whole number, present and unique in the whole table (of which X may
+            be a part). It is not released unless it is passed or public.
+        key : bytes, Path or "env:NAME", default=None
+            At least 16 random bytes (``secrets.token_bytes(32)``), a file that holds them, or the
+            environment variable; kept nowhere. None draws one that is forgotten after the call.
+            Bits are those of AES, from the extra ``keyed``; of a key that begins with
+            ``b"blake2b:"`` those of blake2b, which needs no extra.
+        dataset : str, default=""
+            Name of the table: other names have independent noise.
+        release : int, default=0
+            Number of the release: another one is drawn anew, and is one more release.
 
         Returns
         -------
         table of the type of X, of shape (n_rows, n_public)
             With the index and types of X, and the released (and passed) columns in the order of
             `fit`; of a pyarrow RecordBatch, a Table.
+
+        Raises
+        ------
+        UncertifiedError
+            If the certificate does not hold.
+        TypeError, ValueError
+            If X does not fit, ids are missing or not unique, or the key is none; of a key without
+            ``row_id``, or of ``row_id`` with ``random_state``.
+        ModuleNotFoundError
+            If the key asks for AES, and the package `cryptography` is not installed.
+
+        Notes
+        -----
+        *Formal guarantees.* Under a key that stays secret, a release of distinct ids has the law of
+        one fresh release, up to what a computer can do to tell AES-256 (or keyed blake2b) from a
+        random function. Fitting anew, `noisier`, another ``dataset`` or ``release`` give bits that
+        are independent in the same sense. A row whose public values changed is drawn anew, as a
+        whole: that it changed, and that it changed back, is seen, and not protected, and each
+        different row of an id is one more release of that person, also of the columns that stayed
+        as they were. An optimal channel without a floor promises nothing for a second one. No call
+        sees earlier ones: plan such releases with ``releases=``. Who has the key takes all noise
+        away. Fit once, and save the noiser: what is fitted anew need not be the same to the last
+        bit.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from sklearn_puffer import PufferfishNoiser
+        >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+        >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars, "client": range(30)})
+        >>> noiser = PufferfishNoiser(sensitive="loan", public=["cars"]).fit(table)
+        >>> key = b"blake2b:" + bytes(32)  # secrets.token_bytes(32), for noise that is secret
+        >>> monday = noiser.transform(table, row_id="client", key=key, dataset="clients")
+        >>> tuesday = noiser.transform(table[::-1], row_id="client", key=key, dataset="clients")
+        >>> tuesday[::-1].equals(monday)
+        True
         """
+        keying = check_keying(row_id, key, dataset, release, self.random_state)
         self._check_as_certified()
         self._check_certified()
-        released, sentence = self._released(next_table(self, X))
+        table = next_table(self, X)
+        keyed = None if keying is None else keying.rows(table, X, self._context(keying))
+        released, sentence = self._released(table, keyed)
         if sentence:
             warnings.warn(sentence, UserWarning, stacklevel=3)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
@@ -659,7 +721,16 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self._releases, self._least, self._laws = [], [], []
         self.channel_ = learnt.channel()
 
-    def _released(self, table: Table) -> tuple[Any, str]:
+    def _context(self, keying: Keying) -> str:
+        """Return what tells keyed noise that is drawn now from all other: what is really drawn.
+
+        The fingerprint alone would be that of `noisier` copies, too, and the same bits at two
+        scales undo the noise.
+        """
+        drawn = (self._fingerprint(self.certificate_), self._releases)
+        return digest("sklearn_puffer.keyed/1", drawn, keying.dataset, keying.release)
+
+    def _released(self, table: Table, keyed: KeyedRows | None) -> tuple[Any, str]:
         """Return the released table, and what there is to warn of, if anything."""
         unknown, entropy = check_unknown(self.unknown), self._entropy()
         if self._channel is not None:
@@ -670,6 +741,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
                 unknown=unknown,
                 missing=self._missing,
                 entropy=entropy,
+                keyed=keyed,
             )
             return released, "" if rows is None else moved_rows_sentence(*rows)
         released, moved = release_table(
@@ -682,6 +754,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             patterns=self._patterns,
             entropy=entropy,
             n_jobs=check_jobs(self.n_jobs),
+            keyed=keyed,
         )
         return released, say.moved_sentence(moved) if moved else ""
 

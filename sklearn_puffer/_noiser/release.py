@@ -10,16 +10,20 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from sklearn_puffer._base import Array, FloatArray, digest, listed
+from sklearn_puffer._base import Array, FloatArray, IntArray, digest, listed
 from sklearn_puffer._noise import (
     WHOLE,
+    ByRow,
     Entropy,
     Mixing,
+    RowWords,
+    Source,
     grid_step,
     kept_numerator,
     noisy_steps,
@@ -27,6 +31,7 @@ from sklearn_puffer._noise import (
     to_steps,
 )
 from sklearn_puffer._noise import release as add_noise
+from sklearn_puffer._noiser.keyed_rows import KeyedRows
 from sklearn_puffer._noiser.remapping import Drawn, Remapping, most_probable, remapping
 from sklearn_puffer._tables import (
     BLOCK_ROWS,
@@ -51,6 +56,7 @@ OUTPUTS: list[Output] = ["native", "remapped", "noisy"]
 FARTHEST = 2.0**61
 # Rows of one column before the next column's turn: the tables of its noise stay in the cache.
 _STRETCH = 1 << 17
+_GONE = np.int64(-(2**63))  # neither a step nor a code, nor the bits of a number but -0.0
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
 
 
@@ -200,6 +206,7 @@ def release_table(
     patterns: Patterns,
     entropy: Callable[[int], Entropy],
     n_jobs: int | None,
+    keyed: KeyedRows | None = None,
 ) -> tuple[Any, dict[Name, int]]:
     """Return the released table in the caller's own type, and how many values were moved.
 
@@ -216,6 +223,8 @@ def release_table(
     entropy : callable
         Gives the random bits of the k-th column; asked once a column.
     n_jobs : int or None
+    keyed : KeyedRows, optional
+        Gives the bits of each row, in place of ``entropy``.
 
     Raises
     ------
@@ -236,7 +245,8 @@ def release_table(
 
     try:
         readers = [opened(release) for release in releases]
-        return _released(table, readers, releases, passed, order, patterns, entropy, n_jobs)
+        run = partial(_run, n_jobs=n_jobs) if keyed is None else partial(_run_keyed, keyed=keyed)
+        return _released(table, readers, releases, passed, order, patterns, entropy, run)
     except (TypeError, ValueError):
         faults = Faults()  # a table without fault is not read twice
         faults.of(check, releases)
@@ -252,7 +262,7 @@ def _released(
     order: Sequence[Name],
     patterns: Patterns,
     entropy: Callable[[int], Entropy],
-    n_jobs: int | None,
+    run: Callable[[Sequence[_Worker], int], None],
 ) -> tuple[Any, dict[Name, int]]:
     _check_patterns({reader.column.name: reader for reader in readers}, patterns)
     dtypes = {
@@ -264,7 +274,7 @@ def _released(
         _Worker(release, reader, outputs[release.column.name], entropy(k))
         for k, (release, reader) in enumerate(zip(releases, readers, strict=True))
     ]
-    _run(workers, table.n_rows, n_jobs)
+    run(workers, table.n_rows)
     finished: dict[Name, Finished] = {w.release.column.name: w.finished() for w in workers}
     finished |= {name: Finished(table.original(name), passed=True) for name in passed}
     moved = {r.column.name: r.moved for r in readers if r.moved}
@@ -314,6 +324,15 @@ def _run_blocks(workers: Sequence[_Worker], n_rows: int) -> None:
                 worker.run(rows)
 
 
+def _run_keyed(workers: Sequence[_Worker], n_rows: int, keyed: KeyedRows) -> None:
+    for rows in _slices(0, n_rows, BLOCK_ROWS):
+        placed = [worker.placed(rows) for worker in workers]
+        seen = [w.told(rows, own) for w, own in zip(workers, placed, strict=True)]
+        bits = keyed.columns(rows, seen)
+        for worker, own, words in zip(workers, placed, bits, strict=True):
+            worker.run_keyed(rows, own, words)
+
+
 def _slices(start: int, stop: int, length: int) -> Iterator[slice]:
     return (slice(at, min(at + length, stop)) for at in range(start, stop, length))
 
@@ -355,21 +374,58 @@ class _Worker:
             codes = self.codes[:n]
             self.reader.codes(rows, codes)
             self.mixer.release(codes)
-            if self.release.remapping is not None:
-                codes[:] = self.release.remapping.at(codes)
-            np.take(self.table, codes, out=out, mode="clip")
-            return
-        if self.sampler is None:
+            self._write_codes(codes, out)
+        elif self.sampler is None:
             self._copy(rows, out)
-            return
-        steps = self.steps[:n]
-        self._place(rows, steps)
+        else:
+            steps = self.steps[:n]
+            self._place(rows, steps)
+            self._add(steps, self.sampler, out)
+
+    def placed(self, rows: slice) -> IntArray:
+        """Return what the values of ``rows`` are released from: steps, codes, or their own bits."""
+        column = self.release.column
+        if column.free and self.sampler is None:
+            numbers = self._numbers(rows).astype(np.float64) + 0.0  # -0.0 is 0.0
+            return numbers.view(np.int64)
+        if self.sampler is not None:
+            steps = np.empty(rows.stop - rows.start, dtype=np.int64)
+            self._place(rows, steps)
+            return steps
+        codes = np.empty(rows.stop - rows.start, dtype=np.intp)
+        self.reader.codes(rows, codes)
+        return codes.astype(np.int64, copy=False)
+
+    def told(self, rows: slice, placed: IntArray) -> IntArray:
+        """Return what the bits of a row depend on: what is placed, or that it stays missing."""
+        gone = self.reader.missing(rows) if self.reader.propagates else None
+        return placed if gone is None else np.where(gone, _GONE, placed)
+
+    def run_keyed(self, rows: slice, placed: IntArray, words: RowWords) -> None:
+        """Release the placed values of a block of rows by the bits of each row."""
+        out = self.output[rows]
+        if self.mixer is not None:
+            self.mixer.release_from(placed, words)
+            self._write_codes(placed, out)
+        elif self.sampler is not None:
+            self._add(placed, ByRow(self.sampler, words), out)
+        elif self.release.column.free:
+            out[:] = self._numbers(rows)
+        else:
+            out[:] = bare_values(self.release.column.atoms, out.dtype)[placed]
+
+    def _write_codes(self, codes: Array, out: Array) -> None:
         if self.release.remapping is not None:
-            noisy_steps(steps, self.sampler, steps)
+            codes[:] = self.release.remapping.at(codes)
+        np.take(self.table, codes, out=out, mode="clip")
+
+    def _add(self, steps: IntArray, source: Source, out: Array) -> None:
+        if self.release.remapping is not None:
+            noisy_steps(steps, source, steps)
             out[:] = self.become[self.release.remapping.at(steps)]
             return
         with np.errstate(over="ignore"):  # beyond the range of float32 is infinity
-            add_noise(steps, self.sampler, out)
+            add_noise(steps, source, out)
         if self.release.last_code is not None:
             np.clip(out, 0, self.release.last_code, out=out)
 

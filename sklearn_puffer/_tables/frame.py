@@ -142,13 +142,25 @@ def secret_columns(sensitive_features: Any, n_rows: int, X: Any) -> dict[Name, V
     ValueError
         If the lengths differ, or both are pandas objects whose indexes differ.
     """
-    _check_same_index(sensitive_features, X)
-    table = _secret_table(whole_arrow(sensitive_features))
-    if not table.names:
+    columns = beside(sensitive_features, n_rows, X, "sensitive_features")
+    if not columns:
         raise ValueError("sensitive_features has no column; give at least one secret.")
-    if table.n_rows != n_rows:
+    return columns
+
+
+def beside(given: Any, n_rows: int, X: Any, named: str) -> dict[Name, Values]:
+    """Return columns that are given beside X, aligned with it by position; ``named`` in errors.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, or both are pandas objects whose indexes differ.
+    """
+    _check_same_index(given, X, named)
+    table = _beside_table(whole_arrow(given), named)
+    if table.names and table.n_rows != n_rows:
         raise ValueError(
-            f"sensitive_features has {table.n_rows} rows and X has {n_rows}; give one for each row."
+            f"{named} has {table.n_rows} rows and X has {n_rows}; give one for each row."
         )
     return {name: table.values(name) for name in table.names}
 
@@ -508,12 +520,12 @@ def _check_unique(columns: pd.Index[Any], name: str) -> None:
         raise ValueError(f"column {doubled!r} occurs more than once in {name}; rename or drop one.")
 
 
-def _check_same_index(features: Any, X: Any) -> None:
+def _check_same_index(features: Any, X: Any, named: str) -> None:
     indexed = isinstance(features, pd.Series | pd.DataFrame) and isinstance(X, pd.DataFrame)
     if indexed and len(features) == len(X) and not features.index.equals(X.index):
         raise ValueError(
-            "sensitive_features has an index that differs from X's; rows are aligned by position, "
-            "so reindex it to X.index, or pass sensitive_features.to_numpy()."
+            f"{named} has an index that differs from X's; rows are aligned by position, "
+            f"so reindex it to X.index, or pass {named}.to_numpy()."
         )
 
 
@@ -527,15 +539,15 @@ def whole_arrow(X: Any) -> Any:
     return X
 
 
-def _secret_table(features: Any) -> Table:
-    """Return the table of the secrets: of a column, of a frame, or of an array."""
-    named = "sensitive_features"
+def _beside_table(features: Any, named: str) -> Table:
+    """Return the table of what is beside X: of a column, of a frame, or of an array."""
+    single = named.removesuffix("s")
     if isinstance(features, pd.Series):
-        name = features.name if isinstance(features.name, str) else "sensitive_feature"
+        name = features.name if isinstance(features.name, str) else single
         return frame_table(features.to_frame(name))
     if nw.dependencies.is_into_series(features):
         column = nw.from_native(features, series_only=True)
-        return _NarwhalsTable(column.alias(column.name or "sensitive_feature").to_frame())
+        return _NarwhalsTable(column.alias(column.name or single).to_frame())
     if is_frame(known(features, named)):
         return frame_table(features, named)
     try:
@@ -549,5 +561,5 @@ def _secret_table(features: Any) -> Table:
             f"{named} must be a column or a table of columns, got shape {array.shape}."
         )
     columns = array[:, None] if array.ndim == 1 else array
-    numbered = [f"sensitive_feature_{k}" for k in range(columns.shape[1])]
-    return array_table(columns, ["sensitive_feature"] if len(numbered) == 1 else numbered)
+    numbered = [f"{single}_{k}" for k in range(columns.shape[1])]
+    return array_table(columns, [single] if len(numbered) == 1 else numbered)

@@ -1,0 +1,120 @@
+"""Keyed noise: a row's bits are a function of the key, the context, its id and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._base import IntArray
+from sklearn_puffer._noise.entropy import NotCopied, RowEntropy, Words
+from sklearn_puffer._noise.keys import backend_of
+from sklearn_puffer._noise.prf import AesPrf, BlakePrf, Prf
+from sklearn_puffer._noise.sampler import Sampler
+
+SAMPLER_VERSION = 1
+"""Changes whenever the same bits would be drawn from in another way."""
+
+
+class KeyedBits(NotCopied):
+    """The bits of a key in one context: of every column of every row.
+
+    Parameters
+    ----------
+    key : bytes
+        At least 16; see `read_key`.
+    context : str
+        All that shapes what is drawn: two releases of different noise must not share one.
+
+    Notes
+    -----
+    *Formal guarantees.* Nobody who does not know the key can tell the bits of different (context,
+    id, values, column) from independent fair ones, if AES-256, or keyed blake2b, is what it is
+    taken for (see `_noise.prf`). Two rows of the same id and values have the same bits.
+
+    Examples
+    --------
+    >>> bits = KeyedBits(b"blake2b: an example, not a key", "ages of 2024")
+    >>> ids, ages = np.array([[1, 0], [2, 0]], dtype=np.uint64), np.array([30, 40])
+    >>> first, again = (bits.columns(ids, [ages])[0].words(2) for _ in range(2))
+    >>> bool((first == again).all()), bool(first[0] == first[1])
+    (True, False)
+    """
+
+    def __init__(self, key: bytes, context: str) -> None:
+        backend = backend_of(key)
+        kind = AesPrf if backend == "aes" else BlakePrf
+        self._prf: Prf = kind(key, f"{context}|{backend}|{SAMPLER_VERSION}")
+
+    def ids_of(self, texts: Sequence[str]) -> Words:
+        """Return the 128 bits of each id that is a string, shape (n, 2)."""
+        tags = b"".join(map(self._prf.id_of, texts))
+        return np.frombuffer(tags, dtype="<u8").astype(np.uint64).reshape(-1, 2)
+
+    def columns(self, ids: Words, columns: Sequence[IntArray]) -> list[RowWords]:
+        """Return the source of bits of each column of some rows.
+
+        Parameters
+        ----------
+        ids : ndarray of uint64 of shape (n, 2)
+        columns : sequence of ndarrays of int64 of shape (n,)
+            What is drawn from: codes, or steps of a grid.
+        """
+        tags, firsts = self._prf.rows(ids, columns)
+        return [RowWords(self._prf, tags, k + 1, firsts[k]) for k in range(len(columns))]
+
+
+class RowWords(NotCopied):
+    """The bits of one column of some rows, each row's from a stream of its own.
+
+    A row's first word comes with those of its other columns, all further ones from blocks that it
+    counts; what is left of a block is discarded. A selection of rows shares these counters.
+    """
+
+    def __init__(self, prf: Prf, tags: Words, label: int, firsts: Words) -> None:
+        self._prf, self._tags, self._label = prf, tags, label
+        self._firsts: Words | None = firsts
+        self._used = np.zeros(len(tags), dtype=np.int64)
+        self._rows: NDArray[np.intp] | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self._used) if self._rows is None else len(self._rows)
+
+    def words(self, count: int) -> Words:
+        """Return the next words of every row: the j-th one of row i at ``j * size + i``."""
+        each, first = count // max(self.size, 1), self._firsts
+        if first is None:
+            return self._further(each)
+        self._firsts = None
+        return first if each == 1 else np.concatenate([first, self._further(each - 1)])
+
+    def take(self, where: NDArray[np.intp]) -> RowWords:
+        """Return the source of some rows; the first word of every row must have been taken."""
+        assert self._firsts is None
+        view = object.__new__(RowWords)
+        view.__dict__.update(self.__dict__)
+        view._rows = where if self._rows is None else self._rows[where]
+        return view
+
+    def _further(self, each: int) -> Words:
+        assert each <= self._prf.width
+        rows = slice(None) if self._rows is None else self._rows
+        words = self._prf.expand(self._tags[rows], self._label, self._used[rows])
+        self._used[rows] += 1
+        return words.T[:each].reshape(-1)
+
+
+class ByRow:
+    """A sampler as a release takes it, which draws from the bits of each row."""
+
+    def __init__(self, source: Sampler, rows: RowEntropy) -> None:
+        self.step, self.saturated = source.step, source.saturated
+        self._source, self._rows = source, rows
+
+    def draw(self, size: int) -> IntArray:
+        """Return the draw of each of the rows, of which there must be ``size``."""
+        assert size == self._rows.size
+        return self._source.by_row(self._rows)

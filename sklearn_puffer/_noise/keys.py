@@ -1,0 +1,82 @@
+"""Keys of noise: where they come from, and which function makes bits of them."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sklearn_puffer._noise.entropy import CheckedEntropy
+from sklearn_puffer._noise.sampling import system_entropy
+
+LEAST_BYTES = 16
+PREFIX = b"blake2b:"
+"""What a key begins with whose bits are made by blake2b, on every machine."""
+
+_ENVIRONMENT = "env:"
+_EITHER = (
+    "give at least 16 random bytes, as secrets.token_bytes(32) makes them, the pathlib.Path of a "
+    "file that holds them, or 'env:NAME' for an environment variable"
+)
+
+
+def read_key(key: Any) -> bytes:
+    """Return the bytes of a key; no message ever shows them.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError
+        If it is no key, is too short, or its file or variable cannot be read.
+    ModuleNotFoundError
+        As `backend_of`.
+    """
+    material, where = _material(key)
+    if len(material.removeprefix(PREFIX)) < LEAST_BYTES:
+        raise ValueError(f"key {where} is shorter than {LEAST_BYTES} bytes; {_EITHER}.")
+    backend_of(material)
+    return material
+
+
+def fresh_key() -> bytes:
+    """Return a random key of its own, for the function that this machine is fastest at."""
+    random = CheckedEntropy(system_entropy()).words(4).tobytes()
+    return random if has_aes() else PREFIX + random
+
+
+def backend_of(key: bytes) -> str:
+    """Return which function makes bits of a key: the key decides, and never the machine.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If it is AES and the package `cryptography` is not installed.
+    """
+    if key.startswith(PREFIX):
+        return "blake2b"
+    if has_aes():
+        return "aes"
+    raise ModuleNotFoundError(
+        "key asks for AES, and the package cryptography is not installed; install it with "
+        "pip install 'sklearn-puffer[keyed]', or begin every key with b'blake2b:', on all "
+        "machines, which makes other bits and is slower."
+    )
+
+
+def has_aes() -> bool:
+    """Return whether the package with AES is installed."""
+    return find_spec("cryptography") is not None
+
+
+def _material(key: Any) -> tuple[bytes, str]:
+    if isinstance(key, bytes):
+        return key, "of bytes"
+    if isinstance(key, Path):
+        # an editor, or echo, leaves a line break
+        return key.read_bytes().rstrip(b"\r\n"), f"in {str(key)!r}"
+    if isinstance(key, str) and key.startswith(_ENVIRONMENT):
+        name = key.removeprefix(_ENVIRONMENT)
+        if name not in os.environ:
+            raise ValueError(f"key names the environment variable {name!r}, which is not set.")
+        return os.fsencode(os.environ[name]).rstrip(b"\r\n"), f"in the variable {name!r}"
+    raise TypeError(f"key is a {type(key).__name__}, which cannot be one; {_EITHER}.")

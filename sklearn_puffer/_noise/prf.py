@@ -1,0 +1,144 @@
+r"""Functions of a key that nobody without it can tell from random ones, over many rows at once.
+
+A row is 128 bits of id and a number of 64 bits for each column. Its *tag*, of 128 bits, is such a
+function of all of them, and its words are one of the tag, a label and a counter. Every use has its
+own keys, derived by keyed blake2b: one for a context, and of it one for ids, for tags and for bits.
+
+Notes
+-----
+*Formal guarantees.* With AES-256 tags are a CBC-MAC over messages of one length under one key, and
+words are AES of the tag xor (label, counter) under another. If AES is a random permutation, q
+blocks in all are told from random ones with a chance of at most :math:`3 q^2 / 2^{128}` (Bellare,
+Kilian and Rogaway, The Security of the Cipher Block Chaining Message Authentication Code, 2000,
+give the tags :math:`2 q^2 / 2^{128}`; that two tags meet after the xor, and that a permutation has
+no two equal values, adds :math:`q^2 / 2^{129}` each): 10^11 blocks with one of 10^16. With
+blake2b, tags and words are its keyed outputs (RFC 7693), taken to be random ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from sklearn_puffer._base import IntArray
+from sklearn_puffer._noise.entropy import NotCopied, Words
+
+_PERSON = b"sklearn_puffer/1"
+_FIRST_WORDS = 0  # a label; columns have those from 1 on
+
+
+class Prf(NotCopied, ABC):
+    """Tags and words of rows in one context.
+
+    Parameters
+    ----------
+    key : bytes
+    context : str
+        All that shapes what is drawn.
+    """
+
+    width: int  # words that come at once
+
+    def __init__(self, key: bytes, context: str) -> None:
+        root = hashlib.blake2b(key, digest_size=64, person=_PERSON).digest()
+        secret = hashlib.blake2b(context.encode(), digest_size=64, key=root).digest()
+        self._ids, self._tags, self._bits = (
+            hashlib.blake2b(use, digest_size=32, key=secret).digest()
+            for use in (b"ids", b"tags", b"bits")
+        )
+
+    def id_of(self, text: str) -> bytes:
+        """Return the 128 bits that stand for an id which is a string."""
+        return hashlib.blake2b(text.encode(), digest_size=16, key=self._ids).digest()
+
+    def rows(self, ids: Words, columns: Sequence[IntArray]) -> tuple[Words, Words]:
+        """Return the tags of rows, of shape (n, 2), and the first word of each column, (k, n).
+
+        Parameters
+        ----------
+        ids : ndarray of uint64 of shape (n, 2)
+        columns : sequence of k ndarrays of int64 of shape (n,)
+        """
+        made = self._tagged(ids, columns)
+        tags, words = np.ascontiguousarray(made[:, :2]), [made.T[2:]]
+        short = len(columns) - len(words[0])
+        counters = range(-(-short // self.width))
+        words += [self.expand(tags, _FIRST_WORDS, np.array(c)).T for c in counters]
+        return tags, np.concatenate(words)[: len(columns)]
+
+    @abstractmethod
+    def _tagged(self, ids: Words, columns: Sequence[IntArray]) -> Words:
+        """Return the tags of rows, and what words there are beside them, in a row each."""
+
+    @abstractmethod
+    def expand(self, tags: Words, label: int, counters: IntArray) -> Words:
+        """Return the words of each tag at a label and its counter, of shape (n, width)."""
+
+
+class AesPrf(Prf):
+    """Bits by AES-256: two words a block."""
+
+    width = 2
+
+    def _tagged(self, ids: Words, columns: Sequence[IntArray]) -> Words:
+        state = _aes(self._tags, ids)
+        for pair in range(0, len(columns), 2):
+            block = np.zeros_like(state)
+            for half, codes in enumerate(columns[pair : pair + 2]):
+                block[:, half] = codes.view(np.uint64)
+            state = _aes(self._tags, state ^ block)
+        return state
+
+    def expand(self, tags: Words, label: int, counters: IntArray) -> Words:
+        """Return the words of each tag at a label and its counter, of shape (n, 2)."""
+        block = np.empty_like(tags)
+        np.bitwise_xor(tags[:, 0], np.uint64(label), out=block[:, 0])
+        np.bitwise_xor(tags[:, 1], counters.astype(np.uint64), out=block[:, 1])
+        return _aes(self._bits, block)
+
+
+class BlakePrf(Prf):
+    """Bits by keyed blake2b: eight words a call, and six beside a tag."""
+
+    width = 8
+
+    def _tagged(self, ids: Words, columns: Sequence[IntArray]) -> Words:
+        numbers = [ids[:, 0], ids[:, 1], *(codes.view(np.uint64) for codes in columns)]
+        return _blake(self._tags, np.stack(numbers, axis=1), 64)
+
+    def expand(self, tags: Words, label: int, counters: IntArray) -> Words:
+        """Return the words of each tag at a label and its counter, of shape (n, 8)."""
+        block = np.empty((len(tags), 4), dtype=np.uint64)
+        block[:, :2], block[:, 2], block[:, 3] = tags, label, counters
+        return _blake(self._bits, block, 64)
+
+
+def _aes(key: bytes, blocks: Words) -> Words:
+    """Return each block of 128 bits, a row of two words, as AES encrypts it."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    # each block by itself: what chains them is done here, for all rows at once
+    by_block = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    return _words(by_block.update(_bytes(blocks)), 2)
+
+
+def _blake(key: bytes, messages: Words, size: int) -> Words:
+    """Return so many bytes of keyed blake2b of each row of words."""
+    data, length, taken = _bytes(messages), 8 * messages.shape[1], []
+    keyed = hashlib.blake2b(digest_size=size, key=key).copy  # what the key takes is done once
+    for at in range(0, len(data), length):
+        one = keyed()
+        one.update(data[at : at + length])
+        taken.append(one.digest())
+    return _words(b"".join(taken), size // 8)
+
+
+def _bytes(words: Words) -> bytes:
+    return words.astype("<u8", copy=False).tobytes()
+
+
+def _words(data: bytes, width: int) -> Words:
+    return np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False).reshape(-1, width)

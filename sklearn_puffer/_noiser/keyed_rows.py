@@ -1,0 +1,136 @@
+"""What makes the noise of a call to `transform` a function of a key: its ids, key and context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._base import Array, IntArray, check_count, quoted
+from sklearn_puffer._noise import KeyedBits, RowWords, fresh_key, read_key
+from sklearn_puffer._tables import Name, Table, Values, beside, resolve
+
+
+class KeyedRows:
+    """The bits of each row of a table."""
+
+    def __init__(self, bits: KeyedBits, ids: NDArray[np.uint64]) -> None:
+        self._bits, self._ids = bits, ids
+
+    def columns(self, rows: slice, placed: Sequence[IntArray]) -> list[RowWords]:
+        """Return the bits of each column of ``rows``, given all that noise is drawn for there."""
+        return self._bits.columns(self._ids[rows], placed)
+
+
+@dataclass(frozen=True)
+class Keying:
+    """How a call to `transform` asks for keyed noise.
+
+    Attributes
+    ----------
+    row_id : str, int or array-like
+    key : bytes
+    dataset : str
+    release : int
+    """
+
+    row_id: Any
+    key: bytes = field(repr=False)
+    dataset: str
+    release: int
+
+    def rows(self, table: Table, X: Any, context: str) -> KeyedRows:
+        """Return the bits of the rows of X, all of whose ids must be there and differ."""
+        bits = KeyedBits(self.key, context)
+        name, values = _ids_of(self.row_id, table, X)
+        return KeyedRows(bits, _id_blocks(values, name, bits))
+
+
+def check_keying(
+    row_id: Any, key: Any, dataset: Any, release: Any, random_state: Any
+) -> Keying | None:
+    """Return how noise is keyed, or None for fresh noise.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError, ModuleNotFoundError
+        If the arguments do not go together, or the key cannot be read or used here.
+    """
+    if not isinstance(dataset, str):
+        raise TypeError(f"dataset must be a str, got {quoted(dataset)}; name the table by it.")
+    number = check_count(release, "release", minimum=0)
+    if row_id is None:
+        _check_fresh(key, dataset, number)
+        return None
+    if random_state is not None:
+        raise ValueError(
+            f"random_state={quoted(random_state)} and row_id= are both given, and keyed noise has "
+            "no seed; set random_state=None, and pass key= for noise that can be repeated."
+        )
+    return Keying(row_id, fresh_key() if key is None else read_key(key), dataset, number)
+
+
+def _check_fresh(key: Any, dataset: str, release: int) -> None:
+    given = {"key": key is not None, "dataset": dataset != "", "release": release != 0}
+    for name, is_given in given.items():
+        if is_given:
+            raise ValueError(
+                f"{name} is given without row_id, and keyed noise is drawn for an id: by its "
+                "values alone equal rows would have equal noise, and frequencies undo that; name "
+                "the column of ids with row_id=."
+            )
+
+
+def _ids_of(row_id: Any, table: Table, X: Any) -> tuple[Name, Values]:
+    if isinstance(row_id, str | int | np.integer):
+        name = resolve(row_id, table.names, "row_id")[0]
+        return name, table.values(name)
+    columns = beside(row_id, table.n_rows, X, "row_id")
+    if len(columns) != 1:
+        raise ValueError(f"row_id has {len(columns)} columns; give one id for each row.")
+    return next(iter(columns.items()))
+
+
+def _id_blocks(values: Values, name: Name, bits: KeyedBits) -> NDArray[np.uint64]:
+    """Return 128 bits for each id, all of which must differ."""
+    _check_present(values, name)
+    if values.kind == "integer" and values.data.dtype.kind in "iu":
+        ascending = np.sort(values.data)  # np.unique takes ten times as long
+        _check_unlike(1 + int((ascending[1:] != ascending[:-1]).sum()), values, name)
+        return _of_integers(values.data)
+    if values.kind != "category" or not all(isinstance(each, str) for each in values.levels or ()):
+        raise TypeError(
+            f"row_id {quoted(name)} holds neither whole numbers of 64 bits nor strings "
+            f"({values.kind}); convert it to one of them."
+        )
+    used = np.bincount(values.data, minlength=1)
+    _check_unlike(int(np.count_nonzero(used)), values, name)
+    return bits.ids_of(values.levels or ())[values.data]
+
+
+def _of_integers(ids: Array) -> NDArray[np.uint64]:
+    """Return integers of any type in 128 bits, so that equal ones are equal."""
+    lower = ids.astype(np.uint64)
+    upper = np.where(ids < 0, np.uint64(2**64 - 1), np.uint64(0))
+    return np.stack([lower, upper], axis=1)
+
+
+def _check_present(values: Values, name: Name) -> None:
+    absent = 0 if values.missing is None else int(values.missing.sum())
+    if absent:
+        raise ValueError(
+            f"row_id {quoted(name)} is missing in {absent} of {len(values)} rows; give each row "
+            "an id of its own."
+        )
+
+
+def _check_unlike(n_distinct: int, values: Values, name: Name) -> None:
+    if n_distinct < len(values):
+        raise ValueError(
+            f"row_id {quoted(name)} has {n_distinct} distinct ids in {len(values)} rows, and two "
+            "rows of one id would be two releases of it; give each row an id of its own, such as "
+            "the person's id with the row's date."
+        )

@@ -1,0 +1,563 @@
+"""Keyed noise: the same row comes out the same, and nothing else shares its bits."""
+
+import copy
+import hashlib
+import logging
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from hypothesis import given
+from hypothesis import strategies as st
+from logistic import Logistic
+from mpmath import mp, mpf
+from scipy import stats
+
+from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._noise import (
+    WHOLE,
+    IntegerRows,
+    KeyedBits,
+    Mixing,
+    grid_step,
+    keys,
+    portable,
+    prf,
+    sampler,
+)
+from sklearn_puffer._noiser import release as releasing
+from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
+
+KEY = bytes(range(32))
+BLAKE = b"blake2b:" + KEY
+FALSE_ALARM = 1e-6
+FAMILIES = [
+    Laplace(1.3),
+    Gaussian(1.3),
+    Cauchy(1.3),
+    GeneralizedCauchy(1.3, 1.5),
+    GeneralizedCauchy(1.3, 4.0),
+]
+
+GOLDEN_FUNCTIONS = "3f3de47f43bb8d32722aaf4f5a8ad8dcb83238f08cd94aa0723671da11c7c526"
+GOLDEN_BITS = {
+    KEY: [
+        ["0xb313243227b00cae", "0x3b8e4d9b61b24fdb", "0x57a0bb540f6bfb1", "0xef62a06e91ca57ec"],
+        ["0x8bd6985d25a1d54b", "0xefd68bbfb31c3c9e", "0xb963bc0436aab337", "0xfaa00b8bdeffef93"],
+        ["0x167cadadc8693503", "0x727c3cce3c3f2392", "0x8d58a5545c64ff1d", "0x35d55f532aff3e34"],
+    ],
+    BLAKE: [
+        ["0xaeb152810081b92e", "0x3fa5108695022e1f", "0xaff6f3e77bdad518", "0x86723b1083dd3e63"],
+        ["0x359e6385450dd80e", "0xf346fc587f5e640", "0x74a65ac570abf58b", "0x5bd69bf4c1ff9130"],
+        ["0x277a1159f02a8ce5", "0xa8d403809ae70cee", "0x55f30e046d8b0ef7", "0x48127805e8940a73"],
+    ],
+}
+GOLDEN_DRAWS = {
+    "laplace": "5adddf18bd58858f0dc74a745ab9e057731ba33981b67af4702dbdfc4d6c2825",
+    "gaussian": "340f1eb677059e1183df7c45bdc2a9c0df857c8c8f1715b995e0b16a5321eb3d",
+    "cauchy": "f33cfa6a8932a5130fe210ace5b0914e4aefabe64d318b8eee36ae1376ba3d43",
+    "generalizedcauchy(k=1.5)": "611c0818d42d4339081b0b7b855a536f3b1d5390a3b482614ea97df8b2a8a19b",
+    "generalizedcauchy(k=4)": "caef5d52fd496e696ab31c9aff271ae82322eebc1454b6369161dd657749c991",
+}
+
+
+def make_table(n_rows=400, seed=0):
+    rng = np.random.default_rng(seed)
+    secret = rng.integers(0, 2, n_rows)
+    return pd.DataFrame(
+        {
+            "client": rng.permutation(10 * n_rows)[:n_rows],
+            "secret": np.where(secret, "yes", "no"),
+            "age": rng.integers(20, 40, n_rows) + 2 * secret,
+            "income": rng.normal(10.0, 2.0, n_rows) + secret,
+            "town": rng.choice(["Aix", "Bonn", "Cork"], n_rows),
+        }
+    )
+
+
+PUBLIC = ["age", "income", "town"]
+
+
+def fitted(table, **options):
+    names = options.pop("public", PUBLIC)
+    noiser = PufferfishNoiser(
+        epsilon=0.3,
+        sensitive="secret",
+        public=names,
+        n_bins={"income": 4} if "income" in names else None,
+        dependence="independent",
+        **options,
+    )
+    return noiser.fit(table)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return make_table()
+
+
+@pytest.fixture(scope="module")
+def noiser(table):
+    return fitted(table)
+
+
+@pytest.fixture(scope="module")
+def channel():
+    rng = np.random.default_rng(1)
+    secret = rng.integers(0, 2, 600)
+    age = rng.integers(0, 3, 600) + (secret & rng.integers(0, 2, 600))
+    table = pd.DataFrame({"client": range(600), "secret": secret, "age": age})
+    options = {"sensitive": "secret", "public": ["age"], "noise": "optimal"}
+    return PufferfishNoiser(epsilon=0.3, **options).fit(table), table
+
+
+def keyed(noiser, table, **options):
+    return noiser.transform(table, **{"row_id": "client", "key": KEY, **options})
+
+
+# ----------------------------------------------------------------------------------- the same again
+
+
+@pytest.mark.parametrize("key", [KEY, BLAKE])
+def test_a_row_comes_out_the_same_whatever_is_around_it(noiser, table, key):
+    whole = keyed(noiser, table, key=key)
+    order = np.random.default_rng(2).permutation(len(table))
+    mixed = keyed(noiser, table.iloc[order], key=key)
+    pd.testing.assert_frame_equal(mixed.loc[whole.index], whole)
+    parts = [keyed(noiser, table[a : a + 150], key=key) for a in range(0, len(table), 150)]
+    pd.testing.assert_frame_equal(pd.concat(parts), whole)
+    alone = [keyed(noiser, table[k : k + 1], key=key) for k in range(5)]
+    pd.testing.assert_frame_equal(pd.concat(alone), whole[:5])
+
+
+def test_a_row_comes_out_the_same_in_any_type_order_and_company_of_columns(noiser, table):
+    whole = keyed(noiser, table)
+    other = table[table.columns[::-1]].assign(day=pd.Timestamp(2026, 1, 1)).drop(columns="secret")
+    other = other.astype({"client": "Int64", "age": "int8", "town": "category"})
+    again = keyed(noiser, other)[PUBLIC].astype(whole.dtypes)
+    pd.testing.assert_frame_equal(again, whole)
+    frame = keyed(noiser, pl.from_pandas(table))
+    assert frame["age"].to_list() == whole["age"].to_list()
+    assert frame["income"].to_list() == whole["income"].to_list()
+    ids = keyed(noiser, table.drop(columns="client"), row_id=table["client"].to_numpy())
+    pd.testing.assert_frame_equal(ids, whole)
+
+
+def test_values_of_one_bin_are_the_same_row(noiser, table):
+    low = table["income"].quantile(0.1)  # of the lowest of four bins
+    nearby = table.assign(income=table["income"].clip(lower=low))
+    pd.testing.assert_frame_equal(keyed(noiser, nearby), keyed(noiser, table))
+
+
+def test_rows_come_out_the_same_over_many_blocks(noiser, table):
+    many = pd.concat([table] * 200, ignore_index=True).assign(client=range(200 * len(table)))
+    whole = keyed(noiser, many)
+    pd.testing.assert_frame_equal(keyed(noiser, many[40_000:41_000]), whole[40_000:41_000])
+
+
+@pytest.mark.parametrize("options", [{"output": "remapped"}, {"output": "noisy"}])
+def test_other_outputs_are_keyed_too(table, options):
+    other = fitted(table, **options)
+    pd.testing.assert_frame_equal(keyed(other, table[::-1])[::-1], keyed(other, table))
+
+
+def test_columns_of_any_number_are_keyed_by_their_steps(table):
+    options = {"sensitive": "secret", "public": ["income"], "prior": "gaussian"}
+    other = PufferfishNoiser(epsilon=1.0, **options).fit(table)
+    whole = keyed(other, table)
+    pd.testing.assert_frame_equal(keyed(other, table[::-1])[::-1], whole)
+    moved = keyed(other, table.assign(income=table["income"] + 0.25))
+    assert not np.isclose(moved["income"] - whole["income"], 0.25).any()
+
+
+def test_columns_without_noise_come_out_as_they_are(table):
+    flat = table.assign(flat=np.arange(len(table)) % 2, secret=["no", "no", "yes", "yes"] * 100)
+    with pytest.warns(UserWarning, match="flat"):
+        other = fitted(flat, public=["flat"])
+    assert other.theta_["flat"] == 0.0
+    assert keyed(other, flat)["flat"].equals(flat["flat"])
+
+
+def test_a_saved_noiser_draws_the_same(noiser, table):
+    loaded = pickle.loads(pickle.dumps(noiser))
+    pd.testing.assert_frame_equal(keyed(loaded, table), keyed(noiser, table))
+
+
+def test_a_channel_draws_the_same_again_and_anew_for_another_cell(channel):
+    noiser, table = channel
+    whole = keyed(noiser, table)
+    pd.testing.assert_frame_equal(keyed(noiser, table[::-1])[::-1], whole)
+    assert keyed(noiser, table[5:6]).equals(whole[5:6])
+    other = keyed(noiser, table, release=1)
+    assert 0 < (other["age"] != whole["age"]).sum() < len(table)
+
+
+def test_ids_are_the_same_in_every_type_and_strings_are_other_ids(noiser, table):
+    whole = keyed(noiser, table)
+    for dtype in ("int16", "uint64", "Int32"):
+        pd.testing.assert_frame_equal(keyed(noiser, table.astype({"client": dtype})), whole)
+    texts = table.assign(client=table["client"].astype(str))
+    named = keyed(noiser, texts)
+    assert not named["age"].equals(whole["age"])
+    categories = texts.astype({"client": "category"})[::-1]
+    pd.testing.assert_frame_equal(keyed(noiser, categories)[::-1], named)
+    far = table.assign(client=table["client"].astype("uint64") + 2**63)
+    near = table.assign(client=table["client"] + np.int64(-(2**63)))
+    assert not keyed(noiser, far)["age"].equals(keyed(noiser, near)["age"])
+
+
+# ----------------------------------------------------------------------------- what is not the same
+
+
+def noise_of(released, table):
+    return (released["age"] - table["age"]).to_numpy(dtype=float)
+
+
+def look_independent(first, second):
+    """Return whether the ranks of two draws are uncorrelated, and hardly any two are equal."""
+    correlation = stats.spearmanr(first, second).statistic
+    limit = stats.norm.isf(FALSE_ALARM / 2) / np.sqrt(len(first) - 1)
+    return abs(correlation) < limit and (first == second).mean() < 0.1
+
+
+def variants(noiser, table):
+    yield "dataset", noiser, {"dataset": "other"}
+    yield "release", noiser, {"release": 1}
+    yield "key", noiser, {"key": KEY[::-1]}
+    yield "backend", noiser, {"key": BLAKE}
+    yield "none", noiser, {"key": None}
+    yield "noisier", noiser.noisier(2.0), {}
+    yield "refit", fitted(table[:-1], public=["age", "town"]), {}
+
+
+@pytest.fixture(scope="module")
+def whole_noiser(table):
+    """Return a noiser of which there are copies with more noise: its numbers are whole."""
+    return fitted(table, public=["age", "town"])
+
+
+def test_other_contexts_have_independent_noise(whole_noiser, table):
+    noiser = whole_noiser
+    own = noise_of(keyed(noiser, table), table)
+    for what, other, options in variants(noiser, table):
+        assert look_independent(own, noise_of(keyed(other, table, **options), table)), what
+
+
+@pytest.mark.parametrize("column", ["client", "income", "town"])
+def test_another_id_or_value_draws_the_whole_row_anew(noiser, table, column):
+    values = table[column].unique()
+    changed = dict(zip(values, np.roll(values, 1), strict=True))
+    if column == "income":
+        middle = table["income"].median()  # to the other half: another one of four bins
+        ends = table["income"].min(), table["income"].max()
+        other = table.assign(income=np.where(table["income"] > middle, *ends))
+    else:
+        other = table.assign(**{column: table[column].map(changed)})
+    assert look_independent(
+        noise_of(keyed(noiser, table), table), noise_of(keyed(noiser, other), other)
+    )
+
+
+def exact_differences(noiser, table):
+    """Return the share of rows whose change shows exactly when their age changes by one."""
+    age = table["age"].clip(upper=38)
+    before, after = (keyed(noiser, table.assign(age=age + step)) for step in (0, 1))
+    return (after["age"] - before["age"] == 1).mean()
+
+
+def test_a_change_does_not_show_exactly(noiser, table):
+    assert exact_differences(noiser, table) < 0.1
+
+
+def test_bits_of_the_id_alone_would_show_a_change_exactly(noiser, table, monkeypatch):
+    monkeypatch.setattr(releasing._Worker, "told", lambda self, rows, own: np.zeros_like(own))
+    assert exact_differences(noiser, table) == 1.0
+
+
+def undone(noiser, table):
+    """Return the share of rows that twice one release less one of twice the noise gives back."""
+    once, twice = (keyed(each, table)["age"] for each in (noiser, noiser.noisier(2.0)))
+    return ((2 * once - twice - table["age"]).abs() <= 2).mean()
+
+
+def test_two_scales_do_not_undo_the_noise(whole_noiser, table):
+    assert undone(whole_noiser, table) < 0.3
+
+
+def test_bits_that_do_not_know_the_scale_would_undo_the_noise(whole_noiser, table, monkeypatch):
+    monkeypatch.setattr(PufferfishNoiser, "_context", lambda self, keying: "")
+    assert undone(whole_noiser, table) == 1.0
+
+
+def test_columns_and_rows_share_no_bits():
+    bits = KeyedBits(KEY, "context")
+    ids = np.stack([np.arange(500), np.zeros(500)], axis=1).astype(np.uint64)
+    columns = [np.zeros(500, dtype=np.int64)] * 3
+    drawn = [source.words(1000) for source in bits.columns(ids, columns)]
+    more = [source.words(1000) for source in bits.columns(ids, columns[:2])]
+    words = np.concatenate(drawn + more)
+    assert np.unique(words).size == words.size
+
+
+def test_missing_values_are_told_from_those_they_are_read_as(table):
+    holes = table.assign(age=table["age"].astype("Int64").mask(table.index < 50))
+    noiser = fitted(holes, missing="propagate", public=["age", "income"])
+    filled = holes.assign(age=holes["age"].fillna(int(holes["age"].min())))
+    some = table.index < 50
+    first, second = (keyed(noiser, each)["income"][some] for each in (holes, filled))
+    assert (first != second).mean() > 0.9
+    assert keyed(noiser, holes)["age"][some].isna().all()
+
+
+# ------------------------------------------------------------------------------------------ the law
+
+
+def bits_of(size, columns=1, key=KEY):
+    ids = np.stack([np.arange(size), np.zeros(size)], axis=1).astype(np.uint64)
+    return KeyedBits(key, "law").columns(ids, [np.zeros(size, dtype=np.int64)] * columns)
+
+
+def law_of(noise):
+    if isinstance(noise, Laplace):
+        return stats.laplace(scale=noise.scale)
+    if isinstance(noise, Gaussian):
+        return stats.norm(scale=noise.scale)
+    k = 2.0 if isinstance(noise, Cauchy) else noise.k
+    return stats.t(k - 1.0, scale=noise.scale / np.sqrt(k - 1.0))
+
+
+@pytest.mark.parametrize("noise", FAMILIES, ids=lambda noise: noise.name)
+def test_keyed_draws_follow_the_law(noise):
+    source = sampler(noise, grid_step(noise.scale))
+    drawn = np.concatenate([source.by_row(words) for words in bits_of(2**14, 8)])
+    values = (drawn + 0.5) * source.step
+    assert stats.kstest(values, law_of(noise).cdf).pvalue > FALSE_ALARM
+    wrong = law_of(noise.scaled(1.05)).cdf
+    assert stats.kstest(values, wrong).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("noise", FAMILIES, ids=lambda noise: noise.name)
+def test_keyed_draws_of_the_rest_follow_its_law(noise):
+    """The rest, by row, has the law of the rest that fresh draws have, beyond the table too."""
+    source = sampler(noise, grid_step(noise.scale))
+    words = bits_of(2**14)[0]
+    words.words(words.size)
+    own = source._rest_by_row(words)
+    fresh = source._rest(2**14)
+    assert stats.ks_2samp(own, fresh).pvalue > FALSE_ALARM
+    far = [(np.abs(each) * source.step > 10 * noise.scale).mean() for each in (own, fresh)]
+    assert abs(far[0] - far[1]) < 6 * np.sqrt((far[1] + 1e-3) / 2**13)
+
+
+@pytest.mark.parametrize("key", [KEY, BLAKE])
+def test_keyed_categories_follow_their_kernel(key):
+    mixing = Mixing.of_counts([0.0, 1.0, 2.0], [10, 20, 30])
+    places = np.zeros(20_000, dtype=np.int64)
+    mixing.sampler(0.7, None).release_from(places, bits_of(20_000, key=key)[0])
+    wanted = (1 - np.exp(-0.7)) * mixing.probabilities + [np.exp(-0.7), 0, 0]
+    assert stats.chisquare(np.bincount(places), wanted * places.size).pvalue > FALSE_ALARM
+
+
+def test_keyed_cells_follow_their_row():
+    rows = IntegerRows([0, 2, 3], [0, 1, 1], [WHOLE // 4, 3 * WHOLE // 4, WHOLE])
+    words = bits_of(20_000)[0].words(20_000)
+    drawn = rows.sampler().draw(np.zeros(20_000, dtype=np.int64), words)
+    assert stats.binomtest(int(drawn.sum()), 20_000, 0.75).pvalue > FALSE_ALARM
+
+
+def test_noise_that_may_differ_between_machines_is_refused_by_name():
+    source = sampler(Logistic(1.0), 2.0**-40)
+    with pytest.raises(TypeError, match=r"TableSampler cannot be drawn with a key.*take Laplace"):
+        source.by_row(bits_of(10)[0])
+
+
+# -------------------------------------------------------------------------- the same on any machine
+
+POINTS = np.concatenate([np.linspace(-40.0, 40.0, 4001), np.geomspace(1e-12, 300.0, 1000)])
+
+
+@pytest.mark.parametrize(
+    ("name", "x"),
+    [
+        ("exp", POINTS),
+        ("exp", -np.geomspace(1e-9, 700.0, 500)),
+        ("expm1", np.linspace(-0.34, 0.34, 2001)),
+        ("expm1", -np.geomspace(1e-12, 1 / 64, 500)),
+        ("exp2", np.linspace(-1.0, 1.0, 1001)),
+        ("log", np.geomspace(1e-200, 1e200, 3001)),
+        ("log", np.linspace(0.5, 2.0, 3001)),
+        ("log1p", np.geomspace(1e-30, 1e200, 3001)),
+        ("log1p", np.linspace(0.0, 3.0, 1001)),
+    ],
+)
+def test_portable_functions_are_right_to_eight_units(name, x):
+    exact = {"exp2": lambda v: mpf(2) ** v}.get(name) or getattr(mp, name)
+    for value, found in zip(x[::7].tolist(), getattr(portable, name)(x)[::7].tolist(), strict=True):
+        wanted = exact(mpf(value))
+        assert abs(mpf(found) - wanted) <= 8 * 2.0**-53 * abs(wanted)
+
+
+def test_portable_functions_have_the_same_bits_on_every_machine():
+    taken = hashlib.sha256()
+    for name, x in [("exp", POINTS), ("log", np.abs(POINTS) + 1e-9), ("log1p", np.abs(POINTS))]:
+        taken.update(getattr(portable, name)(x).astype("<f8").tobytes())
+    assert taken.hexdigest() == GOLDEN_FUNCTIONS
+
+
+@pytest.mark.parametrize("key", [KEY, BLAKE])
+def test_bits_are_those_of_every_machine_and_version(key):
+    ids, columns = np.array([[7, 0], [2**64 - 1, 5]], dtype=np.uint64), [np.array([3, -4])] * 3
+    words = KeyedBits(key, "golden").columns(ids, columns)
+    found = [[hex(word) for word in source.words(4).tolist()] for source in words]
+    assert found == GOLDEN_BITS[key]
+
+
+@pytest.mark.parametrize("noise", FAMILIES, ids=lambda noise: noise.name)
+def test_draws_are_those_of_every_machine_and_version(noise):
+    drawn = sampler(noise, grid_step(noise.scale)).by_row(bits_of(2**15)[0])
+    assert hashlib.sha256(drawn.astype("<i8").tobytes()).hexdigest() == GOLDEN_DRAWS[noise.name]
+
+
+def test_aes_is_that_of_the_standard():
+    """FIPS 197, appendix C.3, and SP 800-38A, F.1.5."""
+    plain = bytes.fromhex("00112233445566778899aabbccddeeff")
+    assert prf._aes(KEY, prf._words(plain, 2)).astype("<u8").tobytes() == bytes.fromhex(
+        "8ea2b7ca516745bfeafc49904b496089"
+    )
+    key = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4"
+    plain = "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51"
+    found = prf._aes(bytes.fromhex(key), prf._words(bytes.fromhex(plain), 2))
+    wanted = "f3eed1bdb5d2a03c064b5a7e3db181f8591ccb10d410ed26dc5ba74a31362870"
+    assert found.astype("<u8").tobytes() == bytes.fromhex(wanted)
+
+
+def test_tags_by_aes_are_a_cbc_mac():
+    made = prf.AesPrf(KEY, "context")
+    ids, columns = np.array([[7, 1]], dtype=np.uint64), [np.array([k]) for k in (3, -4, 5)]
+    message = np.array([7, 1, 3, -4, 5, 0], dtype="<i8").tobytes()
+    chained = Cipher(algorithms.AES(made._tags), modes.CBC(bytes(16))).encryptor().update(message)
+    assert made.rows(ids, columns)[0].astype("<u8").tobytes() == chained[-16:]
+
+
+def test_blake2b_is_that_of_its_authors():
+    """The first keyed one of the test vectors that come with BLAKE2."""
+    wanted = (
+        "10ebb67700b1868efb4417987acf4690ae9d972fb7a590c2f02871799aaa4786"
+        "b5e996e8f0f4eb981fc214b005f42d2ff4233499391653df7aefcbc13fc51568"
+    )
+    assert hashlib.blake2b(b"", key=bytes(range(64))).hexdigest() == wanted
+
+
+@given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=3, max_size=3), min_size=2))
+def test_tags_by_blake2b_are_those_of_each_row(rows):
+    made = prf.BlakePrf(BLAKE, "context")
+    numbers = np.array(rows, dtype=np.int64)
+    ids = np.zeros((len(rows), 2), dtype=np.uint64)
+    tags, firsts = made.rows(ids, list(numbers.T))
+    alone = made.rows(ids[1:2], list(numbers[1:2].T))
+    assert tags[1].tolist() == alone[0][0].tolist()
+    assert firsts[:, 1].tolist() == alone[1][:, 0].tolist()
+
+
+def test_a_selection_of_rows_goes_on_where_the_others_are():
+    one, all_rows = bits_of(5)[0], bits_of(5)[0]
+    first = one.words(5)
+    some = np.array([1, 3])
+    twice = [one.take(some).words(4), one.take(some).take(np.array([1])).words(1)]
+    assert all_rows.words(5).tolist() == first.tolist()
+    rounds = [all_rows.words(10) for _ in range(2)]
+    assert twice[0].tolist() == rounds[0].reshape(2, 5)[:, some].ravel().tolist()
+    assert twice[1].tolist() == [rounds[1][3]]
+
+
+# ------------------------------------------------------------------------------------------ the key
+
+
+def test_keys_come_from_bytes_files_and_the_environment(noiser, table, tmp_path, monkeypatch):
+    text = b"sixteen bytes or more"
+    path = tmp_path / "key"
+    path.write_bytes(text + b"\n")
+    monkeypatch.setenv("PUFFER_TEST_KEY", text.decode())
+    whole = keyed(noiser, table, key=text)
+    pd.testing.assert_frame_equal(keyed(noiser, table, key=path), whole)
+    pd.testing.assert_frame_equal(keyed(noiser, table, key="env:PUFFER_TEST_KEY"), whole)
+
+
+SECRET = b"this is a secret key of some bytes"
+
+
+@pytest.mark.parametrize("key", [SECRET, b"blake2b:" + SECRET])
+def test_the_key_is_nowhere(noiser, table, key, caplog):
+    own = copy.deepcopy(noiser)
+    before = set(vars(own))
+    with caplog.at_level(logging.DEBUG):
+        keyed(own, table, key=key)
+    assert set(vars(own)) == before
+    assert SECRET not in pickle.dumps(own)
+    texts = [repr(own), str(own.certificate_), own.certificate_.to_json(), caplog.text]
+    assert not any(SECRET.decode() in text for text in texts)
+
+
+def test_the_record_of_a_call_does_not_show_its_key():
+    from sklearn_puffer._noiser.keyed_rows import check_keying
+
+    assert SECRET.decode() not in repr(check_keying("client", SECRET, "", 0, None))
+
+
+@pytest.mark.parametrize(
+    "key", [SECRET.decode(), SECRET[:15], b"blake2b:" + SECRET[:15], bytearray(SECRET), 5, "env:"]
+)
+def test_what_is_no_key_is_refused_without_showing_it(noiser, table, key):
+    with pytest.raises((TypeError, ValueError), match=r"^key ") as error:
+        keyed(noiser, table, key=key)
+    assert "this is" not in str(error.value)
+
+
+def test_a_machine_without_aes_refuses_its_keys_and_takes_those_of_blake2b(
+    noiser, table, monkeypatch
+):
+    with_aes = keyed(noiser, table, key=BLAKE)
+    monkeypatch.setattr(keys, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'sklearn-puffer\[keyed\]'"):
+        keyed(noiser, table, key=KEY)
+    pd.testing.assert_frame_equal(keyed(noiser, table, key=BLAKE), with_aes)
+    first, second = (keyed(noiser, table, key=None) for _ in range(2))
+    assert not first["age"].equals(second["age"])
+
+
+# ---------------------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "message"),
+    [
+        ({}, {"row_id": None}, ValueError, "key is given without row_id.*name the column of ids"),
+        ({}, {"row_id": None, "key": None, "dataset": "a"}, ValueError, "dataset is given without"),
+        ({}, {"row_id": None, "key": None, "release": 1}, ValueError, "release is given without"),
+        ({}, {"dataset": 5}, TypeError, "dataset must be a str, got 5"),
+        ({}, {"release": -1}, ValueError, "release must be at least 0, got -1"),
+        ({}, {"release": True}, TypeError, "release must be an integer"),
+        ({}, {"row_id": "clients"}, ValueError, "row_id names column 'clients'"),
+        ({}, {"row_id": [1, 2, 3]}, ValueError, "row_id has 3 rows and X has 400"),
+        ({"client": 1}, {}, ValueError, "1 distinct ids in 400 rows.*an id of its own"),
+        ({"client": "a"}, {}, ValueError, "1 distinct ids in 400 rows"),
+        ({"client": None}, {}, ValueError, "missing in 400 of 400 rows"),
+        ({"client": 0.5}, {}, TypeError, "neither whole numbers of 64 bits nor strings"),
+        ({"client": True}, {}, TypeError, "neither whole numbers of 64 bits nor strings"),
+    ],
+)
+def test_what_cannot_be_keyed_is_refused(noiser, table, change, options, error, message):
+    with pytest.raises(error, match=message):
+        keyed(noiser, table.assign(**change), **options)
+
+
+def test_a_seed_is_refused_beside_ids(table):
+    with pytest.raises(ValueError, match="random_state=0 and row_id= are both given"):
+        keyed(fitted(table, random_state=0), table)
+
+
+def test_ids_are_never_released(noiser, table):
+    assert list(keyed(noiser, table).columns) == PUBLIC
