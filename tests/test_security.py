@@ -34,6 +34,7 @@ def test_every_parameter_that_is_named_exists():
         name
         for call in (
             PufferfishNoiser,
+            PufferfishNoiser.transform,
             PufferfishSum,
             PufferfishSGDRegressor,
             PufferfishSGDClassifier,

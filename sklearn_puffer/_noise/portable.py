@@ -7,10 +7,10 @@ IEEE 754 fixes to the last bit, in a fixed order; so is what is drawn by compari
 Rounding
 --------
 With u = 2^-53: :math:`x = n \log 2 + r` with r right to u/2, as n times the upper part of log 2 is
-exact; :math:`e^r - 1 = r q(r)`, whose 13 terms leave less than 2^-57 of it. So exp and expm1 are
-right to 3 u. log takes a series in :math:`s = (m - 1)/(m + 1)`, \|s\| < 0.172, with 11 terms and s
-right to 3/2 u: with the part n log 2, which cancels no more than two thirds of it, to 6 u. log1p
-makes up for the rounding of 1 + x: to 8 u.
+exact; :math:`e^r - 1 = r q(r)`, whose 13 terms (8 for expm1) leave less than 2^-57 of it. So exp
+and expm1 are right to 3 u. log takes a series in :math:`s = (m - 1)/(m + 1)`, \|s\| < 0.172, with
+11 terms and s right to 3/2 u: with the part n log 2, which cancels no more than two thirds of it,
+to 6 u. log1p makes up for the rounding of 1 + x: to 8 u.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def exp(x: Any) -> FloatArray:
 
 
 def expm1(x: Any) -> FloatArray:
-    r"""Return e^x - 1 for \|x\| up to log(2)/2."""
-    return np.asarray(x * _polynomial(x, _EXP_TERMS))
+    r"""Return e^x - 1 for \|x\| up to 1/64."""
+    return np.asarray(x * _polynomial(x, _EXP_TERMS[:8]))
 
 
 def exp2(x: Any) -> FloatArray:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -52,10 +52,10 @@ class Prf(NotCopied, ABC):
 
     def id_of(self, text: str) -> bytes:
         """Return the 128 bits that stand for an id which is a string."""
-        return hashlib.blake2b(text.encode(), digest_size=16, key=self._ids).digest()
+        return hashlib.blake2b(_utf8(text), digest_size=16, key=self._ids).digest()
 
-    def rows(self, ids: Words, columns: Sequence[IntArray]) -> tuple[Words, Words]:
-        """Return the tags of rows, of shape (n, 2), and the first word of each column, (k, n).
+    def rows(self, ids: Words, columns: Sequence[IntArray]) -> tuple[Words, list[Words]]:
+        """Return the tags of rows, of shape (n, 2), and the first words of each column.
 
         Parameters
         ----------
@@ -63,11 +63,11 @@ class Prf(NotCopied, ABC):
         columns : sequence of k ndarrays of int64 of shape (n,)
         """
         made = self._tagged(ids, columns)
-        tags, words = np.ascontiguousarray(made[:, :2]), [made.T[2:]]
-        short = len(columns) - len(words[0])
-        counters = range(-(-short // self.width))
-        words += [self.expand(tags, _FIRST_WORDS, np.array(c)).T for c in counters]
-        return tags, np.concatenate(words)[: len(columns)]
+        tags, firsts = np.ascontiguousarray(made[:, :2]), [*made.T[2:]]
+        counters = range(-(-(len(columns) - len(firsts)) // self.width))
+        for counter in counters:
+            firsts += [*self.expand(tags, _FIRST_WORDS, np.array(counter)).T]
+        return tags, firsts[: len(columns)]
 
     @abstractmethod
     def _tagged(self, ids: Words, columns: Sequence[IntArray]) -> Words:
@@ -83,13 +83,17 @@ class AesPrf(Prf):
 
     width = 2
 
+    def __init__(self, key: bytes, context: str) -> None:
+        super().__init__(key, context)
+        self._tag, self._bit = _aes(self._tags), _aes(self._bits)
+
     def _tagged(self, ids: Words, columns: Sequence[IntArray]) -> Words:
-        state = _aes(self._tags, ids)
+        state = self._tag(ids)
         for pair in range(0, len(columns), 2):
             block = np.zeros_like(state)
             for half, codes in enumerate(columns[pair : pair + 2]):
                 block[:, half] = codes.view(np.uint64)
-            state = _aes(self._tags, state ^ block)
+            state = self._tag(state ^ block)
         return state
 
     def expand(self, tags: Words, label: int, counters: IntArray) -> Words:
@@ -97,7 +101,7 @@ class AesPrf(Prf):
         block = np.empty_like(tags)
         np.bitwise_xor(tags[:, 0], np.uint64(label), out=block[:, 0])
         np.bitwise_xor(tags[:, 1], counters.astype(np.uint64), out=block[:, 1])
-        return _aes(self._bits, block)
+        return self._bit(block)
 
 
 class BlakePrf(Prf):
@@ -116,13 +120,13 @@ class BlakePrf(Prf):
         return _blake(self._bits, block, 64)
 
 
-def _aes(key: bytes, blocks: Words) -> Words:
-    """Return each block of 128 bits, a row of two words, as AES encrypts it."""
+def _aes(key: bytes) -> Callable[[Words], Words]:
+    """Return what encrypts blocks of 128 bits by AES, each a row of two words and by itself."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-    # each block by itself: what chains them is done here, for all rows at once
+    # what chains blocks is done by the caller, for all rows at once
     by_block = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
-    return _words(by_block.update(_bytes(blocks)), 2)
+    return lambda blocks: _words(by_block.update(_bytes(blocks)), 2)
 
 
 def _blake(key: bytes, messages: Words, size: int) -> Words:
@@ -134,6 +138,10 @@ def _blake(key: bytes, messages: Words, size: int) -> Words:
         one.update(data[at : at + length])
         taken.append(one.digest())
     return _words(b"".join(taken), size // 8)
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")  # every string has bytes of its own
 
 
 def _bytes(words: Words) -> bytes:
