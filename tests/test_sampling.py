@@ -466,7 +466,7 @@ def test_whole_noise_is_the_nearest_integer_and_symmetric(j, scale):
 
 def test_whole_noise_of_the_smallest_scale_is_nought_and_of_the_largest_is_not():
     assert not draw(sampler(Laplace(1e-12), 1.0, nearest=True), 10_000).any()
-    assert np.abs(draw(sampler(Laplace(1e12), 1.0, nearest=True), 10_000)).min() > 1e6
+    assert draw(sampler(Laplace(1e12), 1.0, nearest=True), 10_000).all()
 
 
 def test_coarser_steps_are_exact_floors_of_finer_noise():

@@ -290,4 +290,5 @@ class LearntChannel:
             n_rows=self.read.rows.total,
             fewest_rows=self.read.fewest_rows(),
             models=self.models,
+            covered=self.settings.confidence is not None,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from math import prod
+from math import isinf, prod
 from typing import Any
 
 import numpy as np
@@ -90,8 +90,13 @@ def too_telling(read: TableRead, names: Sequence[Name], lost: float, worst: str 
         f"known={quoted(read.settings.known)} leaves {listed(names, len(names))} unchanged, and "
         f"{how} {lost:.3g} ({unit}) about {what}, "
         f"more than {read.settings.notion.budget_name()} allows; leave it out of known=, bin or "
-        "merge it more coarsely (n_bins, categories), or choose a larger epsilon."
+        f"merge it more coarsely (n_bins, categories), or {_last_way(lost)}."
     )
+
+
+def _last_way(lost: float) -> str:
+    infinite = "allow a delta, for such a value rules some secret out"
+    return infinite if isinf(lost) else "choose a larger epsilon"
 
 
 def _choices(

@@ -273,6 +273,7 @@ class Learnt:
             remapped=self.settings.output == "remapped",
             models=self.models,
             known=self.known,
+            over_set=self.settings.confidence is not None,
         )
 
     @property

@@ -14,6 +14,11 @@ from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._tables import Name
 
 _SHOWN = 5
+_ROUNDED = (
+    "What a classifier says of a row is taken in whole numbers of 2^-32 (2.3e-10), of which a "
+    "positive one is never 0, and the promise is about these: what depends on smaller "
+    "probabilities is not covered."
+)
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,7 @@ def _counted_section(counted: Sequence[CountedLoss]) -> list[Section]:
 
 def model_sentences(models: Sequence[ModelFacts]) -> list[str]:
     """Return the assumptions that come with classifiers."""
-    said = []
+    said = [_ROUNDED] if models else []
     for model in models:
         of = f"{model.argument} ({model.model} for {shown(model.sensitive)})"
         if model.n_models > 1:

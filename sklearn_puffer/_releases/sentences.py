@@ -44,6 +44,7 @@ class Facts:
     remapped: bool = False
     models: Sequence[ModelFacts] = ()
     known: Sequence[Sequence[Name]] = ()
+    over_set: bool = False
 
 
 def assumptions_of(facts: Facts) -> list[str]:
@@ -389,6 +390,7 @@ def _about_prior(facts: Facts) -> str:
         n_rows=facts.n_rows,
         fewest_rows=facts.fewest_rows,
         models=facts.models,
+        covered=facts.over_set,
     )
 
 
@@ -400,8 +402,9 @@ def about_prior(
     n_rows: int,
     fewest_rows: int,
     models: Sequence[ModelFacts],
+    covered: bool,
 ) -> str:
-    """Return whose knowledge the promise is about."""
+    """Return whose knowledge the promise is about; ``covered`` is whether sampling error is."""
     others = n_further
     further = f", and the {others} further prior(s) of adversaries=" if others else ""
     learnt = [each for each in models if each.argument == "prior"]
@@ -425,7 +428,8 @@ def about_prior(
     return (
         "The adversary's prior, the law of the released columns given each secret, is the one "
         f"counted from these {n_rows} rows{further}; the rarest secret has "
-        f"{fewest_rows} rows, and an adversary who knows another law may learn more."
+        f"{fewest_rows} rows, and an adversary who knows another law"
+        f"{', outside the confidence set,' if covered else ''} may learn more."
     )
 
 
