@@ -204,7 +204,7 @@ def unchanged(printed, release):
 def test_rows_of_every_table_that_is_there_are_released_and_attacked(table, run, tmp_path):
     for name in ("adult", "bank-full"):
         table(name, nrows=1)  # skips where there is none
-    small = ("--rows", "300", "--budgets", "1", "--seconds", "5")
+    small = ("--rows", "200", "--budgets", "1", "--seconds", "2")
     printed = run("plot_rows_people_can_use", *small)
     tables = re.split(r"^(?=\w+, \w+: )", printed, flags=re.MULTILINE)[1:]
     assert [part.split(":")[0] for part in tables] == [

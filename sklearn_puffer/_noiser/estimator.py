@@ -381,6 +381,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         Returns
         -------
         table of the type of X, of shape (n_rows, n_public)
+            As `transform` returns it.
         """
         refuse_lazy(X)
         return super().fit_transform(X, y, **fit_params)
