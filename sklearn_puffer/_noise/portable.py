@@ -34,8 +34,8 @@ _SQRT_HALF = 0.7071067811865476
 def exp(x: Any) -> FloatArray:
     """Return e^x for x up to 700.
 
-    >>> float(exp(1.0))
-    2.718281828459045
+    >>> round(float(exp(1.0)), 12)
+    2.718281828459
     """
     x = np.maximum(x, _LEAST)
     n = np.rint(x * _PER_LOG_2)
