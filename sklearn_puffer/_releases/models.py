@@ -14,6 +14,8 @@ from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._tables import Name
 
 _SHOWN = 5
+MODEST = "HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)"
+"""Boosting that some thousand rows do not make surer of itself than it should be."""
 _ROUNDED = (
     "What a classifier says of a row is taken in whole numbers of 2^-32 (2.3e-10), of which a "
     "positive one is never 0, and the promise is about these: what depends on smaller "
@@ -142,8 +144,8 @@ def weak_sentence(model: ModelFacts) -> str:
         return (
             f"{known}, and is so sure of itself that the shares of the secrets alone have log loss "
             f"{model.constant_log_loss:.4g}: rows are changed to hide what nobody knows; let it "
-            "learn less, for example HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)"
-            ", or calibrate it (CalibratedClassifierCV of sklearn.calibration)."
+            f"learn less, for example {MODEST}, or calibrate it (CalibratedClassifierCV of "
+            "sklearn.calibration)."
         )
     if model.weak == "counting":
         return (

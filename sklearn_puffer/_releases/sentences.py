@@ -9,7 +9,7 @@ from typing import Any
 
 from sklearn_puffer._base import listed, shown
 from sklearn_puffer._releases.certificate import ColumnNoise
-from sklearn_puffer._releases.models import ModelFacts, model_sentences
+from sklearn_puffer._releases.models import MODEST, ModelFacts, model_sentences
 from sklearn_puffer._releases.survival import ColumnUtility
 from sklearn_puffer._tables import Name
 from sklearn_puffer.notions import Notion
@@ -214,9 +214,8 @@ def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> st
 
 
 def _boosting(n_rows: int) -> str:
-    """Return boosting that few rows do not make surer of itself than it should be."""
-    settings = "" if n_rows >= _MANY_ROWS else "max_iter=30, max_leaf_nodes=7"
-    return f"HistGradientBoostingClassifier({settings})"
+    """Return boosting that so many rows do not make surer of itself than it should be."""
+    return "HistGradientBoostingClassifier()" if n_rows >= _MANY_ROWS else MODEST
 
 
 def _channel(n_rows: int) -> str:
