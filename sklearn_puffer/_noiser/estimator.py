@@ -6,7 +6,7 @@ import copy
 import itertools
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -28,7 +28,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_fit import learn_channel
-from sklearn_puffer._noiser.channel_release import ChannelRelease
+from sklearn_puffer._noiser.channel_release import ChannelRelease, Moved
 from sklearn_puffer._noiser.channel_result import LearntChannel
 from sklearn_puffer._noiser.channel_settings import check_channel
 from sklearn_puffer._noiser.fit_table import learn
@@ -37,6 +37,7 @@ from sklearn_puffer._noiser.input_table import first_table, next_table, refuse_l
 from sklearn_puffer._noiser.keyed_rows import KeyedRows, Keying, check_keying
 from sklearn_puffer._noiser.lazy_rows import check_lazy
 from sklearn_puffer._noiser.release import (
+    ColumnRelease,
     as_certified,
     fingerprint,
     noisier,
@@ -45,6 +46,7 @@ from sklearn_puffer._noiser.release import (
 )
 from sklearn_puffer._noiser.result import Learnt, with_noise
 from sklearn_puffer._noiser.settings import Settings, check_unknown
+from sklearn_puffer._noiser.streams import StreamRelease, keying_of_stream
 from sklearn_puffer._noiser.written_release import as_text, from_text
 from sklearn_puffer._releases import (
     CertifiedEstimator,
@@ -56,13 +58,16 @@ from sklearn_puffer._releases import (
 )
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
+    Name,
     Source,
     Table,
     as_pandas,
     is_lazy,
     known,
+    reader_of,
     secret_columns,
     series,
+    stream_of,
 )
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
@@ -463,11 +468,85 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self._check_certified()
         table = next_table(self, X)
         keyed = None if keying is None else keying.rows(table, X, self._context(keying))
-        released, sentence = self._released(table, keyed)
-        if sentence:
+        released, moved = self._drawn(table, keyed, self._entropies()())
+        if sentence := _moved_sentence(moved):
             warnings.warn(sentence, UserWarning, stacklevel=3)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
         return as_pandas(released) if container == "pandas" else released
+
+    def transform_batches(
+        self,
+        batches: Any,
+        *,
+        row_id: Any = None,
+        key: Any = None,
+        dataset: str = "",
+        release: int = 0,
+    ) -> Any:
+        """Release a stream of rows, few of them in memory at a time, as one release of a table.
+
+        Parameters
+        ----------
+        batches : pyarrow Dataset, RecordBatchReader or Table, DataFrame, or iterable
+            The rows, in pieces of one type: batches, tables or DataFrames. Whatever hands on an
+            Arrow stream (a DuckDB relation) is one. Columns are found by name, and only those that
+            are released, and the ids, are read.
+        row_id : str or int, default=None
+            The column of ids, as in `transform`. They are unique in the whole stream: a Dataset, a
+            table or a list is read once more for them, before anything is drawn; those of a stream
+            that can be read once are held against all earlier ones as they come, and rows with an
+            id that was there before are never released.
+        key : bytes, Path or "env:NAME", default=None
+            As in `transform`; None draws one key for the whole stream.
+        dataset : str, default=""
+            Name of the table, as in `transform`.
+        release : int, default=0
+            Number of the release, as in `transform`.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The released rows in their order: an iterator of batches whose ``schema`` is known from
+            the start. Rows are drawn as it is read, once: it is one release, from the first row
+            on, also where the rest is never read, or a later row is refused.
+
+        Raises
+        ------
+        UncertifiedError
+            If the certificate does not hold.
+        TypeError, ValueError
+            As in `transform`; and of a later piece that does not fit, when it is read.
+        ImportError
+            If pyarrow is not installed.
+
+        Notes
+        -----
+        Rows are drawn independently of each other, so that the law is that of `transform` on the
+        whole table, and under a key so is every bit. Beside 65,536 rows there are 16 bytes for
+        each id in memory, and beyond some millions of ids in an unnamed file. With a
+        ``random_state`` each piece has noise of its own. What `transform` warns of is warned of
+        once, when the last row was read; of an optimal channel's estimates, the largest is told.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import pyarrow as pa
+        >>> from sklearn_puffer import PufferfishNoiser
+        >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+        >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+        >>> noiser = PufferfishNoiser(sensitive="loan").fit(table)
+        >>> pieces = (pa.table({"cars": [day, day + 4]}) for day in (1, 5))
+        >>> released = noiser.transform_batches(pieces)
+        >>> released.schema.names, [batch.num_rows for batch in released]
+        (['cars'], [2, 2])
+        """
+        keying = check_keying(row_id, key, dataset, release, self.random_state)
+        self._check_as_certified()
+        self._check_certified()
+        stream = stream_of(batches)
+        own = StreamRelease(self, stream, keying_of_stream(keying, stream))
+        own.check_ids()
+        return reader_of(own.schema, own.batches())
 
     def noisier(self, factor: float) -> Self:
         """Return a copy of this fitted noiser that adds ``factor`` times the noise.
@@ -731,11 +810,13 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         drawn = (self._fingerprint(self.certificate_), self._releases)
         return digest("sklearn_puffer.keyed/1", drawn, keying.dataset, keying.release)
 
-    def _released(self, table: Table, keyed: KeyedRows | None) -> tuple[Any, str]:
-        """Return the released table, and what there is to warn of, if anything."""
-        unknown, entropy = check_unknown(self.unknown), self._entropy()
+    def _drawn(
+        self, table: Table, keyed: KeyedRows | None, entropy: Callable[[int], Entropy]
+    ) -> tuple[Any, dict[Name, int] | Moved | None]:
+        """Return the released table, and which values or rows were moved, if any."""
+        unknown = check_unknown(self.unknown)
         if self._channel is not None:
-            released, rows = self._channel.release(
+            return self._channel.release(
                 table,
                 self._passed,
                 self._order,
@@ -744,8 +825,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
                 entropy=entropy,
                 keyed=keyed,
             )
-            return released, "" if rows is None else moved_rows_sentence(*rows)
-        released, moved = release_table(
+        return release_table(
             table,
             self._releases,
             self._passed,
@@ -757,7 +837,10 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             n_jobs=check_jobs(self.n_jobs),
             keyed=keyed,
         )
-        return released, say.moved_sentence(moved) if moved else ""
+
+    def _columns(self) -> Sequence[ColumnRelease]:
+        """Return how each column is released, by noise or by a channel."""
+        return self._releases if self._channel is None else self._channel.columns
 
     def _fingerprint(self, certificate: Any) -> str:
         about = (
@@ -797,10 +880,23 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             raise UncertifiedError(message)
         warnings.warn(message, UserWarning, stacklevel=4)
 
-    def _entropy(self) -> Callable[[int], Entropy]:
+    def _entropies(self) -> Callable[[], Callable[[int], Entropy]]:
+        """Return what gives the random bits of each further table, by the place of a column."""
         seed = check_seed(self.random_state)
         if seed is None:
-            return lambda column: system_entropy()
-        warnings.warn(say.seed_sentence(seed), UserWarning, stacklevel=5)
-        call = next(_calls.setdefault(self, itertools.count()))
-        return lambda column: seeded_entropy(seed, column, call)
+            return lambda: lambda column: system_entropy()
+        warnings.warn(say.seed_sentence(seed), UserWarning, stacklevel=4)
+        calls = _calls.setdefault(self, itertools.count())
+
+        def of_next() -> Callable[[int], Entropy]:
+            call = next(calls)  # no two tables are drawn alike
+            return lambda column: seeded_entropy(seed, column, call)
+
+        return of_next
+
+
+def _moved_sentence(moved: dict[Name, int] | Moved | None) -> str:
+    """Return what there is to warn of, if anything."""
+    if isinstance(moved, Moved):
+        return moved_rows_sentence(*moved)
+    return say.moved_sentence(moved) if moved else ""

@@ -15,14 +15,14 @@ from sklearn_puffer._tables import Name, Table, Values, beside, resolve
 
 
 class KeyedRows:
-    """The bits of each row of a table."""
+    """The bits of each row of a table, and the 128 bits of each id."""
 
     def __init__(self, bits: KeyedBits, ids: NDArray[np.uint64]) -> None:
-        self._bits, self._ids = bits, ids
+        self._bits, self.ids = bits, ids
 
     def columns(self, rows: slice, placed: Sequence[IntArray]) -> list[RowWords]:
         """Return the bits of each column of ``rows``, given all that noise is drawn for there."""
-        return self._bits.columns(self._ids[rows], placed)
+        return self._bits.columns(self.ids[rows], placed)
 
 
 @dataclass(frozen=True)

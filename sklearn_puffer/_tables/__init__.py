@@ -1,5 +1,6 @@
 """Tables as they arrive and leave, as columns, codes and counts: no other knows DataFrames."""
 
+from sklearn_puffer._tables.batches import Stream, arrow, reader_of, stream_of
 from sklearn_puffer._tables.binning import quantile_bins, standard_deviation
 from sklearn_puffer._tables.columns import (
     BLOCK_ROWS,
@@ -69,10 +70,12 @@ __all__ = [
     "Reader",
     "Secret",
     "Source",
+    "Stream",
     "Table",
     "Unknown",
     "Values",
     "array_table",
+    "arrow",
     "as_levels",
     "as_pandas",
     "beside",
@@ -99,6 +102,7 @@ __all__ = [
     "present",
     "public_columns",
     "quantile_bins",
+    "reader_of",
     "records_frame",
     "resolve",
     "rule_of",
@@ -106,6 +110,7 @@ __all__ = [
     "secret_pairs_of",
     "series",
     "standard_deviation",
+    "stream_of",
     "tally",
     "without_na",
     "without_unused",

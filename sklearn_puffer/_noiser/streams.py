@@ -1,0 +1,183 @@
+"""Releasing a stream: one release of a table that is never whole in memory."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import listed, quoted
+from sklearn_puffer._noiser.channel_release import Moved
+from sklearn_puffer._noiser.keyed_rows import Keying
+from sklearn_puffer._noiser.release import ColumnRelease, finished
+from sklearn_puffer._noiser.seen_ids import SeenIds
+from sklearn_puffer._releases import moved_rows_sentence
+from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._tables import Name, Stream, Table, arrow, frame_table, resolve
+
+
+class StreamRelease:
+    """The release of a stream by what was fitted when it began.
+
+    Parameters
+    ----------
+    noiser : fitted noiser
+        It may be fitted anew while the stream is read: this is a copy of it.
+    stream : Stream
+    keying : Keying or None
+    """
+
+    def __init__(self, noiser: Any, stream: Stream, keying: Keying | None) -> None:
+        self._noiser = copy.copy(noiser)
+        self._entropies = noiser._entropies()
+        self._stream, self._keying = stream, keying
+        self._names = _needed(noiser, stream, keying)
+        self.schema = released_schema(self._noiser, _no_rows(stream, self._names))
+        self._context = None if keying is None else noiser._context(keying)
+
+    def check_ids(self) -> None:
+        """Refuse ids that are absent or not unique, before anything is drawn.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the column of ids. Those of a stream that can be read once are not looked at:
+            they are held against all earlier ones as they come.
+        """
+        if self._keying is None or not self._stream.again:
+            return
+        seen = SeenIds()
+        for table in self._stream.tables([self._keying.row_id]):
+            self._keyed(frame_table(table), table, seen)
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the released rows as Arrow batches.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a table does not fit, or an id was there before; what was yielded until then is
+            the release of rows whose ids differ.
+        """
+        seen, told = SeenIds(), _Told()
+        for table in self._stream.tables(self._names):
+            own = frame_table(table)
+            keyed = None if self._keying is None else self._keyed(own, table, seen)
+            released, moved = self._noiser._drawn(own, keyed, self._entropies())
+            told.add(moved)
+            yield from released.cast(self.schema).combine_chunks().to_batches()
+        told.warn(self._stream)
+
+    def _keyed(self, own: Table, table: Any, seen: SeenIds) -> Any:
+        """Return the bits of some rows, whose ids no row before them had."""
+        assert self._keying is not None
+        assert self._context is not None
+        keyed = self._keying.rows(own, table, self._context)
+        if (at := seen.first_known(keyed.ids)) is not None:
+            name = self._keying.row_id  # its value stays out of logs
+            raise ValueError(
+                f"row_id {quoted(name)} has an id in row {len(seen) + at} (from 0) that an earlier "
+                "row has, and two rows of one id would be two releases of it; give each row an id "
+                "of its own, such as the person's id with the row's date."
+            )
+        return keyed
+
+
+class _Told:
+    """What a stream is to be warned of, once, when all of it was read."""
+
+    def __init__(self) -> None:
+        self._some = False
+        self._values: dict[Name, int] = {}
+        self._rows: list[Moved] = []
+
+    def add(self, moved: dict[Name, int] | Moved | None) -> None:
+        self._some = True
+        if isinstance(moved, Moved):
+            self._rows.append(moved)
+        elif moved:
+            for name, count in moved.items():
+                self._values[name] = self._values.get(name, 0) + count
+
+    def warn(self, stream: Stream) -> None:
+        if not self._some:
+            raise ValueError("batches has 0 rows, and a minimum of 1 is required to release.")
+        if self._values:
+            warnings.warn(say.moved_sentence(self._values), UserWarning, stacklevel=3)
+        if self._rows:
+            warnings.warn(moved_rows_sentence(*_together(self._rows)), UserWarning, stacklevel=3)
+
+
+def _together(rows: Sequence[Moved]) -> Moved:
+    """Return what moved in all batches; of the losses, each an estimate, the largest."""
+    n_moved = sum(each.n_moved for each in rows)
+    mean = sum(each.mean_move * each.n_moved for each in rows) / n_moved
+    losses = [each.loss for each in rows if each.loss is not None]
+    return Moved(sum(each.n_rows for each in rows), n_moved, mean, max(losses, default=None))
+
+
+def keying_of_stream(keying: Keying | None, stream: Stream) -> Keying | None:
+    """Return how the noise of a stream is keyed, with the name of the column of ids.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If that is no column of the stream.
+    """
+    if keying is None:
+        return None
+    if not isinstance(keying.row_id, str | int | np.integer):
+        raise TypeError(
+            f"row_id is a {type(keying.row_id).__name__}, and a stream has its ids in a column; "
+            "name that column."
+        )
+    name = resolve(keying.row_id, stream.names, "row_id")[0]
+    return Keying(name, keying.key, keying.dataset, keying.release)
+
+
+def _needed(noiser: Any, stream: Stream, keying: Keying | None) -> list[str]:
+    """Return the columns that are read: those that are released, and the ids."""
+    absent = [name for name in noiser._order if name not in stream.names]
+    if absent and hasattr(noiser, "feature_names_in_"):
+        raise ValueError(
+            f"batches lacks column {listed(absent, len(absent))}, which fit released; columns are "
+            f"found by name, and those of batches are {listed(list(stream.names), 10)}."
+        )
+    if not hasattr(noiser, "feature_names_in_"):
+        raise ValueError(
+            f"fit saw {len(noiser._names)} columns without names, and those of batches may stand "
+            "for others; fit on a DataFrame."
+        )
+    names = [str(name) for name in noiser._order]
+    more = [] if keying is None or keying.row_id in names else [keying.row_id]
+    return [*names, *more]
+
+
+def _no_rows(stream: Stream, names: Sequence[str]) -> Any:
+    return arrow("a stream").schema([stream.schema.field(name) for name in names]).empty_table()
+
+
+def released_schema(noiser: Any, empty: Any) -> Any:
+    """Return the types of a release of rows of the types of ``empty``, whatever their values.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a column cannot be released from that type.
+    """
+    pa, table = arrow("a stream"), frame_table(empty)
+    types = {name: empty.schema.field(name).type for name in noiser._passed}
+    for release in noiser._columns():
+        types[release.column.name] = _type_of(release, table)
+    return pa.schema([pa.field(str(name), types[name]) for name in noiser._order])
+
+
+def _type_of(release: ColumnRelease, table: Table) -> Any:
+    """Return the type of a released column: that of all values that it may have."""
+    name, levels = release.column.name, release.column.levels
+    codes = [0] if levels is None else [k for k, each in enumerate(levels) if each is not None]
+    output = np.array(codes, dtype=release.dtype(table.values(name)))
+    return table.build({name: finished(release, output, None)}).schema.field(str(name)).type

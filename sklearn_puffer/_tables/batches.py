@@ -1,0 +1,205 @@
+"""Streams of tables as Arrow tables of a few rows each, one after the other, all of one type."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import chain
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from sklearn_puffer._base import listed
+from sklearn_puffer._tables.engine import is_lazy
+from sklearn_puffer._tables.frame import is_frame
+from sklearn_puffer._tables.values import Name
+
+MOST_ROWS = 1 << 16
+"""How many rows are handled at a time."""
+
+_READ_AHEAD = 2
+
+
+def arrow(what: str) -> Any:
+    """Return pyarrow.
+
+    Raises
+    ------
+    ImportError
+        If it is absent, naming what needs it and the extra.
+    """
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise ImportError(
+            f'{what} needs pyarrow, which is not installed; run pip install "sklearn-puffer[cli]".'
+        ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Tables that come one after the other.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Types of all of them.
+    again : bool
+        Whether they can be read more than once.
+    """
+
+    schema: Any
+    again: bool
+    _open: Callable[[Sequence[str]], Iterable[Any]]
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """Column names."""
+        return tuple(self.schema.names)
+
+    def tables(self, names: Sequence[str]) -> Iterator[Any]:
+        """Yield the rows of some columns as Arrow tables, none of which is empty.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If something that comes is no table, lacks a column, or has one of another type.
+        """
+        wanted = arrow("a stream").schema([self.schema.field(name) for name in names])
+        for piece in self._open(names):
+            table = _of_types(_as_arrow(piece), wanted)
+            for start in range(0, table.num_rows, MOST_ROWS):
+                yield table.slice(start, MOST_ROWS)
+
+
+def stream_of(source: Any) -> Stream:
+    """Return the stream of a source of rows, of which at most the first piece is read.
+
+    Parameters
+    ----------
+    source : pyarrow Dataset, RecordBatchReader, Table or RecordBatch, DataFrame, or iterable
+        Of tables and batches.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none of these, or the iterable is empty.
+    ImportError
+        If pyarrow is absent.
+
+    Examples
+    --------
+    >>> stream = stream_of(pd.DataFrame({"a": [1, 2], "b": [3, 4]}))
+    >>> stream.names, [table.num_rows for table in stream.tables(["a"])]
+    (('a', 'b'), [2])
+    """
+    pa = arrow("a stream of batches")
+    datasets = sys.modules.get("pyarrow.dataset")  # none of them is there before it is imported
+    if datasets is not None and isinstance(source, datasets.Dataset):
+        return _checked(Stream(source.schema, True, lambda names: _scanned(source, names)))
+    if is_frame(source) or isinstance(source, pa.RecordBatch):
+        whole = _as_arrow(source)
+        return _checked(Stream(whole.schema, True, lambda names: [whole]))
+    if isinstance(source, pa.RecordBatchReader):
+        return _checked(Stream(source.schema, False, lambda names: source))
+    if hasattr(source, "__arrow_c_stream__") and not nw.dependencies.is_into_series(source):
+        return stream_of(pa.RecordBatchReader.from_stream(source))
+    _refuse_others(source)
+    return _checked(_of_pieces(source))
+
+
+def reader_of(schema: Any, batches: Iterator[Any]) -> Any:
+    """Return batches as what other libraries read; an error comes out as it is."""
+    return arrow("a stream of batches").RecordBatchReader.from_batches(schema, batches)
+
+
+def _scanned(dataset: Any, names: Sequence[str]) -> Any:
+    """Return the batches of a data set, few of them ahead of time."""
+    return dataset.to_batches(
+        columns=list(names),
+        batch_size=MOST_ROWS,
+        batch_readahead=_READ_AHEAD,
+        fragment_readahead=1,
+    )
+
+
+def _refuse_others(source: Any) -> None:
+    if isinstance(source, str | os.PathLike):
+        raise TypeError(
+            f"batches is a path ({str(source)!r}), and a stream is of rows; open it with "
+            "pyarrow.dataset.dataset(path), or with pyarrow.parquet or pyarrow.csv."
+        )
+    if is_lazy(source):
+        raise TypeError(
+            f"batches is a lazy table ({type(source).__name__}), and a stream is of rows; pass "
+            "what its engine makes of it piece by piece, for example X.collect_batches()."
+        )
+    one = isinstance(source, np.ndarray | Mapping) or nw.dependencies.is_into_series(source)
+    if one or not isinstance(source, Iterable):
+        raise TypeError(
+            f"batches is a {type(source).__name__}, and must be a pyarrow Dataset, "
+            "RecordBatchReader or Table, a DataFrame, or an iterable of batches or tables."
+        )
+
+
+def _of_pieces(source: Iterable[Any]) -> Stream:
+    """Return the stream of an iterable; a list can be read again, an iterator cannot."""
+    again = isinstance(source, list | tuple)
+    pieces = iter(source)
+    first = next(pieces, None)
+    if first is None:
+        raise ValueError("batches is empty, and a minimum of 1 row is required to release.")
+    schema = _as_arrow(first).schema
+    rest = chain([first], pieces)
+    return Stream(schema, again, lambda names: source if again else rest)
+
+
+def _as_arrow(piece: Any) -> Any:
+    pa = arrow("a stream of batches")
+    if isinstance(piece, pa.Table):
+        return piece
+    if isinstance(piece, pa.RecordBatch):
+        return pa.Table.from_batches([piece])
+    if isinstance(piece, pd.DataFrame):
+        return pa.Table.from_pandas(piece, preserve_index=False)
+    if is_frame(piece) and hasattr(piece, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(piece).read_all()
+    raise TypeError(
+        f"batches holds a {type(piece).__name__}, and must hold pyarrow batches or tables, or "
+        "DataFrames."
+    )
+
+
+def _checked(stream: Stream) -> Stream:
+    """Return a stream none of whose names stands for two columns."""
+    names = stream.schema.names
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(
+            f"column {listed(doubled)} occurs more than once in batches; rename or drop one."
+        )
+    return stream
+
+
+def _of_types(table: Any, wanted: Any) -> Any:
+    """Return the columns that are wanted, all of which must have their types."""
+    pa = arrow("a stream")
+    absent = [name for name in wanted.names if name not in table.schema.names]
+    if absent:
+        raise ValueError(
+            f"batches has a later piece without column {listed(absent)}; give all pieces the "
+            "same columns."
+        )
+    table = table.select(wanted.names)
+    for field, own in zip(wanted, table.schema, strict=True):
+        if own.type != field.type and own.type != pa.null():
+            raise TypeError(
+                f"column {field.name!r} is of type {field.type} in the first piece of batches and "
+                f"{own.type} in a later one; give all pieces the same types."
+            )
+    return table.cast(pa.schema([pa.field(f.name, f.type) for f in wanted]))
