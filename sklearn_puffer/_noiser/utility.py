@@ -19,8 +19,10 @@ column has changed by 1, or not.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -37,6 +39,7 @@ _WIDE = 80.0  # from so many steps on a density is wide
 _EXACT_INTEGER = 2.0**53  # types that reach further cut nothing off
 _HALVINGS = 40
 _DISTINCT = 4096  # points that are treated one by one
+_GROUPS = 1 << 16  # values from which on a few neighbours count as one
 _PAIRS = 1 << 20  # of raw and released values that a median is taken over
 _AT_ONCE = 1 << 16  # such pairs that are held at a time, in the cache
 _KEPT = 16  # groups of values that a fitted noiser keeps of a bin
@@ -68,15 +71,18 @@ class RawLaw:
     def of(cls, values: FloatArray, counts: Array, n_rows: int, read: Values) -> RawLaw:
         """Return the law of counted values, in any order; ``read`` has the column's type."""
         low, high = _type_range(read)
-        values, places = np.unique(values, return_inverse=True)
-        counts = np.bincount(places, counts)
+        if not (values[1:] > values[:-1]).all():
+            values, places = np.unique(values, return_inverse=True)
+            counts = np.bincount(places, counts)
         some, total = counts > 0.0, float(counts.sum())
-        return cls(values[some], counts[some] / max(total, 1.0), total / n_rows, low, high)
+        if not some.all():
+            values, counts = values[some], counts[some]
+        return cls(values, counts / max(total, 1.0), total / n_rows, low, high)
 
     def placed(self, column: Column) -> FloatArray:
         """Return the shares of the atoms of a column."""
         shares = np.zeros(len(column.atoms))
-        np.add.at(shares, _codes(self.values, column), self.shares)
+        np.add.at(shares, column.places_of_ascending(self.values), self.shares)
         return shares
 
     def kept(self, column: Column) -> RawLaw:
@@ -101,20 +107,20 @@ class RawLaw:
         return _median(self.values, self.shares)
 
 
-def _codes(values: FloatArray, column: Column) -> Array:
-    """Return the places of a column's values among its atoms, or of their bins."""
-    return np.searchsorted(column.atoms if column.edges is None else column.edges, values)
-
-
 def _group_starts(values: FloatArray, shares: FloatArray, column: Column) -> Array:
     """Return where groups of about equal shares begin, bin by bin."""
     assert column.edges is not None
-    bins = _codes(values, column)
-    sums = np.bincount(bins, shares)
-    before = np.cumsum(shares) - 0.5 * shares - (np.cumsum(sums) - sums)[bins]
-    parts = np.minimum((_KEPT * before / sums[bins]).astype(np.intp), _KEPT - 1)
-    keys = 2 * (_KEPT * bins + parts) + (column.placed(values) == values)
-    return np.flatnonzero(np.diff(keys, prepend=-1))
+    ends = np.searchsorted(values, column.edges, side="right")
+    firsts = np.unique(np.append(0, ends[ends < len(values)]))  # of the bins that occur
+    sums = np.add.reduceat(shares, firsts)
+    middles = np.cumsum(shares)
+    middles -= 0.5 * shares
+    before = middles[firsts] - 0.5 * shares[firsts]
+    cuts = before[:, None] + sums[:, None] * (np.arange(1, _KEPT) / _KEPT)
+    inner = np.clip(np.searchsorted(middles, cuts.T), firsts, np.append(firsts[1:], len(values)))
+    own = np.flatnonzero(column.atoms[column.places_of_ascending(values)] == values)
+    starts = np.unique(np.concatenate([firsts, inner.ravel(), own, own + 1]))
+    return starts[starts < len(values)]
 
 
 def utilities(
@@ -157,9 +163,8 @@ def utility_of(
     """
     constant = law.median()
     errors = np.abs(law.values - constant)
-    alike = float(law.shares[law.values == constant].sum())
+    alike = float(law.shares[errors == 0.0].sum())
     mean = float(law.shares @ errors)
-    order = np.argsort(errors, kind="stable")
     return ColumnUtility(
         name=name,
         change=change,
@@ -168,7 +173,7 @@ def utility_of(
         unchanged=_among_all(same, law.present),
         constant=mean,
         constant_sd=_in_spreads(mean, spread),
-        constant_median=_median(errors[order], law.shares[order]),
+        constant_median=_median_of_two_sides(errors, law.shares),
         constant_unchanged=_among_all(alike, law.present),
     )
 
@@ -206,14 +211,16 @@ def _kept(release: ColumnRelease, mixing: Mixing, law: RawLaw) -> float:
 def _changes(release: ColumnRelease, law: RawLaw) -> tuple[float, float, float]:
     """Return the mean change, the chance of none, and the median change, where not missing."""
     column, raw = release.column, law.values
-    atoms = raw if column.edges is None else column.placed(raw)
+    atoms, places = raw, None
+    if column.edges is not None:
+        atoms, places = column.atoms, column.places_of_ascending(raw)
     if release.noise is None:
-        return changes_of(np.abs(atoms - raw), law.shares)
+        return changes_of(np.abs((atoms if places is None else atoms[places]) - raw), law.shares)
     if release.remapping is not None:
-        remapped = _Remapped(release, law, atoms)
+        remapped = _Remapped(release, law, atoms if places is None else atoms[places])
         return *remapped.mean_and_unchanged(), remapped.median()
     on_grid: FloatArray = to_steps(atoms, release.grid) * np.float64(release.grid)
-    noisy = _Noisy(release, law, on_grid)
+    noisy = _Noisy(release, law, on_grid if places is None else on_grid[places])
     return noisy.mean(), noisy.unchanged(), noisy.median()
 
 
@@ -237,30 +244,29 @@ class _Noisy:
         """Return the expected change."""
         mean = _PositiveMean(self.noise, self.step, self.whole)
         aside = np.abs(self.moved)
-        ends = self._average(mean, self.high - self.atoms) + self._average(
-            mean, self.atoms - self.low
-        )
-        return float(self.shares @ aside) + (ends - 2.0 * self._average(mean, aside))
+        ends = self._to_end(mean, self.high) + self._to_end(mean, self.low)
+        moved, shares = self.neighbours
+        return float(self.shares @ aside) + (ends - 2.0 * _average(mean, np.abs(moved), shares))
 
     def unchanged(self) -> float:
         """Return the chance that the raw value comes out again."""
         on_grid = np.rint(self.raw / self.step) * self.step == self.raw
-        lowest, highest = self.raw <= self.low, self.raw >= self.high
-        starts = self.raw - self.atoms - (0.5 * self.step if self.whole else 0.0)
-        inner = on_grid & ~lowest & ~highest
-        points, shares = _merged(starts[inner], self.shares[inner])
+        raw, atoms, among = (each[on_grid] for each in (self.raw, self.atoms, self.shares))
+        lowest, highest = raw <= self.low, raw >= self.high
+        starts = raw - atoms - (0.5 * self.step if self.whole else 0.0)
+        ends = lowest | highest
+        points, shares = _merged(starts[~ends], among[~ends])
         same = float(shares @ self.noise.mass(points, points + self.step))
-        ends = on_grid & ~inner
         low = np.where(lowest, -np.inf, starts)[ends]
         high = np.where(highest, np.inf, starts + self.step)[ends]
-        return same + float(self.shares[ends] @ self.noise.mass(low, high))
+        return same + float(among[ends] @ self.noise.mass(low, high))
 
     def median(self) -> float:
         """Return the smallest change that is exceeded with a chance of one half at most."""
         if math.isfinite(self.low) or math.isfinite(self.high):
             raw, moved, shares = _in_groups(self.raw, self.moved, self.shares)
         else:
-            moved, shares = _merged(self.moved, self.shares)
+            moved, shares = _merged(*self.neighbours)
             raw = np.zeros(len(moved))
 
         def chance(most: float) -> float:
@@ -273,13 +279,26 @@ class _Noisy:
 
         return _smallest(chance, self.step, self.whole)
 
-    def _average(self, mean: _PositiveMean, points: FloatArray) -> float:
-        if not np.isfinite(points).all():  # without an end, for every row
+    def _to_end(self, mean: _PositiveMean, end: float) -> float:
+        """Return the average over the values of the mean up to an end of the range."""
+        if math.isinf(end):
             return float(mean(np.array([np.inf]))[0])
-        if mean.added is not None:
-            return float(self.shares @ mean(points))
-        points, shares = _merged(points, self.shares)
-        return float(shares @ mean(points))
+        return _average(mean, np.abs(end - self.atoms), self.shares)
+
+    @cached_property
+    def neighbours(self) -> tuple[FloatArray, FloatArray]:
+        """Return how far values are moved, and their shares; of very many, the means of a few.
+
+        Only of those in one bin: across its edge values are moved in opposite directions.
+        """
+        n = len(self.moved)
+        if self.whole or n <= _GROUPS:
+            return self.moved, self.shares
+        begins = np.arange(n) % (n // _GROUPS) == 0
+        begins[1:] |= self.atoms[1:] != self.atoms[:-1]
+        starts = np.flatnonzero(begins)
+        sums = np.add.reduceat(self.shares, starts)
+        return np.add.reduceat(self.moved * self.shares, starts) / sums, sums
 
 
 class _Remapped:
@@ -351,14 +370,18 @@ def _merged(points: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatAr
 
     What is averaged over them bends on the scale of the noise: that loses some 1e-7 of it.
     """
-    points, places = np.unique(points, return_inverse=True)
-    shares = np.bincount(places, shares, len(points)).astype(np.float64)
-    if len(points) <= _DISTINCT:
-        return points, shares
-    panels = ((points - points[0]) / (points[-1] - points[0]) * (_DISTINCT - 1)).astype(np.intp)
-    starts = np.flatnonzero(np.diff(panels, prepend=-1))
-    sums = np.add.reduceat(shares, starts)
-    return np.add.reduceat(points * shares, starts) / sums, sums
+    some = points[:: max(len(points) // (4 * _DISTINCT), 1)]
+    if len(np.unique(some)) <= _DISTINCT:  # all of them need a sort, which takes a while
+        points, places = np.unique(points, return_inverse=True)
+        shares = np.bincount(places, shares, len(points)).astype(np.float64)
+        if len(points) <= _DISTINCT:
+            return points, shares
+    low, high = points.min(), points.max()
+    panels = ((points - low) / (high - low) * (_DISTINCT - 1)).astype(np.intp)
+    sums = np.bincount(panels, shares)
+    held = sums > 0.0
+    means: FloatArray = np.bincount(panels, points * shares)[held] / sums[held]
+    return means, sums[held].astype(np.float64)
 
 
 def _in_groups(
@@ -371,6 +394,12 @@ def _in_groups(
     sums = np.add.reduceat(shares, starts)
     means = [np.add.reduceat(shares * each, starts) / sums for each in (raw, moved)]
     return means[0], means[1], sums
+
+
+def _average(mean: _PositiveMean, points: FloatArray, shares: FloatArray) -> float:
+    if mean.added is None:
+        points, shares = _merged(points, shares)
+    return float(shares @ mean(points))
 
 
 class _PositiveMean:
@@ -420,6 +449,22 @@ def _median(values: FloatArray, shares: FloatArray) -> float:
         return 0.0
     place = np.searchsorted(np.cumsum(shares), 0.5 * (1.0 - 1e-12))
     return float(values[min(int(place), len(values) - 1)])
+
+
+def _median_of_two_sides(distances: FloatArray, shares: FloatArray) -> float:
+    """Return the lower median of the distances of ascending values from one of them."""
+    if not len(distances):
+        return 0.0
+    split = int(np.argmin(distances))
+    sides, sums = (distances[:split][::-1], distances[split:]), np.cumsum(shares)
+
+    def is_enough(most: float) -> bool:
+        left, right = (int(np.searchsorted(side, most, side="right")) for side in sides)
+        below = float(sums[split - left - 1]) if left < split else 0.0
+        return float(sums[split + right - 1]) - below >= 0.5 * (1.0 - 1e-12)
+
+    found = [bisect_left(side, True, key=is_enough) for side in sides]
+    return min(float(side[k]) for side, k in zip(sides, found, strict=True) if k < len(side))
 
 
 def _in_spreads(change: float, spread: float) -> float:

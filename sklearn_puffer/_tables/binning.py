@@ -60,8 +60,10 @@ def standard_deviation(atoms: FloatArray, counts: Array) -> float:
     masses = counts.astype(float)
     unit = float(np.ptp(atoms)) or 1.0  # squares of the bare numbers may leave the floats
     shifted = (atoms - atoms.min()) / unit
-    centred = shifted - np.average(shifted, weights=masses)
-    return unit * float(np.sqrt(np.average(centred**2, weights=masses)))
+    total, scratch = masses.sum(), np.empty_like(shifted)
+    shifted -= np.multiply(shifted, masses, out=scratch).sum() / total
+    shifted *= shifted
+    return unit * float(np.sqrt(np.multiply(shifted, masses, out=scratch).sum() / total))
 
 
 def _order_statistic(cumulative: Array, rank: int) -> int:

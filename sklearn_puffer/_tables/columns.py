@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from sklearn_puffer._base import (
     refuse_masked,
 )
 from sklearn_puffer._tables.binning import quantile_bins, standard_deviation
-from sklearn_puffer._tables.lookup import Lookup, nearest
+from sklearn_puffer._tables.lookup import Edges, Lookup, nearest, places_of_ascending
 from sklearn_puffer._tables.unseen import Other, Unknown, unseen_message, with_other
 from sklearn_puffer._tables.values import Kind, Name, Values
 
@@ -110,6 +111,12 @@ class Column:
                     f"{self.kind} and has no such code; number its values from 0."
                 )
         return values
+
+    def places_of_ascending(self, values: FloatArray) -> Array:
+        """Return the places of ascending values of the column among its atoms, or of their bins."""
+        if self.edges is None:
+            return np.searchsorted(self.atoms, values)
+        return places_of_ascending(self.edges, values)
 
     def extended(self, values: FloatArray) -> Column:
         """Return the column with those placed values among its atoms, all of which may occur."""
@@ -217,7 +224,7 @@ class _NumberReader(Reader):
     def __init__(self, column: Column, values: Values, unknown: Unknown) -> None:
         super().__init__(column, values)
         self.unknown = unknown
-        self.lookup = Lookup(column.atoms)
+        self.lookup = _lookup_of(column).of_own()
 
     def positions(self, rows: slice, out: Array) -> None:
         block = self.data(rows)
@@ -248,13 +255,32 @@ class _NumberReader(Reader):
         )
 
 
+# tables of a fitted column, which a row released by itself would wait for
+_lookups: WeakKeyDictionary[Column, Lookup] = WeakKeyDictionary()
+_edges: WeakKeyDictionary[Column, Edges] = WeakKeyDictionary()
+
+
+def _lookup_of(column: Column) -> Lookup:
+    found = _lookups.get(column)
+    return _lookups.setdefault(column, Lookup(column.atoms)) if found is None else found
+
+
+def _edges_of(column: Column) -> Edges:
+    assert column.edges is not None
+    found = _edges.get(column)
+    return _edges.setdefault(column, Edges(column.edges)) if found is None else found
+
+
 class _BinReader(Reader):
+    def __init__(self, column: Column, values: Values) -> None:
+        super().__init__(column, values)
+        self.edges = _edges_of(column).of_own()
+
     def positions(self, rows: slice, out: Array) -> None:
         block = self.data(rows)
         if self.values.kind == "float":
             check_finite(block, self.column.name)
-        assert self.column.edges is not None
-        out[:] = np.searchsorted(self.column.edges, block, side="left")
+        self.edges.find(block, out)
 
 
 class _LevelReader(Reader):
@@ -299,12 +325,10 @@ def learn_column(
         return _declared_column(name, values, categories, missing, unknown)
     if values.kind == "category":
         return _level_column(name, values, missing, unknown)
-    column = _number_column(name, values, weights)
+    column = _number_column(name, values, n_bins, weights)
     if values.kind == "boolean" and missing == "category":
         return _with_missing_boolean(column, values)
-    return (
-        _binned(column, values, n_bins, weights) if n_bins and values.kind != "boolean" else column
-    )
+    return column
 
 
 def check_missing(values: Values, name: Name, missing: Missing) -> None:
@@ -345,43 +369,74 @@ def check_finite(block: Array, name: Name) -> None:
 def distinct(values: Values, weights: Array | None = None) -> tuple[FloatArray, Array]:
     """Return the ascending distinct numbers of a column and how often each occurs.
 
-    Memory does not grow with the rows while the numbers are few.
+    Memory does not grow with the rows while the numbers are few; one sort does where they are many.
     """
     data = present(values)
     kept = weights if weights is None or values.missing is None else weights[~values.missing]
-    atoms = distinct_numbers(data)
-    return atoms, _tally(atoms, data, kept)
+    atoms = _few_numbers(data)
+    if atoms is not None:
+        return atoms, _tally(atoms, data, kept)
+    return _sorted_tally(data, kept)
 
 
 def distinct_numbers(data: Array) -> FloatArray:
     """Return the ascending distinct numbers; while they are few, memory is that of a block."""
+    few = _few_numbers(data)
+    return _sorted_tally(data, None)[0] if few is None else few
+
+
+def _few_numbers(data: Array) -> FloatArray | None:
+    """Return the ascending distinct numbers, or None where they are many."""
     atoms = np.unique(np.asarray(data[:BLOCK_ROWS], dtype=float))
     codes = np.empty(BLOCK_ROWS, dtype=np.intp)
     lookup = Lookup(atoms) if atoms.size and np.isfinite(atoms).all() else None
     for start in range(BLOCK_ROWS, len(data), BLOCK_ROWS):
         block = data[start : start + BLOCK_ROWS]
         if lookup is None or len(atoms) > _MOST_STREAMED_ATOMS:
-            return np.unique(np.asarray(data, dtype=float)) + 0.0
+            return None
         if not lookup.find(block, codes[: len(block)]):
             atoms = np.union1d(atoms, np.asarray(block, dtype=float))
             lookup = Lookup(atoms) if np.isfinite(atoms).all() else None
     return np.unique(atoms + 0.0)  # -0.0 is 0.0
 
 
+def _sorted_tally(data: Array, weights: Array | None) -> tuple[FloatArray, Array]:
+    """Return the ascending distinct numbers, NaN once and last, and how often each occurs."""
+    numbers = data.astype(np.float64)
+    numbers += 0.0  # -0.0 is 0.0
+    order = None if weights is None else np.argsort(numbers)
+    numbers = np.sort(numbers) if order is None else numbers[order]
+    new = np.ones(len(numbers), dtype=bool)
+    np.not_equal(numbers[1:], numbers[:-1], out=new[1:])
+    new[np.searchsorted(numbers, np.nan) + 1 :] = False
+    if order is None and new.all():
+        return numbers, np.ones(len(numbers), dtype=np.int64)
+    firsts = np.flatnonzero(new)
+    if order is None or weights is None:
+        return numbers[firsts], np.diff(firsts, append=len(numbers))
+    return numbers[firsts], np.add.reduceat(weights[order].astype(np.int64), firsts)
+
+
 def _tally(atoms: FloatArray, data: Array, weights: Array | None) -> Array:
     counts = np.zeros(len(atoms), dtype=np.int64)
+    lookup, codes = Lookup(atoms), np.empty(min(BLOCK_ROWS, len(data)), dtype=np.intp)
     for start in range(0, len(data), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
-        codes = np.searchsorted(atoms, data[rows])
-        part = np.bincount(codes, None if weights is None else weights[rows], len(atoms))
-        counts += part.astype(np.int64)
+        block = data[rows]
+        if not lookup.find(block, codes[: len(block)]):  # NaN, or of a type that rounds
+            codes[: len(block)] = np.searchsorted(atoms, block)
+        part = None if weights is None else weights[rows]
+        counts += np.bincount(codes[: len(block)], part, len(atoms)).astype(np.int64)
     return counts
 
 
-def _number_column(name: Name, values: Values, weights: Array | None) -> Column:
+def _number_column(name: Name, values: Values, n_bins: int | None, weights: Array | None) -> Column:
     if values.kind == "integer":
         check_integers(present(values), name)
-    atoms = distinct_numbers(present(values))
+    binned = n_bins is not None and values.kind != "boolean"
+    atoms, counts = (
+        distinct(values, weights) if binned else (distinct_numbers(present(values)), None)
+    )
     check_finite(atoms, name)
     if max(abs(atoms[0]), abs(atoms[-1])) > _LARGEST_NUMBER:
         raise ValueError(
@@ -394,7 +449,8 @@ def _number_column(name: Name, values: Values, weights: Array | None) -> Column:
             f"the values of column {name!r} are at most {span!r} apart, less than "
             f"{_SMALLEST_SPAN:g}, where products vanish; give it in another unit."
         )
-    return Column(name, values.kind, atoms, np.ones(len(atoms), dtype=bool))
+    column = Column(name, values.kind, atoms, np.ones(len(atoms), dtype=bool))
+    return column if n_bins is None or counts is None else _binned(column, counts, n_bins)
 
 
 def check_integers(data: Array, name: Name) -> None:
@@ -417,8 +473,8 @@ def _with_missing_boolean(column: Column, values: Values) -> Column:
     return replace(column, atoms=atoms, known=known, missing_code=len(atoms) - 1)
 
 
-def _binned(column: Column, values: Values, n_bins: int, weights: Array | None) -> Column:
-    atoms, counts = distinct(values, weights)
+def _binned(column: Column, counts: Array, n_bins: int) -> Column:
+    atoms = column.atoms
     bins = quantile_bins(atoms, counts, n_bins, whole=column.kind == "integer")
     return replace(
         column,

@@ -1,12 +1,13 @@
-"""Places of numbers among the ascending atoms of a column."""
+"""Places of numbers among the ascending atoms of a column, or between the edges of its bins."""
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray
 
 _MOST_BINS = 1 << 16
 _MOST_CROWDED = 4
@@ -18,7 +19,8 @@ class Lookup:
 
     A multiplication sends every number into one of many equal bins, and a table tells the first
     atom of each bin; a few comparisons pass over the others of a crowded bin. Where some bin is
-    too crowded for that, a binary search does.
+    too crowded for that, a binary search does. Where the atoms are all whole numbers between two
+    ends, integers need neither: a code is the distance from the first.
 
     >>> lookup = Lookup(np.array([0.0, 0.5, 2.0]))
     >>> codes = np.empty(2, dtype=np.intp)
@@ -30,10 +32,19 @@ class Lookup:
         self.atoms = atoms
         self.low = float(atoms[0])
         self.factor, self.firsts, self.crowd = _equal_bins(atoms)
+        self.gapless = _is_gapless(atoms)
         self._scratch = np.empty((2, 0))
+
+    def of_own(self) -> Lookup:
+        """Return the same lookup with scratch memory of its own."""
+        own = copy.copy(self)
+        own._scratch = np.empty((2, 0))
+        return own
 
     def find(self, block: Array, codes: Array) -> bool:
         """Write the code of every value; return False where a value is none of the atoms."""
+        if self.gapless and block.dtype.kind in "iu":
+            return self._count_from_first(block, codes)
         if self._scratch.shape[1] < len(block):
             self._scratch = np.empty((2, len(block)))
         values, scratch = self._scratch[:, : len(block)]
@@ -51,6 +62,24 @@ class Lookup:
         np.take(self.atoms, codes, out=scratch, mode="clip")
         return bool((scratch == values).all())  # so a wrong guess, NaN too, is never taken
 
+    def _count_from_first(self, block: Array, codes: Array) -> bool:
+        """Write how far each integer lies from the first atom; return False if one lies outside."""
+        first, last = int(self.atoms[0]), int(self.atoms[-1])
+        integers = block
+        if (
+            not block.flags.c_contiguous and block.dtype != np.uint64
+        ):  # which may not fit into codes
+            np.copyto(codes, block, casting="unsafe")  # strided columns are read once
+            integers = codes
+        if not block.size or int(integers.min()) < first or int(integers.max()) > last:
+            return not block.size
+        if integers.dtype == codes.dtype:
+            np.subtract(integers, first, out=codes)
+        else:
+            np.copyto(codes, integers, casting="unsafe")
+            codes -= first
+        return True
+
     def _guess(self, values: FloatArray, factor: float, codes: Array, scratch: FloatArray) -> None:
         """Write the first atom of each value's bin; anything for what lies outside all bins."""
         with np.errstate(invalid="ignore", over="ignore"):
@@ -59,6 +88,71 @@ class Lookup:
             np.copyto(codes, scratch, casting="unsafe")
         if self.firsts is not None:
             np.take(self.firsts, codes, out=codes, mode="clip")
+
+
+class Edges:
+    r"""Places of numbers between ascending edges: how many edges lie below each.
+
+    A rounded multiplication never turns the order of two numbers around. So the edges of lower
+    cells lie below a number, and those of higher ones do not; a comparison with each of its own
+    cell tells the rest.
+
+    >>> edges, codes = Edges(np.array([0.0, 0.5])), np.empty(3, dtype=np.intp)
+    >>> edges.find(np.array([0.5, -1.0, 7.0]), codes), codes.tolist()
+    (None, [1, 0, 2])
+    """
+
+    def __init__(self, edges: FloatArray) -> None:
+        self.edges = edges
+        self.n_cells = min(_MOST_BINS, 64 * len(edges))
+        span = float(edges[-1] - edges[0]) if len(edges) > 1 else 0.0
+        self.factor = self.n_cells / span if span > 0.0 else 0.0
+        self._scratch = np.empty(0)
+        self.ends = np.append(edges, np.inf)
+        self.quick = 0.0 < self.factor < np.inf
+        if self.quick:
+            of_edges = self._cells(edges, np.empty(len(edges), dtype=np.intp))
+            self.firsts = np.searchsorted(of_edges, np.arange(self.n_cells))
+            self.crowd = int(np.bincount(of_edges).max())
+            self.quick = self.crowd <= _MOST_CROWDED
+
+    def of_own(self) -> Edges:
+        """Return the same edges with scratch memory of its own."""
+        own = copy.copy(self)
+        own._scratch = np.empty(0)
+        return own
+
+    def find(self, block: Array, codes: Array) -> None:
+        """Write the number of edges below every value; the values must be finite."""
+        values = np.ascontiguousarray(block, dtype=np.float64)
+        if not self.quick:
+            codes[:] = np.searchsorted(self.edges, values)
+            return
+        self._cells(values, codes)
+        np.take(self.firsts, codes, out=codes, mode="clip")
+        scratch = self._scratch[: len(values)]
+        for _ in range(self.crowd):
+            np.take(self.ends, codes, out=scratch, mode="clip")
+            codes += scratch < values
+
+    def _cells(self, values: FloatArray, codes: Array) -> Array:
+        """Write the cell of each value, a function that never falls."""
+        if len(self._scratch) < len(values):
+            self._scratch = np.empty(len(values))
+        scratch = self._scratch[: len(values)]
+        with np.errstate(over="ignore"):  # beyond all floats is beyond all cells
+            np.subtract(values, self.edges[0], out=scratch)
+            scratch *= self.factor
+        np.clip(scratch, 0.0, self.n_cells - 1.0, out=scratch)
+        np.copyto(codes, scratch, casting="unsafe")
+        return codes
+
+
+def _is_gapless(atoms: FloatArray) -> bool:
+    """Return whether the atoms are all whole numbers between two ends."""
+    if max(-atoms[0], atoms[-1]) > LARGEST_INTEGER or atoms[0] % 1.0 != 0.0:
+        return False
+    return float(atoms[-1] - atoms[0]) == len(atoms) - 1 and bool((np.diff(atoms) == 1.0).all())
 
 
 def _equal_bins(atoms: FloatArray) -> tuple[float | None, Array | None, int]:
@@ -83,6 +177,16 @@ def _equal_bins(atoms: FloatArray) -> tuple[float | None, Array | None, int]:
         return None, None, 0
     firsts = np.searchsorted(bins, np.arange(bins[-1] + 1))
     return factor, None if len(firsts) == len(atoms) and not crowd else firsts, crowd
+
+
+def places_of_ascending(edges: FloatArray, values: FloatArray) -> Array:
+    """Return how many edges lie below each of some ascending values.
+
+    >>> places_of_ascending(np.array([1.0]), np.array([0.0, 1.0, 2.0])).tolist()
+    [0, 0, 1]
+    """
+    ends = np.searchsorted(values, edges, side="right")
+    return np.repeat(np.arange(len(edges) + 1), np.diff(ends, prepend=0, append=len(values)))
 
 
 def nearest(atoms: FloatArray, values: FloatArray) -> Array:

@@ -1,0 +1,151 @@
+"""Places of values among atoms and between edges, and counts of them, against the plain way."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._tables import Values, distinct
+from sklearn_puffer._tables.lookup import Edges, Lookup, places_of_ascending
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", ">i4", ">u8"]
+ATOMS = {
+    "from 0": np.arange(20.0),
+    "from 5": np.arange(5.0, 90.0),
+    "below 0": np.arange(-7.0, 12.0),
+    "one": np.array([3.0]),
+    "with a gap": np.array([0.0, 1.0, 3.0, 4.0]),
+    "halves": np.array([0.0, 0.5, 2.0]),
+    "far out": np.arange(2.0**53 - 9, 2.0**53),
+}
+EDGES = {
+    "one": [0.0],
+    "even": np.arange(-9.0, 9.0),
+    "quantiles": np.sort(np.random.default_rng(1).normal(size=40)),
+    "crowded": [0.0, 1e-9, 2e-9, 3e-9, 4e-9, 5e-9, 6e-9, 1.0],
+    "two in a cell": [-1e5, 0.0, 1.0, 1e5],
+    "tiny": [-1e-120, 0.0, 1e-120],
+    "far out": [-1e120, -5.0, 1e120],
+    "neighbours": [1.0, np.nextafter(1.0, 2.0), 1.5],
+}
+
+
+def laid_out(values):
+    """The same values, one after the other, with others between them, and backwards."""
+    apart = np.zeros((len(values), 3), dtype=values.dtype)
+    apart[:, 1] = values
+    return values, apart[:, 1], values[::-1].copy()[::-1]
+
+
+def candidates(dtype):
+    info = np.iinfo(dtype)
+    near = [v for v in range(-12, 100) if info.min <= v <= info.max]
+    far = [v for v in (info.min, info.max, 2**53 - 3, 2**64 - 5) if info.min <= v <= info.max]
+    return np.array(near + far, dtype=dtype)
+
+
+@pytest.mark.parametrize("name", ATOMS)
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_an_integer_has_the_place_of_the_atom_that_it_is_and_any_other_is_told(dtype, name):
+    atoms, lookup = ATOMS[name], Lookup(ATOMS[name])
+    place = {int(atom): k for k, atom in enumerate(atoms) if atom % 1 == 0}
+    values = candidates(dtype)
+    known = values[[int(value) in place for value in values]]
+    for block in laid_out(known):
+        codes = np.full(len(block), -1)
+        assert lookup.find(block, codes)
+        assert codes.tolist() == [place[int(value)] for value in block]
+    for value in values[[int(value) not in place and int(value) < 2**53 for value in values]]:
+        block = np.append(known, value).astype(dtype)
+        assert not lookup.find(block, np.empty(len(block), dtype=np.intp)), value
+
+
+def test_unsigned_integers_do_not_wrap_around_to_atoms_below_zero():
+    lookup = Lookup(np.arange(-7.0, 12.0))
+    for block in laid_out(np.array([2**64 - 5, 3], dtype=np.uint64)):
+        assert not lookup.find(block, np.empty(2, dtype=np.intp))
+
+
+def test_whole_numbers_between_two_ends_take_no_search_and_others_do():
+    gapless = {name: Lookup(atoms).gapless for name, atoms in ATOMS.items()}
+    assert gapless == dict.fromkeys(ATOMS, True) | {"with a gap": False, "halves": False}
+
+
+@pytest.mark.parametrize("name", EDGES)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", ">f8"])
+def test_a_value_lies_above_as_many_edges_as_are_smaller(dtype, name):
+    edges = np.array(EDGES[name])
+    generator = np.random.default_rng(0)
+    around = [edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)]
+    values = np.concatenate([*around, generator.normal(size=400), [0.0, -0.0, 3.0, 250.0]])
+    if np.dtype(dtype).kind == "f":
+        values = np.append(values, [-1.7e308, 1.7e308, 5e-324])
+        with np.errstate(over="ignore"):
+            values = values.astype(dtype)
+        values = values[np.isfinite(values)]
+    else:
+        values = np.clip(values, 0, 255).astype(dtype)
+    for block in laid_out(values):
+        codes = np.full(len(block), -1)
+        Edges(edges).find(block, codes)
+        assert codes.tolist() == [sum(edge < float(v) for edge in edges) for v in block]
+    ascending = np.sort(values.astype(float))
+    assert_array_equal(places_of_ascending(edges, ascending), np.searchsorted(edges, ascending))
+
+
+def test_most_edges_are_found_without_a_search():
+    quick = {name: Edges(np.array(edges)).quick for name, edges in EDGES.items()}
+    slow = {"one": False, "crowded": False}
+    assert quick == dict.fromkeys(EDGES, True) | slow
+
+
+def weighted(values, weights):
+    """Distinct values and the sums of their weights, one by one."""
+    sums = {}
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        sums[value + 0.0] = sums.get(value + 0.0, 0) + weight
+    return np.array(sorted(sums)), [sums[value] for value in sorted(sums)]
+
+
+@pytest.mark.parametrize("n_distinct", [1, 7, 60_000])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint16"])
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("are_weighted", [False, True])
+def test_values_are_counted_as_one_by_one(n_distinct, dtype, gaps, are_weighted):
+    generator = np.random.default_rng(0)
+    data = generator.integers(0, n_distinct, 80_000).astype(dtype)
+    if data.dtype.kind == "f":
+        data[data == 0] = generator.choice([0.0, -0.0], int((data == 0).sum()))
+    weights = generator.integers(0, 3, len(data))
+    missing = generator.random(len(data)) < 0.1 if gaps else None
+    values = Values("float" if data.dtype.kind == "f" else "integer", data, missing)
+    atoms, counts = distinct(values, weights if are_weighted else None)
+    here = slice(None) if missing is None else ~missing
+    expected = weighted(data[here], weights[here] if are_weighted else np.ones_like(weights[here]))
+    assert_array_equal(atoms, expected[0])
+    assert not np.signbit(atoms).any()
+    assert counts.tolist() == expected[1]
+
+
+def test_what_bins_of_very_many_numbers_cost_is_the_mean_over_all_of_them():
+    generator = np.random.default_rng(0)
+    secret = np.arange(150_000) % 2
+    table = pd.DataFrame({"s": secret, "x": generator.normal(size=len(secret)) + secret})
+    fitted = PufferfishNoiser(sensitive="s", n_bins=15, output="noisy").fit(table)
+    theta = fitted.theta_["x"]
+    edges = np.quantile(table["x"], np.arange(1, 15) / 15, method="lower")
+    bins = np.searchsorted(edges, table["x"])
+    moved = np.abs(table["x"] - table["x"].groupby(bins).transform("median"))
+    told = fitted.utility_.loc["x"]
+    assert_allclose(told["change"], np.mean(moved + theta * np.exp(-moved / theta)), rtol=1e-7)
+    assert_allclose(told["constant"], np.mean(np.abs(table["x"] - table["x"].median())), rtol=1e-5)
+    assert_allclose(
+        told["constant_median"], np.median(np.abs(table["x"] - table["x"].median())), rtol=1e-4
+    )
+    least = np.where(  # P(|N - d| <= m), for the median that is told
+        told["median_change"] >= moved,
+        1.0 - np.exp(-told["median_change"] / theta) * np.cosh(moved / theta),
+        np.exp(-moved / theta) * np.sinh(told["median_change"] / theta),
+    )
+    assert_allclose(np.mean(least), 0.5, atol=1e-7)
