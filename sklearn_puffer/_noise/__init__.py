@@ -14,7 +14,7 @@ from sklearn_puffer._noise.grid import (
 )
 from sklearn_puffer._noise.integer_rows import WHOLE, IntegerRows, RowSampler
 from sklearn_puffer._noise.keyed import ByRow, KeyedBits, RowWords
-from sklearn_puffer._noise.keys import fresh_key, read_key
+from sklearn_puffer._noise.keys import ShippedKey, fresh_key, read_key, shipped_key
 from sklearn_puffer._noise.laplace_sampler import LaplaceSampler
 from sklearn_puffer._noise.mixed_noise import MixedNoise, without_mixings
 from sklearn_puffer._noise.mixing import Mixing, MixingSampler, Unchanged, kept_numerator
@@ -84,6 +84,7 @@ __all__ = [
     "RowWords",
     "Sampler",
     "Shape",
+    "ShippedKey",
     "Source",
     "Steep",
     "TableSampler",
@@ -114,6 +115,7 @@ __all__ = [
     "sampler_loss",
     "sampling",
     "seeded_entropy",
+    "shipped_key",
     "single_scale",
     "student_mass",
     "system_entropy",

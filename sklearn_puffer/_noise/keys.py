@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +17,7 @@ PREFIX = b"blake2b:"
 """What a key begins with whose bits are made by blake2b, on every machine."""
 
 _ENVIRONMENT = "env:"
+_CHECKED = b"sklearn_puffer/k"
 _EITHER = (
     "give at least 16 random bytes, as secrets.token_bytes(32) makes them, the pathlib.Path of a "
     "file that holds them, or 'env:NAME' for an environment variable"
@@ -66,6 +69,62 @@ def backend_of(key: bytes) -> str:
 def has_aes() -> bool:
     """Return whether the package with AES is installed."""
     return find_spec("cryptography") is not None
+
+
+def shipped_key(key: Any, material: bytes) -> ShippedKey:
+    """Return a key for the tasks of an engine: of an environment variable its name alone.
+
+    Parameters
+    ----------
+    key : bytes, Path, "env:NAME" or None
+        As `read_key` takes it; None for one that was drawn.
+    material : bytes
+        What it was read as.
+    """
+    if isinstance(key, str):
+        return ShippedKey(None, key.removeprefix(_ENVIRONMENT), _check_value(material))
+    return ShippedKey(material)
+
+
+class ShippedKey:
+    """A key in the plan of an engine, which no text shows; who can unpickle it has it.
+
+    >>> shipped_key(None, bytes(32))
+    ShippedKey()
+    """
+
+    def __init__(self, material: bytes | None, variable: str = "", check: bytes = b"") -> None:
+        self._material, self._variable, self._check = material, variable, check
+
+    def read(self) -> bytes:
+        """Return the bytes of the key, where it is used.
+
+        Raises
+        ------
+        ValueError
+            If the environment variable is not set there, or holds another key.
+        ModuleNotFoundError
+            As `backend_of`.
+        """
+        if self._material is not None:
+            backend_of(self._material)
+            return self._material
+        own = read_key(f"{_ENVIRONMENT}{self._variable}")
+        if not hmac.compare_digest(_check_value(own), self._check):
+            raise ValueError(
+                f"key names the environment variable {self._variable!r}, which holds another key "
+                "in this task than where transform was called; set the same one for all workers."
+            )
+        return own
+
+    def __repr__(self) -> str:
+        return "ShippedKey()"
+
+
+def _check_value(key: bytes) -> bytes:
+    """Return what tells keys apart, from which none can be computed; its use is bound to it."""
+    root = hashlib.blake2b(key, digest_size=64, person=_CHECKED).digest()
+    return hashlib.blake2b(b"check", digest_size=16, key=root).digest()
 
 
 def _material(key: Any) -> tuple[bytes, str]:

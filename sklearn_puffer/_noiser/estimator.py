@@ -35,13 +35,14 @@ from sklearn_puffer._noiser.fit_table import learn
 from sklearn_puffer._noiser.formed import form_of, state_of
 from sklearn_puffer._noiser.input_table import first_table, next_table, refuse_lazy
 from sklearn_puffer._noiser.keyed_rows import KeyedRows, Keying, check_keying
+from sklearn_puffer._noiser.lazy_release import check_container, plan_release
 from sklearn_puffer._noiser.lazy_rows import check_lazy
+from sklearn_puffer._noiser.one_release import drawn
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     as_certified,
     fingerprint,
     noisier,
-    release_table,
     scale_of,
 )
 from sklearn_puffer._noiser.result import Learnt, with_noise
@@ -377,7 +378,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_rows, n_features)
-            In memory: a lazy table is fitted on, and not released.
+            In memory: a lazy table is fitted on, and released by `transform` with ``row_id``.
         y : ignored
             Never taken for a secret.
         **fit_params : dict
@@ -404,9 +405,10 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_rows, n_features)
+        X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
             In a DataFrame the columns are found by name: in any order, beside any others, and only
-            those that are released need be there. An array has those of `fit` in their order.
+            those that are released need be there. An array has those of `fit` in their order. A
+            lazy table (a polars LazyFrame or a DuckDB relation) needs ``row_id``.
         row_id : str, int or array-like of n_rows, default=None
             Asks for keyed noise: the column of X, or the column beside it, that holds an id of each
             row, a string or a whole number, present and unique in the whole table (of which X may
@@ -414,6 +416,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         key : bytes, Path or "env:NAME", default=None
             At least 16 random bytes (``secrets.token_bytes(32)``), a file that holds them, or the
             environment variable; kept nowhere. None draws one that is forgotten after the call.
+            The plan of a lazy table holds it, but for a variable, of which it holds the name.
             Bits are those of AES, from the extra ``keyed``; of a key that begins with
             ``b"blake2b:"`` those of blake2b, which needs no extra.
         dataset : str, default=""
@@ -425,7 +428,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         -------
         table of the type of X, of shape (n_rows, n_public)
             With the index and types of X, and the released (and passed) columns in the order of
-            `fit`; of a pyarrow RecordBatch, a Table.
+            `fit`; of a pyarrow RecordBatch, a Table. Of a lazy table a lazy one of its engine, of
+            which nothing is computed yet but that all ids are there and differ.
 
         Raises
         ------
@@ -450,6 +454,13 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         away. Fit once, and save the noiser: what is fitted anew need not be the same to the last
         bit.
 
+        *Lazy tables.* Each part of a lazy table is released where it is, by the code and the bits
+        of a release in memory: a plan that is computed again, in other parts or after a failure is
+        the same release. Whoever reads the plan reads the key. Ids are counted when the plan is
+        made: X must not change before it is computed. A value that has no place fails the task
+        that meets it, with an error that names its column and not the value, and nobody is warned
+        of values that were moved. DuckDB prints such an error, and raises one that points to it.
+
         Examples
         --------
         >>> import pandas as pd
@@ -466,13 +477,16 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         keying = check_keying(row_id, key, dataset, release, self.random_state)
         self._check_as_certified()
         self._check_certified()
+        container = getattr(self, "_container", None) or get_config()["transform_output"]
+        if is_lazy(X) and keying is not None:
+            check_container(container)
+            return plan_release(self, X, keying, self._context(keying))
         table = next_table(self, X)
         keyed = None if keying is None else keying.rows(table, X, self._context(keying))
-        released, moved = self._drawn(table, keyed, self._entropies()())
+        whole, moved = self._drawn(table, keyed, self._entropies()())
         if sentence := _moved_sentence(moved):
             warnings.warn(sentence, UserWarning, stacklevel=3)
-        container = getattr(self, "_container", None) or get_config()["transform_output"]
-        return as_pandas(released) if container == "pandas" else released
+        return as_pandas(whole) if container == "pandas" else whole
 
     def transform_batches(
         self,
@@ -814,29 +828,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self, table: Table, keyed: KeyedRows | None, entropy: Callable[[int], Entropy]
     ) -> tuple[Any, dict[Name, int] | Moved | None]:
         """Return the released table, and which values or rows were moved, if any."""
-        unknown = check_unknown(self.unknown)
-        if self._channel is not None:
-            return self._channel.release(
-                table,
-                self._passed,
-                self._order,
-                unknown=unknown,
-                missing=self._missing,
-                entropy=entropy,
-                keyed=keyed,
-            )
-        return release_table(
-            table,
-            self._releases,
-            self._passed,
-            self._order,
-            unknown=unknown,
-            missing=self._missing,
-            patterns=self._patterns,
-            entropy=entropy,
-            n_jobs=check_jobs(self.n_jobs),
-            keyed=keyed,
-        )
+        check_unknown(self.unknown)
+        return drawn(self, table, entropy, n_jobs=check_jobs(self.n_jobs), keyed=keyed)
 
     def _columns(self) -> Sequence[ColumnRelease]:
         """Return how each column is released, by noise or by a channel."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sklearn.utils.validation import validate_data
 
 from sklearn_puffer._base import as_array, listed, way_to_table
 from sklearn_puffer._tables import (
+    Name,
     Source,
     Table,
     array_table,
@@ -61,35 +63,45 @@ def next_table(estimator: Any, X: Any) -> Table:
 
 
 def refuse_lazy(X: Any) -> None:
-    """Refuse to release a lazy table, which draws again whenever it is computed."""
+    """Refuse to draw fresh noise for a lazy table, which draws again whenever it is computed."""
     if is_lazy(X):
         raise TypeError(
-            f"X is a lazy table ({type(X).__name__}), and each time that it is computed would be "
-            f"another release; pass {way_to_table(X, 'X')}, or release it in parts that are in "
-            "memory, each of them once."
+            f"X is a lazy table ({type(X).__name__}), and each time that it is computed (by every "
+            "action, retry and repeated task) would be another release; name its column of ids "
+            "with row_id=, which makes every computation the same release, or write the table "
+            f"once, release that ({way_to_table(X, 'X')} in memory) and count it."
         )
 
 
 def _read_by_name(estimator: Any, table: Table) -> Table:
-    """Return a table in which every column that is released can be found by its name."""
+    check_columns(estimator, table.names)
+    check_rows(table.n_rows)
+    return table
+
+
+def check_columns(estimator: Any, names: Sequence[Name]) -> None:
+    """Refuse a table in which a column that is released cannot be found by its name."""
     seen, released = estimator._names, estimator._order
     named = hasattr(estimator, "feature_names_in_")
-    plain = all(isinstance(n, int) for n in table.names)
-    if not named and not (plain and len(table.names) <= len(seen)):
+    plain = all(isinstance(n, int) for n in names)
+    if not named and not (plain and len(names) <= len(seen)):
         raise ValueError(
             f"fit saw {len(seen)} columns without names, and X has "
-            f"{listed(list(table.names))}, which may stand for others; pass X.to_numpy() with "
+            f"{listed(list(names))}, which may stand for others; pass X.to_numpy() with "
             "the columns of fit in their order, or fit on a DataFrame."
         )
-    absent = [name for name in released if name not in table.names]
+    absent = [name for name in released if name not in names]
     if absent:
         raise ValueError(
             f"X lacks column {listed(absent, len(absent))}, which fit released; columns are "
-            f"found by name, and those of X are {listed(list(table.names), 10)}."
+            f"found by name, and those of X are {listed(list(names), 10)}."
         )
-    if not table.n_rows:
+
+
+def check_rows(n_rows: int) -> None:
+    """Refuse a table without rows."""
+    if not n_rows:
         raise ValueError("X has 0 row(s) and a minimum of 1 is required to release.")
-    return table
 
 
 def _unmerged(X: Any) -> Any:

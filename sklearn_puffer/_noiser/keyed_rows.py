@@ -35,18 +35,25 @@ class Keying:
     key : bytes
     dataset : str
     release : int
+    given : bytes, Path, str or None
+        The key as the caller gave it.
     """
 
     row_id: Any
     key: bytes = field(repr=False)
     dataset: str
     release: int
+    given: Any = field(repr=False, default=None)
 
     def rows(self, table: Table, X: Any, context: str) -> KeyedRows:
         """Return the bits of the rows of X, all of whose ids must be there and differ."""
-        bits = KeyedBits(self.key, context)
-        name, values = _ids_of(self.row_id, table, X)
-        return KeyedRows(bits, _id_blocks(values, name, bits))
+        return keyed_rows(KeyedBits(self.key, context), table, self.row_id, X)
+
+
+def keyed_rows(bits: KeyedBits, table: Table, row_id: Any, X: Any = None) -> KeyedRows:
+    """Return the bits of the rows of a table, by the ids in it or beside X."""
+    name, values = _ids_of(row_id, table, X)
+    return KeyedRows(bits, _id_blocks(values, name, bits))
 
 
 def check_keying(
@@ -70,7 +77,8 @@ def check_keying(
             f"random_state={quoted(random_state)} and row_id= are both given, and keyed noise has "
             "no seed; set random_state=None, and pass key= for noise that can be repeated."
         )
-    return Keying(row_id, fresh_key() if key is None else read_key(key), dataset, number)
+    material = fresh_key() if key is None else read_key(key)
+    return Keying(row_id, material, dataset, number, key)
 
 
 def _check_fresh(key: Any, dataset: str, release: int) -> None:
@@ -96,10 +104,10 @@ def _ids_of(row_id: Any, table: Table, X: Any) -> tuple[Name, Values]:
 
 def _id_blocks(values: Values, name: Name, bits: KeyedBits) -> NDArray[np.uint64]:
     """Return 128 bits for each id, all of which must differ."""
-    _check_present(values, name)
+    check_present(0 if values.missing is None else int(values.missing.sum()), len(values), name)
     if values.kind == "integer" and values.data.dtype.kind in "iu":
         ascending = np.sort(values.data)  # np.unique takes ten times as long
-        _check_unlike(1 + int((ascending[1:] != ascending[:-1]).sum()), values, name)
+        check_unlike(1 + int((ascending[1:] != ascending[:-1]).sum()), len(values), name)
         return _of_integers(values.data)
     if values.kind != "category" or not all(isinstance(each, str) for each in values.levels or ()):
         raise TypeError(
@@ -107,7 +115,7 @@ def _id_blocks(values: Values, name: Name, bits: KeyedBits) -> NDArray[np.uint64
             f"({values.kind}); convert it to one of them."
         )
     used = np.bincount(values.data, minlength=1)
-    _check_unlike(int(np.count_nonzero(used)), values, name)
+    check_unlike(int(np.count_nonzero(used)), len(values), name)
     return bits.ids_of(values.levels or ())[values.data]
 
 
@@ -118,19 +126,20 @@ def _of_integers(ids: Array) -> NDArray[np.uint64]:
     return np.stack([lower, upper], axis=1)
 
 
-def _check_present(values: Values, name: Name) -> None:
-    absent = 0 if values.missing is None else int(values.missing.sum())
-    if absent:
+def check_present(n_absent: int, n_rows: int, name: Name) -> None:
+    """Refuse ids that are missing in some rows."""
+    if n_absent:
         raise ValueError(
-            f"row_id {quoted(name)} is missing in {absent} of {len(values)} rows; give each row "
+            f"row_id {quoted(name)} is missing in {n_absent} of {n_rows} rows; give each row "
             "an id of its own."
         )
 
 
-def _check_unlike(n_distinct: int, values: Values, name: Name) -> None:
-    if n_distinct < len(values):
+def check_unlike(n_distinct: int, n_rows: int, name: Name) -> None:
+    """Refuse ids of which some are alike."""
+    if n_distinct < n_rows:
         raise ValueError(
-            f"row_id {quoted(name)} has {n_distinct} distinct ids in {len(values)} rows, and two "
+            f"row_id {quoted(name)} has {n_distinct} distinct ids in {n_rows} rows, and two "
             "rows of one id would be two releases of it; give each row an id of its own, such as "
             "the person's id with the row's date."
         )

@@ -41,6 +41,8 @@ from sklearn_puffer._tables.frame import (
     secret_columns,
     series,
 )
+from sklearn_puffer._tables.plans import check_lazy_kinds, lazy_names, planned
+from sklearn_puffer._tables.row_ids import check_id_type, count_ids
 from sklearn_puffer._tables.selection import (
     Pair,
     Secret,
@@ -81,10 +83,13 @@ __all__ = [
     "beside",
     "cells_frame",
     "check_finite",
+    "check_id_type",
     "check_integers",
+    "check_lazy_kinds",
     "check_whole",
     "column_groups",
     "count",
+    "count_ids",
     "distinct",
     "frame_table",
     "hardly_repeats",
@@ -92,6 +97,7 @@ __all__ = [
     "is_lazy",
     "known",
     "known_column",
+    "lazy_names",
     "lazy_table",
     "learn_column",
     "learn_secret",
@@ -99,6 +105,7 @@ __all__ = [
     "named_frame",
     "no_rows",
     "of_kind",
+    "planned",
     "present",
     "public_columns",
     "quantile_bins",

@@ -300,17 +300,19 @@ class _NarwhalsTable(_FrameTable):
     frame: nw.DataFrame[Any]
 
     def values(self, name: Name) -> Values:
-        return narwhals_values(self.frame[str(name)], name)
+        # by a plain name: in polars one like "^a.*$" asks for other columns
+        return narwhals_values(self.frame[str(name)].alias("values"), name)
 
     def original(self, name: Name) -> Any:
         return self.frame[str(name)]
 
     def build(self, columns: Mapping[Name, Finished]) -> Any:
-        first, *others = (
+        built = (
             done.data if done.passed else self._column(name, done) for name, done in columns.items()
         )
-        # not from_dict, which some versions of narwhals let turn an Enum into a Categorical
-        return first.to_frame().with_columns(*others).to_native()
+        # not from_dict, which some versions of narwhals let turn an Enum into a Categorical, and
+        # not with_columns: in polars a name like "^a.*$" asks for other columns
+        return nw.concat([each.to_frame() for each in built], how="horizontal").to_native()
 
     def _column(self, name: Name, done: Finished) -> nw.Series[Any]:
         own = self.frame[str(name)]
@@ -327,9 +329,12 @@ class _NarwhalsTable(_FrameTable):
             return made.cast(nw.Enum([level for level in done.levels if level is not None]))
         if done.levels is None:
             castable = done.native and _narwhals_holds(own.dtype, done.data)
+            like = done.data[:0]
         else:
             castable = all(_narwhals_holds_level(own.dtype, level) for level in done.levels)
-        return made.cast(own.dtype) if castable else made
+            like = [level for level in done.levels if level is not None]
+        # never the values drawn decide, which may all be missing
+        return made.cast(own.dtype if castable else nw.new_series("", like, backend=backend).dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,182 @@
+"""Releasing a lazy table: a plan whose tasks release parts of it, each row by its own keyed bits.
+
+A task is what a part is called with: the form of the release, and a key that no text shows. It
+runs the code that releases tables in memory, so that a plan and a release in memory agree bit for
+bit, however the engine cuts the table, and however often it computes a part.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+from sklearn_puffer._base import listed
+from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
+from sklearn_puffer._noiser.formed import form_of, state_of
+from sklearn_puffer._noiser.input_table import check_columns, check_rows
+from sklearn_puffer._noiser.keyed_rows import Keying, check_present, check_unlike, keyed_rows
+from sklearn_puffer._noiser.one_release import drawn
+from sklearn_puffer._noiser.settings import check_unknown
+from sklearn_puffer._noiser.written_release import as_text, from_text
+from sklearn_puffer._tables import (
+    Name,
+    check_id_type,
+    check_lazy_kinds,
+    count_ids,
+    frame_table,
+    lazy_names,
+    planned,
+    resolve,
+    rule_of,
+)
+
+
+def plan_release(noiser: Any, X: Any, keying: Keying, context: str) -> Any:
+    """Return the lazy table of the release of a lazy table, whose ids are counted before.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the table does not fit, or ids are missing or not unique.
+    """
+    check_unknown(noiser.unknown)
+    names = lazy_names(X)
+    check_columns(noiser, names)
+    row_id = _id_column(keying.row_id, names)
+    state = as_text(form_of(noiser))
+    task = PartRelease(state, shipped_key(keying.given, keying.key), context, row_id)
+    check_id_type(X, row_id)
+    check_lazy_kinds(X, {column.name: column.kind for column in task.columns})
+    wanted = {*noiser._order, row_id}
+    plan = planned(X, [name for name in names if name in wanted], task)
+    _check_ids(X, row_id)
+    return plan
+
+
+def check_container(container: str) -> None:
+    """Refuse to make a lazy table one of another library, which would compute it."""
+    if container != "default":
+        raise ValueError(
+            f"set_output(transform={container!r}) asks for a table in memory, and X is a lazy one, "
+            'whose release is lazy too; call set_output(transform="default").'
+        )
+
+
+def _id_column(row_id: Any, names: tuple[Name, ...]) -> str:
+    if not isinstance(row_id, str | int):
+        raise TypeError(
+            f"row_id is a {type(row_id).__name__}, and the rows of a lazy table have no place that "
+            "ids beside it could stand at; name the column of X that holds them."
+        )
+    return str(resolve(row_id, names, "row_id")[0])
+
+
+def _check_ids(X: Any, row_id: str) -> None:
+    """Refuse ids that are missing or not unique in the whole table, as it is now."""
+    rows, absent, distinct = count_ids(X, row_id)
+    check_rows(rows)
+    check_present(absent, rows, row_id)
+    check_unlike(distinct, rows, row_id)
+
+
+class _KeyFaultError(Exception):
+    """A key that cannot be used: the kind of error, and its sentence, which no key is in."""
+
+
+class _NoBits:
+    """No source of bits: in a task all noise is keyed."""
+
+    def words(self, count: int) -> Any:
+        raise RuntimeError("a task of a plan draws keyed noise alone.")
+
+
+def _no_entropy(column: int) -> Entropy:
+    return _NoBits()
+
+
+class PartRelease:
+    """What releases a part of a table, wherever an engine has it.
+
+    Parameters
+    ----------
+    form : str
+        The form of the release: it holds no priors.
+    key : ShippedKey
+    context : str
+        All that shapes what is drawn.
+    row_id : str
+        The column of ids.
+    """
+
+    def __init__(self, form: str, key: ShippedKey, context: str, row_id: str) -> None:
+        self._form, self._key, self._context, self._row_id = form, key, context, row_id
+
+    def __call__(self, part: Any) -> Any:
+        """Return the released rows of a part, which may have none; in its own type.
+
+        Raises
+        ------
+        TypeError, ValueError, ModuleNotFoundError
+            If a value has no place or the key cannot be used: with no value, and no key, in it.
+        """
+        try:
+            return self._released(part, self._bits())
+        except Exception as error:
+            fault = self._told(part, error)
+        raise fault  # here, where nothing refers any more to what the first error said and held
+
+    def __repr__(self) -> str:
+        return "PartRelease()"
+
+    def __reduce__(self) -> Any:
+        # without what was read of the form
+        return PartRelease, (self._form, self._key, self._context, self._row_id)
+
+    @cached_property
+    def _fitted(self) -> Any:
+        return SimpleNamespace(**state_of(from_text(self._form)))
+
+    @property
+    def columns(self) -> list[Any]:
+        """The public columns."""
+        channel = self._fitted._channel
+        releases = self._fitted._releases if channel is None else channel.columns
+        return [release.column for release in releases]
+
+    def _bits(self) -> KeyedBits:
+        try:
+            return KeyedBits(self._key.read(), self._context)
+        except (TypeError, ValueError, OSError, ImportError) as error:
+            raise _KeyFaultError(type(error), str(error)) from None
+
+    def _released(self, part: Any, bits: KeyedBits) -> Any:
+        table = frame_table(part)
+        keyed = keyed_rows(bits, table, self._row_id)
+        # whatever would draw fresh noise fails, and never releases
+        return drawn(self._fitted, table, _no_entropy, n_jobs=None, keyed=keyed)[0]
+
+    def _told(self, part: Any, error: Exception) -> Exception:
+        """Return the error without a value in it: what a task raises is read by many."""
+        if isinstance(error, _KeyFaultError):
+            kind, said = error.args
+            told: Exception = kind(said)
+            return told
+        if isinstance(error, ValueError) and str(error).startswith("row_id "):  # counts alone
+            return ValueError(str(error))
+        names = [column.name for column in self.columns if self._is_at_fault(part, column)]
+        where = f"column {listed(names)} holds" if names else "some rows hold"
+        return ValueError(
+            f"{where} values, or miss values, that have no place in the release; release these "
+            "rows in memory to see which (here they would be in the logs of the engine), or give "
+            "them one (unknown=, missing=, n_bins or categories) and fit again."
+        )
+
+    def _is_at_fault(self, part: Any, column: Any) -> bool:
+        rule = rule_of(self._fitted.unknown, column.name, column.kind)
+        try:
+            values = frame_table(part).values(column.name)
+            column.reader(values, rule, self._fitted._missing).check()
+        except Exception:
+            return True
+        return False

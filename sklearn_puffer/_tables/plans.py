@@ -1,0 +1,83 @@
+"""Lazy tables whose rows pass through a function, a part at a time: one plan for each engine.
+
+The function takes a table in memory and returns one of as many rows: a polars DataFrame on polars,
+an Arrow table elsewhere. It is called with no rows for the types of its result, so that a plan is
+made without a job, and with the rows of a part whenever an engine computes that part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import narwhals.stable.v2 as nw
+
+from sklearn_puffer._base import on_one_line
+from sklearn_puffer._tables.duckdb_plan import on_duckdb
+from sklearn_puffer._tables.engine import lazy_table
+from sklearn_puffer._tables.values import Kind, check_type
+
+Release = Callable[[Any], Any]
+
+
+def planned(X: Any, names: Sequence[str], release: Release) -> Any:
+    """Return the lazy table of what ``release`` makes of some columns of X; nothing is computed.
+
+    Parameters
+    ----------
+    X : lazy table
+    names : sequence of str
+        The columns that are read.
+    release : callable
+        From a table of those columns to one of others; pickled where tasks are.
+    """
+    if nw.dependencies.is_polars_lazyframe(X):
+        return _on_polars(X, names, release)
+    return on_duckdb(X, names, release)
+
+
+def lazy_names(X: Any) -> tuple[str, ...]:
+    """Return the names of the columns of a lazy table."""
+    return tuple(lazy_table(X).types)
+
+
+def check_lazy_kinds(X: Any, kinds: Mapping[str, Kind]) -> None:
+    """Refuse columns of a lazy table that are not of their kinds, as far as their types tell.
+
+    Raises
+    ------
+    TypeError
+        Naming the column.
+    """
+    types = lazy_table(X).types
+    for name, kind in kinds.items():
+        check_type(types[name], name)
+        labels = types[name] in (nw.String, nw.Categorical, nw.Enum)
+        if labels and kind != "category":
+            raise TypeError(
+                f"column {name!r} holds strings ({on_one_line(types[name])}), and held {kind} "
+                "values in fit; convert it to the type of the fitted table."
+            )
+
+
+def _on_polars(X: Any, names: Sequence[str], release: Release) -> Any:
+    polars = import_module("polars")
+    own = X.select(polars.selectors.by_name(*names))
+    schema = release(polars.DataFrame(schema=own.collect_schema())).schema
+    # a filter, or a choice of columns, belongs behind the release: before it, it would see the rows
+    return own.map_batches(
+        partial(_polars_part, release=release, schema=schema),
+        predicate_pushdown=False,
+        projection_pushdown=False,
+        slice_pushdown=False,
+        schema=schema,
+        validate_output_schema=True,
+        streamable=True,
+    )
+
+
+def _polars_part(frame: Any, release: Release, schema: Any) -> Any:
+    # column by column: a frame that is cast takes names for patterns
+    return type(frame)([column.cast(schema[column.name]) for column in release(frame)])
