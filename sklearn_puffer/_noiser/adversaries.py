@@ -17,6 +17,7 @@ from sklearn_puffer._noiser.conditional_priors import (
     given_adversary,
 )
 from sklearn_puffer._noiser.lazy_rows import counted_adversary
+from sklearn_puffer._noiser.margins import Margin, margin_of
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._noiser.settings import COUNTED
 from sklearn_puffer._noiser.utility import RawLaw
@@ -41,6 +42,8 @@ class Known:
         How often each value of a column stood in the table.
     mixings : tuple of Mixing or None
         Of each unordered column the shares of all rows, over its alphabet.
+    margins : list of Margin
+        What is kept of the values of each column, to compare later rows with.
     """
 
     counted: Adversary
@@ -49,6 +52,7 @@ class Known:
     spreads: FloatArray
     raw: list[RawLaw]
     mixings: tuple[Mixing | None, ...]
+    margins: list[Margin]
 
 
 def known_to_adversaries(read: TableRead) -> Known:
@@ -79,7 +83,9 @@ def known_to_adversaries(read: TableRead) -> Known:
     if settings.fit is not None:
         laws_of["prior"] = fitted_adversary(counted, settings.fit, spreads, columns)
     mixings = tuple(_mixing(c, *of) for c, of in zip(columns, seen, strict=True))
-    return Known(counted, list(laws_of.values()), list(models.values()), spreads, raw, mixings)
+    margins = [margin_of(c, *of, rows.total) for c, of in zip(columns, seen, strict=True)]
+    adversaries = list(laws_of.values())
+    return Known(counted, adversaries, list(models.values()), spreads, raw, mixings, margins)
 
 
 def _given(prior: Any, argument: str, read: TableRead) -> Adversary:

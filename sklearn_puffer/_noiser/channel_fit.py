@@ -76,6 +76,7 @@ def learn_channel(
         around=around,
         utility=channel_utilities(read, known, counted, rows),
         distance=_distance(read, known, counted),
+        margins=known.margins,
         known=[tuple(read.public[k] for k in each) for each in known_columns(read)],
         remarks=[*read.remarks(fine=False), *about_rows(read, known)],
     )

@@ -14,6 +14,7 @@ from sklearn_puffer._channels import Family
 from sklearn_puffer._noise import WHOLE, Entropy, IntegerRows
 from sklearn_puffer._noiser.channel_cells import Cells
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
+from sklearn_puffer._noiser.margins import Watch
 from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.release import ColumnRelease, bare_values, finished
 from sklearn_puffer._tables import (
@@ -85,6 +86,7 @@ class ChannelRelease:
         missing: Missing,
         entropy: Callable[[int], Entropy],
         keyed: KeyedRows | None = None,
+        watch: Watch | None = None,
     ) -> tuple[Any, Moved | None]:
         """Return the released table in the caller's own type, and how many rows were moved.
 
@@ -99,6 +101,8 @@ class ChannelRelease:
             Gives the random bits; asked once.
         keyed : KeyedRows, optional
             Gives the bits of each row, in place of ``entropy``.
+        watch : Watch, optional
+            Counts the values.
 
         Raises
         ------
@@ -107,6 +111,8 @@ class ChannelRelease:
             `fit` has not seen and ``unknown`` does not move.
         """
         readers = self._readers(table, unknown, missing)
+        if watch is not None:
+            watch.open(readers)
         try:
             found, moved = self._found(readers, table.n_rows, _moves_rows(unknown))
         except (TypeError, ValueError):
@@ -114,6 +120,8 @@ class ChannelRelease:
             faults.of(Reader.check, readers)
             faults.refuse()
             raise
+        if watch is not None:
+            watch.add(readers, table.n_rows)
         words = None if keyed is None else _words(keyed, found)
         drawn = self.rows.sampler(entropy(0)).draw(found, words)
         written = self._written(table, readers, drawn, order)

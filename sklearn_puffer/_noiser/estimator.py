@@ -37,6 +37,7 @@ from sklearn_puffer._noiser.input_table import first_table, next_table, refuse_l
 from sklearn_puffer._noiser.keyed_rows import KeyedRows, Keying, check_keying
 from sklearn_puffer._noiser.lazy_release import check_container, plan_release
 from sklearn_puffer._noiser.lazy_rows import check_lazy
+from sklearn_puffer._noiser.margins import Margin, Watch, check_on_drift, drift_found, watch_of
 from sklearn_puffer._noiser.one_release import drawn
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
@@ -275,6 +276,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     """
 
     _channel: ChannelRelease | None = None  # in the place of noise
+    _margins: Sequence[Margin] = ()  # of a noiser that was saved before there were any
 
     _later = frozenset({"unknown", "on_uncertified", "random_state", "n_jobs", "verbose"})
 
@@ -393,7 +395,14 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         return super().fit_transform(X, y, **fit_params)
 
     def transform(
-        self, X: Any, *, row_id: Any = None, key: Any = None, dataset: str = "", release: int = 0
+        self,
+        X: Any,
+        *,
+        row_id: Any = None,
+        key: Any = None,
+        dataset: str = "",
+        release: int = 0,
+        on_drift: str = "warn",
     ) -> Any:
         r"""Release the public columns of X, each call with fresh noise, or with keyed noise.
 
@@ -423,6 +432,12 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             Name of the table: other names have independent noise.
         release : int, default=0
             Number of the release: another one is drawn anew, and is one more release.
+        on_drift : {"warn", "raise", "ignore"}, default="warn"
+            What is done where the values of some column are distributed otherwise than in `fit`,
+            so that the certificate is about other rows than these: a test of all columns together,
+            which rows of the fitted law fail once in a hundred calls at most, whatever that law is.
+            Of fewer than 30 rows nothing is said. It looks at each column by itself;
+            ``certificate_.check(X)`` has the figures.
 
         Returns
         -------
@@ -437,7 +452,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             If the certificate does not hold.
         TypeError, ValueError
             If X does not fit, ids are missing or not unique, or the key is none; of a key without
-            ``row_id``, or of ``row_id`` with ``random_state``.
+            ``row_id``, or of ``row_id`` with ``random_state``; under ``on_drift="raise"`` if rows
+            do not look like those of `fit`.
         ModuleNotFoundError
             If the key asks for AES, and the package `cryptography` is not installed.
 
@@ -475,6 +491,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         True
         """
         keying = check_keying(row_id, key, dataset, release, self.random_state)
+        check_on_drift(on_drift, self._margins)
         self._check_as_certified()
         self._check_certified()
         container = getattr(self, "_container", None) or get_config()["transform_output"]
@@ -483,8 +500,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             return plan_release(self, X, keying, self._context(keying))
         table = next_table(self, X)
         keyed = None if keying is None else keying.rows(table, X, self._context(keying))
-        whole, moved = self._drawn(table, keyed, self._entropies()())
-        if sentence := _moved_sentence(moved):
+        watch = watch_of(self._margins, on_drift, table.n_rows)
+        whole, moved = self._drawn(table, keyed, self._entropies()(), watch)
+        for sentence in filter(None, (drift_found(watch, on_drift), _moved_sentence(moved))):
             warnings.warn(sentence, UserWarning, stacklevel=3)
         return as_pandas(whole) if container == "pandas" else whole
 
@@ -630,9 +648,11 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         str
             The form: names and rules, and of each public column its values (or the ends and medians
             of its bins, or its categories), noise and scale; the certificate; and what tells it
-            from all others. It holds no law of a secret, and no counts of rows. But it still tells
-            which values occur, of categories without an order also their shares in all rows, from
-            which they are drawn anew, and what the certificate tells. With an optimal channel it
+            from all others. It holds no law of a secret. But it still tells
+            which values occur, and in how many thousandths of all rows (of fewer than a thousand
+            rows, in how many), so that rows can be seen to differ from them; of categories without
+            an order also their exact shares, from which they are drawn anew; and what the
+            certificate tells. With an optimal channel it
             holds the distinct rows and the channel, and is key material, as it says at its top.
 
         Raises
@@ -658,7 +678,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
         >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
         >>> PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table).to_json()[:37]
-        '{"schema":"sklearn_puffer.release/1",'
+        '{"schema":"sklearn_puffer.release/2",'
         """
         self._check_as_certified()
         if not self.certificate_.holds:
@@ -783,6 +803,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self._passed = learnt.passed
         self._order = [n for n in table.names if n in public or n in learnt.passed]
         self._missing = learnt.settings.missing
+        self._margins = learnt.margins
         self._patterns = learnt.patterns()
         if isinstance(learnt, Learnt):
             self._take_noise(learnt)
@@ -825,11 +846,16 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         return digest("sklearn_puffer.keyed/1", drawn, keying.dataset, keying.release)
 
     def _drawn(
-        self, table: Table, keyed: KeyedRows | None, entropy: Callable[[int], Entropy]
+        self,
+        table: Table,
+        keyed: KeyedRows | None,
+        entropy: Callable[[int], Entropy],
+        watch: Watch | None,
     ) -> tuple[Any, dict[Name, int] | Moved | None]:
         """Return the released table, and which values or rows were moved, if any."""
         check_unknown(self.unknown)
-        return drawn(self, table, entropy, n_jobs=check_jobs(self.n_jobs), keyed=keyed)
+        n_jobs = check_jobs(self.n_jobs)
+        return drawn(self, table, entropy, n_jobs=n_jobs, keyed=keyed, watch=watch)
 
     def _columns(self) -> Sequence[ColumnRelease]:
         """Return how each column is released, by noise or by a channel."""

@@ -97,6 +97,7 @@ def learn(
         remarks=[*read.remarks(), *about_rows(read, known), *around.remarks],
         models=tuple(facts for model in known.models for facts in model.facts),
         mixings=known.mixings,
+        margins=known.margins,
         known=tuple(tuple(read.public[k] for k in each) for each in known_columns(read)),
     )
     if not learnt.models:

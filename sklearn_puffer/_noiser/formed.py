@@ -11,6 +11,7 @@ from sklearn_puffer._base import Array, FieldError, IntArray, __version__, plain
 from sklearn_puffer._noise import IntegerRows, MixedNoise, Mixing, Noise, without_mixings
 from sklearn_puffer._noiser.channel_cells import Cells
 from sklearn_puffer._noiser.channel_release import ChannelRelease
+from sklearn_puffer._noiser.margins import PARTS, Margin, margin_over, n_cells
 from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.release import ColumnRelease, Output, Patterns, scale_of
 from sklearn_puffer._noiser.remapping import Remapping
@@ -23,6 +24,7 @@ from sklearn_puffer._noiser.written_release import (
     LeastForm,
     Level,
     MapForm,
+    MarginForm,
     ReleaseForm,
     all_written,
     number,
@@ -50,6 +52,7 @@ def form_of(noiser: Any) -> ReleaseForm:
     _check_seed(noiser)
     channel, certificate = noiser._channel, noiser.certificate_
     releases = noiser._releases if channel is None else channel.columns
+    margins = noiser._margins or [None] * len(releases)
     least = noiser._least if channel is None else [None] * len(releases)
     return ReleaseForm(
         schema=SCHEMA,
@@ -66,7 +69,7 @@ def form_of(noiser: Any) -> ReleaseForm:
         unknown=_rules(noiser.unknown),
         patterns=_patterns(noiser._patterns),
         noise=_family(releases),
-        columns=tuple(map(_column, releases, least)),
+        columns=tuple(map(_column, releases, least, margins)),
         channel=None if channel is None else _channel(channel),
         certificate=certificate.to_dict(),
         awaited=certificate.around is not None and certificate.known_over_set is None,
@@ -116,7 +119,7 @@ def _family(releases: Sequence[ColumnRelease]) -> FamilyForm | None:
     return None
 
 
-def _column(release: ColumnRelease, least: Least | None) -> ColumnForm:
+def _column(release: ColumnRelease, least: Least | None, margin: Margin | None) -> ColumnForm:
     column, mixing = release.column, release.mixing
     whole = column.known.all()
     scale = scale_of(release)
@@ -138,6 +141,7 @@ def _column(release: ColumnRelease, least: Least | None) -> ColumnForm:
         shares=None if mixing is None else mixing.shares,
         remapping=_map(release.remapping),
         certified=None if least is None else _least(release, least),
+        margin=None if margin is None else _margin(margin),
     )
 
 
@@ -146,6 +150,16 @@ def _least(release: ColumnRelease, least: Least) -> LeastForm | None:
     if (scale, grid) == (scale_of(release), release.grid):
         return None
     return LeastForm(float(scale).hex(), written(grid), _map(remapping))
+
+
+def _margin(margin: Margin) -> MarginForm:
+    return MarginForm(
+        parts=tuple(margin.parts.tolist()),
+        present=None if margin.present == margin.total else margin.present,
+        place=None
+        if margin.place is None
+        else (written(margin.place[0]), written(margin.place[1])),
+    )
 
 
 def _map(remapping: Remapping | None) -> MapForm | None:
@@ -282,6 +296,31 @@ def least_of(form: ReleaseForm, releases: Sequence[ColumnRelease]) -> list[Least
     return found
 
 
+def margins_of(form: ReleaseForm, releases: Sequence[ColumnRelease], total: int) -> list[Margin]:
+    """Return how the values of each column were distributed, or nothing where that is not told."""
+    own = [each.margin for each in form.columns]
+    found = [
+        _read_margin(margin, release.column, total, f"columns[{k}].margin")
+        for k, (margin, release) in enumerate(zip(own, releases, strict=True))
+        if margin is not None
+    ]
+    _check(len(found) in (0, len(releases)), "columns[].margin")
+    return found
+
+
+def _read_margin(own: MarginForm, column: Column, total: int, field: str) -> Margin:
+    parts, present = _whole(own.parts, f"{field}.parts"), own.present
+    present = total if present is None else present
+    _check(0 <= present <= total, f"{field}.present")
+    _check(len(parts) == n_cells(column) and bool((parts >= 0).all()), f"{field}.parts")
+    _check(sum(own.parts) == (PARTS if present else 0), f"{field}.parts")
+    _check((own.place is not None) == column.free, f"{field}.place")
+    place = None
+    if own.place is not None:
+        place = number(own.place[0], f"{field}.place"), number(own.place[1], f"{field}.place")
+    return margin_over(column, parts, present, total, place)
+
+
 def channel_of(form: ReleaseForm, releases: list[ColumnRelease]) -> ChannelRelease | None:
     """Return the channel, if it is one: without the laws that it was found for."""
     if form.channel is None:
@@ -348,6 +387,7 @@ def state_of(form: ReleaseForm) -> dict[str, Any]:
         "_missing": form.missing,
         "_patterns": {group: set(known) for group, known in form.patterns},
         "_channel": channel,
+        "_margins": margins_of(form, releases, certificate.n_rows),
         "_releases": releases if channel is None else [],
         "_least": least_of(form, releases) if channel is None else [],
         "certificate_": certificate,

@@ -8,6 +8,7 @@ from typing import Any
 from sklearn_puffer._noise import Entropy
 from sklearn_puffer._noiser.channel_release import Moved
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
+from sklearn_puffer._noiser.margins import Watch
 from sklearn_puffer._noiser.release import release_table
 from sklearn_puffer._tables import Name, Table
 
@@ -19,6 +20,7 @@ def drawn(
     *,
     n_jobs: int | None,
     keyed: KeyedRows | None,
+    watch: Watch | None = None,
 ) -> tuple[Any, dict[Name, int] | Moved | None]:
     """Return the released table, and which values or rows were moved, if any.
 
@@ -32,12 +34,14 @@ def drawn(
     n_jobs : int or None
     keyed : KeyedRows or None
         Gives the bits of each row, in place of ``entropy``.
+    watch : Watch or None
+        Counts the values.
     """
     rules = {"unknown": fitted.unknown, "missing": fitted._missing}
     if fitted._channel is not None:
         channel, passed = fitted._channel, fitted._passed
         return channel.release(  # type: ignore[no-any-return]
-            table, passed, fitted._order, **rules, entropy=entropy, keyed=keyed
+            table, passed, fitted._order, **rules, entropy=entropy, keyed=keyed, watch=watch
         )
     return release_table(
         table,
@@ -49,4 +53,5 @@ def drawn(
         entropy=entropy,
         n_jobs=n_jobs,
         keyed=keyed,
+        watch=watch,
     )

@@ -32,6 +32,7 @@ from sklearn_puffer._noise import (
 )
 from sklearn_puffer._noise import release as add_noise
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
+from sklearn_puffer._noiser.margins import Watch
 from sklearn_puffer._noiser.remapping import Drawn, Remapping, most_probable, remapping
 from sklearn_puffer._tables import (
     BLOCK_ROWS,
@@ -207,6 +208,7 @@ def release_table(
     entropy: Callable[[int], Entropy],
     n_jobs: int | None,
     keyed: KeyedRows | None = None,
+    watch: Watch | None = None,
 ) -> tuple[Any, dict[Name, int]]:
     """Return the released table in the caller's own type, and how many values were moved.
 
@@ -225,6 +227,8 @@ def release_table(
     n_jobs : int or None
     keyed : KeyedRows, optional
         Gives the bits of each row, in place of ``entropy``.
+    watch : Watch, optional
+        Counts the values.
 
     Raises
     ------
@@ -245,8 +249,13 @@ def release_table(
 
     try:
         readers = [opened(release) for release in releases]
+        if watch is not None:
+            watch.open(readers)
         run = partial(_run, n_jobs=n_jobs) if keyed is None else partial(_run_keyed, keyed=keyed)
-        return _released(table, readers, releases, passed, order, patterns, entropy, run)
+        done = _released(table, readers, releases, passed, order, patterns, entropy, run)
+        if watch is not None:
+            watch.add(readers, table.n_rows)
+        return done
     except (TypeError, ValueError):
         faults = Faults()  # a table without fault is not read twice
         faults.of(check, releases)

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn_puffer._base import listed, quoted
 from sklearn_puffer._noiser.channel_release import Moved
 from sklearn_puffer._noiser.keyed_rows import Keying
+from sklearn_puffer._noiser.margins import drift_found, watch_of
 from sklearn_puffer._noiser.release import ColumnRelease, finished
 from sklearn_puffer._noiser.seen_ids import SeenIds
 from sklearn_puffer._releases import moved_rows_sentence
@@ -63,13 +64,16 @@ class StreamRelease:
             the release of rows whose ids differ.
         """
         seen, told = SeenIds(), _Told()
+        watch = watch_of(self._noiser._margins)
         for table in self._stream.tables(self._names):
             own = frame_table(table)
             keyed = None if self._keying is None else self._keyed(own, table, seen)
-            released, moved = self._noiser._drawn(own, keyed, self._entropies())
+            released, moved = self._noiser._drawn(own, keyed, self._entropies(), watch)
             told.add(moved)
             yield from released.cast(self.schema).combine_chunks().to_batches()
         told.warn(self._stream)
+        if sentence := drift_found(watch):
+            warnings.warn(sentence, UserWarning, stacklevel=2)
 
     def _keyed(self, own: Table, table: Any, seen: SeenIds) -> Any:
         """Return the bits of some rows, whose ids no row before them had."""

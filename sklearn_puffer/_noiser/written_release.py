@@ -18,7 +18,8 @@ from sklearn_puffer._base import FieldError, FloatArray, __version__, json_recor
 from sklearn_puffer._noiser.release import Output
 from sklearn_puffer._tables import Kind, Missing, Name
 
-SCHEMA = "sklearn_puffer.release/1"
+SCHEMA = "sklearn_puffer.release/2"
+_READ = (SCHEMA, "sklearn_puffer.release/1")  # the first one had no margins
 MOST_CHARACTERS = 1 << 28
 _LARGEST_WHOLE = 2**53
 
@@ -53,6 +54,15 @@ class LeastForm:
 
 
 @dataclass(frozen=True)
+class MarginForm:
+    """How the values of a column were distributed over the rows of `fit`, in thousandths."""
+
+    parts: tuple[int, ...]
+    present: int | None = None
+    place: tuple[Number, Number] | None = None
+
+
+@dataclass(frozen=True)
 class ColumnForm:
     """One public column; ``known`` is left out where every atom is."""
 
@@ -73,6 +83,7 @@ class ColumnForm:
     shares: tuple[int, ...] | None = None
     remapping: MapForm | None = None
     certified: LeastForm | None = None
+    margin: MarginForm | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +153,7 @@ def from_text(text: str) -> ReleaseForm:
         raise FieldError(f"it has {len(text):,} characters, more than {MOST_CHARACTERS:,}")
     record = json_record(text)
     schema, version = record.get("schema"), record.get("version")
-    if schema != SCHEMA:
+    if schema not in _READ:
         raise FieldError(
             f"field schema must be {SCHEMA!r}, got {quoted(schema)[:80]}, written by version "
             f"{quoted(version)[:40]} of the library, and this is version {__version__!r}"

@@ -32,6 +32,7 @@ from sklearn_puffer._releases.composition import (
     Rule,
     scale_for_releases,
 )
+from sklearn_puffer._releases.drift import LEAST_ROWS, ColumnDrift, Drift
 from sklearn_puffer._releases.ledger import Ledger
 from sklearn_puffer._releases.ledger_file import exclusively, write
 from sklearn_puffer._releases.ledger_state import SCHEMA, Entry, LedgerError, OverspentError
@@ -52,6 +53,7 @@ from sklearn_puffer._releases.written_rules import rule_from_dict
 
 __all__ = [
     "KEY_MATERIAL",
+    "LEAST_ROWS",
     "MOST_RELEASES",
     "SCHEMA",
     "Awaited",
@@ -60,10 +62,12 @@ __all__ = [
     "ChannelCertificate",
     "ChannelFacts",
     "ChannelLoss",
+    "ColumnDrift",
     "ColumnNoise",
     "ColumnUtility",
     "CountedLoss",
     "Draws",
+    "Drift",
     "Entry",
     "Kept",
     "Ledger",

@@ -317,8 +317,9 @@ def channel_assumptions(
         "the columns are handed through.",
         "Refusals and warnings that depend on the rows are not covered: transform refuses values "
         "and rows that fit has not seen, missing ones without a place and numbers that are not "
-        'finite, and with unknown="nearest" a warning counts the rows that were moved. Whether '
-        "fit succeeds, and its warnings and certificate, depend on its rows likewise.",
+        'finite, and with unknown="nearest" a warning counts the rows that were moved; another one '
+        "(on_drift=) names columns whose values are distributed otherwise than in fit, and how "
+        "far. Whether fit succeeds, and its warnings and certificate, depend on its rows likewise.",
     ]
     if binned:
         said.append(

@@ -137,7 +137,9 @@ def _about_refusals() -> str:
         "not of the kind of its column or beyond the grid of the noise (in an array without "
         'missing="propagate" or "category" also in a sensitive column). A refusal names the values '
         "and counts their rows, a release tells that there are none; a warning counts the values "
-        "that unknown= moves. Whether fit succeeds, and its warnings, depend on its rows likewise."
+        "that unknown= moves, another one (on_drift=) names columns whose values are distributed "
+        "otherwise than in fit, and how far. Whether fit succeeds, and its warnings, depend on its "
+        "rows likewise."
     )
 
 

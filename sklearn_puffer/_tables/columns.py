@@ -18,6 +18,7 @@ from sklearn_puffer._base import (
     LARGEST_INTEGER,
     Array,
     FloatArray,
+    IntArray,
     listed,
     plain,
     quoted,
@@ -32,6 +33,7 @@ Missing = Literal["error", "category", "propagate"]
 
 BLOCK_ROWS = 1 << 15
 _MOST_STREAMED_ATOMS = 1 << 12
+_MOST_COUNTED = 4 * BLOCK_ROWS  # atoms that are counted block by block in an array of their own
 # beyond these the powers in losses and spreads are no floats; a table of that kind has odd units
 _LARGEST_NUMBER = 1e120
 _SMALLEST_SPAN = 1e-120
@@ -182,10 +184,39 @@ class Reader(ABC):
         self.column = column
         self.values = values
         self.moved = 0
+        self._held: IntArray | None = None
 
-    @abstractmethod
     def positions(self, rows: slice, out: Array) -> None:
         """Write the position of each value of ``rows`` into ``out`` (intp)."""
+        self._find(rows, out)
+        if self._held is not None:
+            self._note(self._held, out)
+
+    @abstractmethod
+    def _find(self, rows: slice, out: Array) -> None:
+        """Write those positions."""
+
+    def watch(self) -> None:
+        """Count the values that are read from now on, each of which is to be read once."""
+        self._held = np.zeros(len(self._codes_of_positions()), dtype=np.int64)
+
+    def seen(self) -> IntArray:
+        """Return how often each code was read where the value is not missing."""
+        assert self._held is not None
+        seen = np.zeros(len(self.column.atoms), dtype=np.int64)
+        np.add.at(seen, self._codes_of_positions(), self._held)
+        if self.propagates:
+            seen[0] -= self.values.n_missing  # the first code stood in for them
+        return seen
+
+    def _note(self, held: IntArray, positions: Array) -> None:
+        if len(held) <= _MOST_COUNTED:
+            held += np.bincount(positions, minlength=len(held))
+        else:
+            np.add.at(held, positions, 1)
+
+    def _codes_of_positions(self) -> Array:
+        return self.spread(np.arange(len(self.column.atoms), dtype=np.intp))
 
     def spread(self, per_code: Array) -> Array:
         """Return an array over positions from one over codes."""
@@ -194,8 +225,7 @@ class Reader(ABC):
     def codes(self, rows: slice, out: Array) -> None:
         """Write the code of each value of ``rows`` into ``out`` (intp)."""
         self.positions(rows, out)
-        table = self.spread(np.arange(len(self.column.atoms), dtype=np.intp))
-        np.take(table, out, out=out, mode="clip")
+        np.take(self._codes_of_positions(), out, out=out, mode="clip")
 
     @property
     def propagates(self) -> bool:
@@ -226,7 +256,7 @@ class _NumberReader(Reader):
         self.unknown = unknown
         self.lookup = _lookup_of(column).of_own()
 
-    def positions(self, rows: slice, out: Array) -> None:
+    def _find(self, rows: slice, out: Array) -> None:
         block = self.data(rows)
         if not self.lookup.find(block, out):
             self._settle(np.asarray(block, dtype=float), out)
@@ -276,7 +306,7 @@ class _BinReader(Reader):
         super().__init__(column, values)
         self.edges = _edges_of(column).of_own()
 
-    def positions(self, rows: slice, out: Array) -> None:
+    def _find(self, rows: slice, out: Array) -> None:
         block = self.data(rows)
         if self.values.kind == "float":
             check_finite(block, self.column.name)
@@ -288,7 +318,7 @@ class _LevelReader(Reader):
         super().__init__(column, values)
         self._codes, self.moved = _level_codes(column, values, unknown)
 
-    def positions(self, rows: slice, out: Array) -> None:
+    def _find(self, rows: slice, out: Array) -> None:
         np.copyto(out, self.values.data[rows])
         gone = self.missing(rows)
         if gone is not None:

@@ -1,0 +1,319 @@
+r"""What a fitted noiser keeps of the values of each public column, and how other rows compare.
+
+Of the n rows of `fit` it keeps, for each value in its order, in how many thousandths of them the
+column is at most that value, rounded down: enough to find a difference of a thousandth.
+
+*Formal guarantees.* If the rows of `fit` and the new ones are exchangeable, as independent draws of
+one law are, `Watch.verdict` finds a difference with a chance of at most 1 %, whatever that law is.
+Each test bounds the chance of a hypergeometric tail (`two_samples`), and their number is fixed
+before anything is counted, but for values that `fit` has not seen, of which each counts as one:
+
+- *ranks.* Let ties be broken at random. Of i fitted and d new rows that come first, if the i-th
+  fitted one ends them, the count of new ones has the negative hypergeometric law, whose tails are
+
+  .. math:: P(D_i \le d) = P(H_{i + d} \le d), \qquad P(D_i \ge d) = P(H_{i + d - 1} \ge d),
+
+  H_t the new ones among t rows of all. The i-th fitted value is that of a known cell; new rows in
+  cells up to it are at least the :math:`D_i` rows before it, those in cells before it at most as
+  many. So alphabets and bins may be made of the fitted rows.
+- *values.* Rows with one and the same value are picked by it, and have Fisher's exact test; where
+  values that were not seen have moved, they may be any of those in the cell.
+
+A column has half of its error for ranks and half for values where it has both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FloatArray, IntArray, check_choice
+from sklearn_puffer._noiser.two_samples import too_many
+from sklearn_puffer._releases import LEAST_ROWS, ColumnDrift, Drift
+from sklearn_puffer._tables import BLOCK_ROWS, Column, Name, Reader, present
+
+PARTS = 1000
+_STEP = 20  # of the ranks that are tested, in thousandths
+_CELLS = 128  # of a column that takes any number
+_ENDS = 10  # thousandths beyond the first and the last of their inner edges
+_DIGITS = 3  # to which these are rounded, against their distance
+
+
+Place = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Margin:
+    """How the values of one public column were distributed over the rows of `fit`.
+
+    Attributes
+    ----------
+    name : str or int
+    parts : ndarray of int64 of shape (n_cells,)
+        Thousandths by which the share of rows up to each cell grows, rounded down.
+    present, total : int
+        Rows in which the column is not missing, and all of them; weights count as rows.
+    ordered : bool
+        Whether cells have an order.
+    single : bool
+        Whether a cell is one value, and no bin.
+    levels : bool
+        Whether the values are categories, of which any cell may stand for those not seen.
+    place : tuple of float, or None
+        Of a column that takes any number: the lower edge of its inner cells, and how many a unit
+        has.
+    """
+
+    name: Name
+    parts: IntArray
+    present: int
+    total: int
+    ordered: bool
+    single: bool
+    levels: bool = False
+    place: Place | None = None
+
+    def cells(self, numbers: Array) -> Array:
+        """Return the cells of numbers, where any may occur."""
+        assert self.place is not None
+        low, factor = self.place
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = np.floor((numbers - low) * factor)
+        cells: Array = np.clip(np.nan_to_num(scaled, nan=0.0), -1, _CELLS).astype(np.intp) + 1
+        return cells
+
+
+def margin_of(column: Column, values: FloatArray, counts: Array, total: int) -> Margin:
+    """Return the margin of a column.
+
+    Parameters
+    ----------
+    column : Column
+    values : ndarray of shape (n,)
+        The values of the rows before binning, in any order.
+    counts : ndarray of shape (n,)
+        How often each of them counts.
+    total : int
+        Rows of the table, those in which it is missing included.
+    """
+    whole = np.rint(np.asarray(counts, dtype=float)).astype(np.int64)
+    place = _placed(values, whole) if column.free else None
+    empty = margin_over(column, np.zeros(0, dtype=np.int64), int(whole.sum()), total, place)
+    if place is not None:
+        codes = empty.cells(values)
+    else:
+        codes = np.searchsorted(column.atoms if column.edges is None else column.edges, values)
+    held = np.zeros(n_cells(column), dtype=np.int64)
+    np.add.at(held, codes, whole)
+    shares = [PARTS * int(c) // max(empty.present, 1) for c in np.cumsum(held)]
+    return replace(
+        empty, parts=np.array([b - a for a, b in pairwise([0, *shares])], dtype=np.int64)
+    )
+
+
+def margin_over(
+    column: Column, parts: IntArray, present: int, total: int, place: Place | None
+) -> Margin:
+    """Return the margin of a column that has these cells."""
+    return Margin(
+        column.name,
+        parts,
+        present,
+        total,
+        ordered=not column.unordered,
+        single=column.edges is None and not column.free,
+        levels=column.kind == "category",
+        place=place,
+    )
+
+
+def n_cells(column: Column) -> int:
+    """Return how many cells the margin of a column has."""
+    return _CELLS + 2 if column.free else len(column.atoms)
+
+
+def _placed(values: FloatArray, counts: IntArray) -> Place:
+    """Return the edge and the density of cells between the first and the last hundredth of rows.
+
+    They are rounded, so that they are no values of the table.
+    """
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(counts[order])
+    ends = np.searchsorted(sums, sums[-1] * np.array([_ENDS, PARTS - _ENDS]) / PARTS)
+    low, high = values[order][np.minimum(ends, len(values) - 1)].tolist()
+    span = high - low
+    if not np.isfinite(span) or span <= 0.0:
+        return float(low), 0.0
+    digit = 10.0 ** (np.floor(np.log10(span)) + 1 - _DIGITS)
+    return float(np.floor(low / digit) * digit), float(f"{_CELLS / span:.3g}")
+
+
+def check_on_drift(on_drift: Any, margins: Sequence[Margin]) -> None:
+    """Refuse what is no choice, and one that cannot be kept, before anything is drawn."""
+    check_choice(on_drift, "on_drift", ["warn", "raise", "ignore"])
+    if on_drift == "raise" and not margins:
+        raise ValueError(
+            'on_drift="raise" needs to know how the values of the fitted rows were distributed, '
+            "which is not in what was saved by an earlier version; fit again, or pass "
+            'on_drift="ignore".'
+        )
+
+
+def watch_of(
+    margins: Sequence[Margin], on_drift: str = "warn", n_rows: int = LEAST_ROWS
+) -> Watch | None:
+    """Return what counts the values of so many rows, where they are looked at."""
+    if on_drift == "ignore" or not margins or n_rows < LEAST_ROWS:
+        return None
+    return Watch(margins)
+
+
+def drift_found(watch: Watch | None, on_drift: str = "warn") -> str:
+    """Return what there is to warn of, if anything.
+
+    Raises
+    ------
+    ValueError
+        With it, under ``on_drift="raise"``.
+    """
+    drift = None if watch is None else watch.verdict()
+    if drift is None or not drift.drifted:
+        return ""
+    if on_drift == "raise":
+        raise ValueError(drift.warning())
+    return drift.warning()
+
+
+class Watch:
+    """Counts the values of rows that are released, table by table or batch by batch.
+
+    Examples
+    --------
+    >>> from sklearn_puffer._tables import Values
+    >>> age = Column("age", "float", np.array([20.0, 90.0]), np.ones(2, dtype=bool))
+    >>> watch = Watch([margin_of(age, age.atoms, np.array([90, 10]), 100)])
+    >>> reader = age.reader(Values("float", np.full(40, 90.0)))
+    >>> watch.open([reader])
+    >>> reader.codes(slice(0, 40), np.empty(40, dtype=np.intp))
+    >>> watch.add([reader], 40)
+    >>> watch.verdict().drifted
+    True
+    """
+
+    def __init__(self, margins: Sequence[Margin]) -> None:
+        self._seen = [_Seen(margin) for margin in margins]
+        self.n_rows = 0
+
+    def open(self, readers: Sequence[Reader]) -> None:
+        """Let the readers of a table count what they read, before they read it."""
+        for seen, reader in zip(self._seen, readers, strict=True):
+            if seen.margin.place is None:
+                reader.watch()
+
+    def add(self, readers: Sequence[Reader], n_rows: int) -> None:
+        """Add the rows of a table, all of which were read once."""
+        for seen, reader in zip(self._seen, readers, strict=True):
+            seen.add(reader)
+        self.n_rows += n_rows
+
+    def verdict(self) -> Drift:
+        """Return how all rows so far compare with those of `fit`."""
+        n_fitted = max((seen.margin.total for seen in self._seen), default=0)
+        tested = min(self.n_rows, n_fitted) >= LEAST_ROWS
+        found = [seen.compared(len(self._seen), self.n_rows, tested) for seen in self._seen]
+        return Drift(tuple(found), self.n_rows, n_fitted)
+
+
+class _Seen:
+    """What was seen of one column."""
+
+    def __init__(self, margin: Margin) -> None:
+        self.margin = margin
+        self.counts = np.zeros(len(margin.parts), dtype=np.int64)
+        self.moved = 0
+
+    def add(self, reader: Reader) -> None:
+        if self.margin.place is None:
+            self.counts += reader.seen()
+            self.moved += reader.moved
+            return
+        numbers = present(reader.values)
+        for start in range(0, len(numbers), BLOCK_ROWS):
+            cells = self.margin.cells(numbers[start : start + BLOCK_ROWS])
+            self.counts += np.bincount(cells, minlength=len(self.counts))
+
+    def compared(self, n_columns: int, n_rows: int, tested: bool) -> ColumnDrift:
+        n_present = int(self.counts.sum())
+        p = min(1.0, n_columns * self._chance(n_rows, n_present)) if tested else 1.0
+        rows = max(n_rows, 1)
+        outside, gone = self.moved / rows, (n_rows - n_present) / rows
+        return ColumnDrift(self.margin.name, outside, gone, self._distance(n_present), p)
+
+    def _distance(self, n_present: int) -> float:
+        if not (n_present and self.margin.present):
+            return 0.0
+        apart = self.margin.parts / PARTS - self.counts / n_present
+        if self.margin.ordered:
+            return float(np.abs(np.cumsum(apart)).max())
+        return 0.5 * float(np.abs(apart).sum())
+
+    def _chance(self, n_rows: int, n_present: int) -> float:
+        """Return a bound on the chance of what was seen, corrected for all tests of the column."""
+        values, ranks = [np.ones(0), *self._of_missing(n_rows, n_present)], [np.ones(0)]
+        if self.margin.single and self.margin.present:
+            # each value that moved may have been another one
+            values += [*self._of_values(n_present), np.ones(2 * self.moved)]
+        if self.margin.ordered and self.margin.present:
+            ranks += self._of_ranks(n_present)
+        families = [np.concatenate(each) for each in (values, ranks)]
+        families = [each for each in families if len(each)]
+        return len(families) * min((len(each) * each.min() for each in families), default=1.0)
+
+    def _of_missing(self, n_rows: int, n_present: int) -> Iterator[FloatArray]:
+        """Yield the chances of so many rows, and of so few, in which the column is missing."""
+        gone = np.array([n_rows - n_present]), np.array([self.margin.total - self.margin.present])
+        if any(each[0] for each in gone):
+            yield from _both_ways(gone[0], n_rows, gone[1], gone[1], self.margin.total)
+
+    def _of_values(self, n_present: int) -> Iterator[FloatArray]:
+        """Yield the same of each value."""
+        low, high = self._sums()
+        before = [np.append(0, each[:-1]) for each in (low, high)]
+        least, most = np.maximum(low - before[1], 0), high - before[0]
+        fewest = np.maximum(self.counts - self.moved, 0)
+        yield too_many(fewest, n_present, most, self.margin.present)
+        yield too_many(least, self.margin.present, self.counts, n_present)
+
+    def _of_ranks(self, n_present: int) -> Iterator[FloatArray]:
+        """Yield the chances of so many, and of so few, new rows before ranks of the fitted ones."""
+        n, sums = self.margin.present, np.cumsum(self.margin.parts)
+        strays = self.moved if self.margin.levels else 0
+        seen = np.append(0, np.cumsum(self.counts))
+        many, few = np.arange(1, PARTS, _STEP), np.arange(_STEP, PARTS, _STEP)
+        before = np.maximum(seen[np.searchsorted(sums, many)] - strays, 0)
+        up_to = np.minimum(seen[np.searchsorted(sums, few) + 1] + strays, n_present)
+        yield too_many(before, n_present, _up(many * n) - 1, n)
+        yield too_many(_up(few * n), n, up_to, n_present)
+
+    def _sums(self) -> tuple[IntArray, IntArray]:
+        """Return how many fitted rows at least, and at most, are in the cells up to each."""
+        sums, n = np.cumsum(self.margin.parts), self.margin.present
+        return _up(sums * n), np.where(sums == PARTS, n, _up((sums + 1) * n) - 1)
+
+
+def _both_ways(d: IntArray, m: int, least: IntArray, most: IntArray, n: int) -> list[FloatArray]:
+    return [too_many(d, m, most, n), too_many(least, n, d, m)]
+
+
+def _up(thousandths: IntArray) -> IntArray:
+    """Return whole rows, rounded up.
+
+    >>> _up(np.array([1000, 1001])).tolist()
+    [1, 2]
+    """
+    found: IntArray = -(-thousandths // PARTS)
+    return found

@@ -1,0 +1,157 @@
+"""What is said of rows that may not look like those of `fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from sklearn_puffer._base import Document, Page, Section, quoted, shown
+from sklearn_puffer._releases.certificate import plain_record
+from sklearn_puffer._releases.numbers import short_number
+from sklearn_puffer._tables import Name, records_frame
+
+SCHEMA = "sklearn_puffer.drift/1"
+LEVEL = 0.01
+"""The chance of a false alarm, over all columns and values together."""
+LEAST_ROWS = 30
+"""Fewer rows say nothing about their law."""
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class ColumnDrift:
+    """How the values of one column differ from those of the rows of `fit`.
+
+    Attributes
+    ----------
+    name : str or int
+    outside : float
+        Share of the rows whose value `fit` has not seen; 0 of bins and of columns that take any
+        number, where every value has its place.
+    missing : float
+        Share of the rows in which it is missing.
+    distance : float
+        Of the two laws: of numbers and ordered values the largest difference of P(X <= x), of
+        others their total variation. As it was seen: chance alone makes it larger than 0.
+    p : float
+        Largest chance of so large a difference if all rows follow one law, corrected for all
+        values and columns that were looked at.
+    """
+
+    name: Name
+    outside: float
+    missing: float
+    distance: float
+    p: float
+
+    @property
+    def drifted(self) -> bool:
+        """Whether so large a difference has a chance of 1 % at most if there is none."""
+        return self.p <= LEVEL
+
+
+@dataclass(frozen=True)
+class Drift(Document):
+    """Whether rows still look like those of `fit`: made by ``certificate_.check``.
+
+    Parameters
+    ----------
+    columns : tuple of ColumnDrift
+        One a public column.
+    n_rows, n_fitted : int
+        Rows that were looked at, and of `fit`.
+    """
+
+    columns: tuple[ColumnDrift, ...]
+    n_rows: int
+    n_fitted: int
+
+    @property
+    def tested(self) -> bool:
+        """Whether there were rows enough to say anything."""
+        return min(self.n_rows, self.n_fitted) >= LEAST_ROWS
+
+    @property
+    def drifted(self) -> bool:
+        """Whether some column differs by more than chance makes one table in a hundred differ."""
+        return any(column.drifted for column in self.columns)
+
+    @property
+    def table(self) -> Any:
+        """The columns as a DataFrame, a row for each."""
+        names = ["name", "outside", "missing", "distance", "p", "drifted"]
+        return records_frame([*map(attrgetter(*names), self.columns)], names)
+
+    def warning(self) -> str:
+        """Return what there is to warn of, with the figures of at most five columns."""
+        worst = sorted((c for c in self.columns if c.drifted), key=lambda c: -c.distance)
+        told = ", ".join(f"{quoted(c.name)} ({_figures(c)})" for c in worst[:_NAMED])
+        more = f" and {len(worst) - _NAMED} more" if len(worst) > _NAMED else ""
+        return (
+            f"the {self.n_rows} rows do not look like the {self.n_fitted} of fit in column(s) "
+            f"{told}{more}: the promise is about rows that follow the fitted law; "
+            "certificate_.check(X) tells more, fit on rows such as these, or pass "
+            'on_drift="ignore".'
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain Python values, for JSON."""
+        return {
+            "schema": SCHEMA,
+            "n_rows": self.n_rows,
+            "n_fitted": self.n_fitted,
+            "tested": self.tested,
+            "drifted": self.drifted,
+            "level": LEVEL,
+            "columns": [
+                plain_record({**vars(column), "drifted": column.drifted}) for column in self.columns
+            ],
+        }
+
+    def _page(self) -> Page:
+        return Page(f"Drift: {self._verdict()}", self._lines(), self._sections())
+
+    def _verdict(self) -> str:
+        if not self.tested:
+            return f"not tested, of fewer than {LEAST_ROWS} rows"
+        if not self.drifted:
+            return "none found"
+        return "these rows DO NOT LOOK LIKE THOSE OF FIT"
+
+    def _lines(self) -> list[str]:
+        return [
+            f"{self.n_rows} rows, against {self.n_fitted} of fit.",
+            "The promise is about rows that follow the fitted law. That no difference is found "
+            "proves none: it may be small, or lie in several columns together.",
+        ]
+
+    def _sections(self) -> list[Section]:
+        note = (
+            "outside: share of rows with a value that fit has not seen; distance: of numbers and "
+            "ordered values the largest difference of P(X <= x), of others total variation; p: the "
+            "largest chance of such a difference if there is none, over all columns and values "
+            f"together; differs: p is at most {LEVEL:.0%}"
+        )
+        return [Section("Columns", note, _cells(self.columns))]
+
+
+def _figures(column: ColumnDrift) -> str:
+    outside = f", {column.outside:.0%} not seen in fit" if column.outside >= 0.005 else ""
+    return f"distance {short_number(column.distance)}{outside}"
+
+
+def _cells(columns: Sequence[ColumnDrift]) -> list[list[str]]:
+    head = ["column", "outside", "missing", "distance", "p", "differs"]
+    return [head] + [
+        [
+            shown(c.name),
+            f"{c.outside:.3f}",
+            f"{c.missing:.3f}",
+            f"{c.distance:.3f}",
+            f"{c.p:.2g}",
+            "YES" if c.drifted else "no",
+        ]
+        for c in columns
+    ]

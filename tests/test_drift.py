@@ -1,0 +1,352 @@
+"""Drift: rows that do not look like those of fit are found, and others hardly ever."""
+
+import math
+import pickle
+import re
+import warnings
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from sklearn_puffer import PufferfishNoiser, PufferfishRelease
+from sklearn_puffer._noiser.margins import Watch, margin_of
+from sklearn_puffer._noiser.two_samples import too_many
+from sklearn_puffer._tables import Column, Values, learn_column
+
+OTHER = "do not look like"
+
+
+def people(n_rows, seed=0, **columns):
+    """Return a table with a column of every kind."""
+    rng = np.random.default_rng(seed)
+    table = {
+        "ill": rng.choice(["no", "yes"], n_rows),
+        "age": rng.integers(18, 91, n_rows),
+        "pay": rng.gamma(2.0, 2000.0, n_rows),
+        "job": rng.choice(["cook", "clerk", "smith"], n_rows, p=[0.5, 0.3, 0.2]),
+        "vip": rng.random(n_rows) < 0.3,
+    }
+    return pd.DataFrame(table | columns)
+
+
+def noiser_of(X, **parameters):
+    parameters = {"sensitive": "ill", "dependence": "independent"} | parameters
+    if "public" not in parameters:
+        parameters = {"n_bins": {"pay": 5}} | parameters
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return PufferfishNoiser(**parameters).fit(X)
+
+
+@pytest.fixture(scope="module")
+def noiser():
+    return noiser_of(people(3000, age=np.resize(np.arange(18, 91), 3000)))
+
+
+def told(noiser, X, **how):
+    """Return what a release warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        noiser.transform(X, **how)
+    return [str(each.message) for each in caught]
+
+
+# ---------------------------------------------------------------------------------------- the tests
+
+
+def exact_tail(d, m, c, n):
+    """Return P(at least d of c + d picked rows are among m of n + m)."""
+    picked = c + d
+    ways = sum(math.comb(m, x) * math.comb(n, picked - x) for x in range(d, min(m, picked) + 1))
+    return Fraction(ways, math.comb(n + m, picked))
+
+
+def test_the_bound_of_a_tail_is_never_below_it_and_hardly_above():
+    rng = np.random.default_rng(5)
+    for _ in range(400):
+        n, m = rng.integers(1, 200, 2).tolist()
+        c, d = int(rng.integers(0, n + 1)), int(rng.integers(0, m + 1))
+        bound, exact = (
+            float(too_many(np.array([d]), m, np.array([c]), n)[0]),
+            exact_tail(d, m, c, n),
+        )
+        assert exact <= bound <= 1.0
+        if exact < Fraction(1, 100):
+            assert bound <= 1.1 * float(exact) + 1e-300
+
+
+def test_the_bound_of_a_tail_holds_for_as_many_rows_as_there_can_be():
+    n = 2**53
+    bound = too_many(np.array([n // 2, n // 2 + 1, n]), n, np.array([n // 2, n // 2, 0]), n)
+    assert bound[0] == 1.0
+    assert bound[1] == 1.0
+    assert bound[2] < 1e-9
+
+
+def column_of(values, **how):
+    return learn_column("x", values, **how)
+
+
+def verdict(column, fitted, new):
+    """Return whether new values of a column drift from those that it was learnt of."""
+    atoms, counts = column.raw or np.unique(fitted.data, return_counts=True)
+    watch = Watch([margin_of(column, atoms, counts, len(fitted))])
+    reader = column.reader(new, "nearest")
+    watch.open([reader])
+    for start in range(0, len(new), 1 << 15):
+        rows = slice(start, min(start + (1 << 15), len(new)))
+        reader.codes(rows, np.empty(rows.stop - rows.start, dtype=np.intp))
+    watch.add([reader], len(new))
+    return watch.verdict().drifted
+
+
+@pytest.mark.parametrize("kind", ["float", "boolean"])
+@pytest.mark.parametrize("total", [2, 9, 40, 78])
+def test_of_all_ways_to_divide_rows_of_two_values_one_in_a_hundred_is_an_alarm(total, kind):
+    n = 40  # fitted and new ones, of which `total` have the first value
+    alarms, ways = 0, math.comb(2 * n, total)
+    for d in range(max(0, total - n), min(n, total) + 1):
+        own = [np.repeat([0.0, 1.0], [k, n - k]) for k in (total - d, d)]
+        fitted, new = (
+            Values(kind, each.astype(float if kind == "float" else bool)) for each in own
+        )
+        column = Column("x", kind, np.array([0.0, 1.0]), np.ones(2, dtype=bool))
+        alarms += verdict(column, fitted, new) * math.comb(n, d) * math.comb(n, total - d)
+    assert 0 < 100 * alarms <= ways or total in (2, 78)
+
+
+@pytest.mark.parametrize("n_bins", [2, 5, 7])
+def test_edges_that_are_fitted_values_make_no_more_alarms(n_bins):
+    n = m = 40
+    fitted = Values("float", np.arange(n) * 10.0)
+    column = column_of(fitted, n_bins=n_bins)
+    edge = column.edges[0]
+    first = int((fitted.data <= edge).sum())
+    alarms = 0
+    for d in range(m + 1):  # new values below the edge: the law of their number is exact
+        new = Values("float", np.repeat([edge - 1.0, edge + 1.0], [d, m - d]))
+        if n_bins == 2 and verdict(column, fitted, new):
+            alarms += math.comb(first + d - 1, d) * math.comb(n - first + m - d, m - d)
+    assert 100 * alarms <= math.comb(n + m, m)
+
+
+LAWS = {
+    "few values": lambda rng, n: rng.integers(0, 4, n).astype(float),
+    "many values": lambda rng, n: np.floor(rng.gamma(2.0, 20.0, n)),
+    "rare values": lambda rng, n: np.minimum(rng.zipf(1.4, n), 10**9).astype(float),
+    "no ties": lambda rng, n: rng.normal(size=n),
+    "half ties": lambda rng, n: np.maximum(rng.normal(size=n), 0.0),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_bins", [None, 6])
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("n", "m"), [(400, 400), (60, 700), (900, 60)])
+def test_rows_of_one_law_are_an_alarm_once_in_a_hundred_tables_at_most(law, n_bins, n, m):
+    rng = np.random.default_rng(n + m)
+    alarms = 0
+    for _ in range(300):
+        fitted, new = (Values("float", LAWS[law](rng, size)) for size in (n, m))
+        alarms += verdict(column_of(fitted, n_bins=n_bins), fitted, new)
+    assert alarms <= 10  # of 3 that 1 % are: more than 10 come once in 3,000 times
+
+
+@pytest.mark.slow
+def test_rows_of_one_law_are_an_alarm_once_in_a_hundred_releases_at_most():
+    fitted = noiser_of(people(700, seed=1), unknown="nearest", n_bins={"pay": 8})
+    alarms = 0
+    for seed in range(150):  # with one fit and with others: the chance is over both
+        fresh = (
+            noiser_of(people(700, seed=1000 + seed), unknown="nearest") if seed % 5 == 0 else fitted
+        )
+        alarms += any(OTHER in line for line in told(fresh, people(600, seed=5000 + seed)))
+    assert alarms <= 6
+
+
+# ------------------------------------------------------------------------------------ what is told
+
+
+ALL_90 = {
+    "seen": {},
+    "binned": {"n_bins": 5},
+    "moved": {"unknown": "nearest"},
+    "any number": {"prior": "gaussian", "public": ["age"], "n_bins": None},
+    "a channel": {"noise": "optimal", "public": ["age"], "n_bins": 3, "dependence": "joint"},
+    "remapped": {"output": "remapped", "public": ["age"], "n_bins": None},
+    "a category": {"categories": {"age": list(range(18, 101))}},
+    "more noise": {"public": ["age"]},
+}
+
+
+@pytest.mark.parametrize("case", ALL_90)
+def test_all_ages_90_do_not_pass_in_silence(case):
+    table = people(600, age=np.resize(np.arange(18, 91), 600))
+    found = noiser_of(table, **ALL_90[case])
+    found = found.noisier(2.0) if case == "more noise" else found
+    old = people(100, seed=3).assign(age=99 if case == "moved" else 90)
+    [line] = [line for line in told(found, old) if OTHER in line]
+    assert "'age'" in line
+    assert "100 rows" in line
+    assert "600 of fit" in line
+    with pytest.raises(ValueError, match=OTHER):
+        found.transform(old, on_drift="raise")
+    assert not any(OTHER in line for line in told(found, old, on_drift="ignore"))
+
+
+def test_ages_below_all_that_fit_has_seen_are_found_too(noiser):
+    young = people(100, seed=3).assign(age=3)
+    moving = noiser_of(people(600), unknown="nearest", public=["age"])
+    [line] = [line for line in told(moving, young) if OTHER in line]
+    assert "100% not seen in fit" in line
+
+
+def test_rows_of_fit_and_rows_like_them_are_released_without_a_word(noiser):
+    assert told(noiser, people(1500, seed=9)) == []
+    table = people(800, seed=4)
+    assert told(noiser_of(table), table) == []
+
+
+def test_of_fewer_than_thirty_rows_nothing_is_said(noiser):
+    assert told(noiser, people(29).assign(age=90)) == []
+    assert len(told(noiser, people(30).assign(age=90))) == 1
+    small = noiser_of(people(29, job=["cook", "clerk"] * 14 + ["cook"]), public=["job"])
+    assert told(small, people(500).assign(job="clerk")) == []
+
+
+@pytest.mark.parametrize("column", ["job", "vip"])
+def test_a_shift_of_ten_points_is_found_in_a_thousand_rows(noiser, column):
+    new = people(1000, seed=7)
+    changed = np.arange(1000) % 10 == 0
+    new.loc[changed, column] = "smith" if column == "job" else True
+    new = new if column == "job" else new.assign(vip=new["vip"] | (np.arange(1000) % 7 == 0))
+    [line] = told(noiser, new)
+    assert f"'{column}'" in line
+
+
+def test_numbers_that_are_ten_points_larger_are_found_in_a_thousand_rows(noiser):
+    new = people(1000, seed=7)
+    [line] = told(noiser, new.assign(age=np.minimum(new["age"] + 10, 90)))
+    assert "'age'" in line
+
+
+def test_one_warning_names_five_columns_at_most():
+    table = pd.DataFrame({f"c{k}": np.arange(200) % 2 for k in range(8)} | {"s": [0, 1] * 100})
+    found = noiser_of(table, sensitive="s", n_bins=None, epsilon=5.0)
+    [line] = told(found, table.assign(**{f"c{k}": 1 for k in range(8)}))
+    assert line.count("distance") == 5
+    assert "and 3 more" in line
+
+
+def test_missing_values_that_were_hardly_there_are_found():
+    table = people(600).astype({"age": float})
+    table.loc[::20, "age"] = np.nan
+    found = noiser_of(table, missing="propagate", public=["age", "vip"])
+    new = people(500, seed=2).astype({"age": float})
+    new.loc[::20, "age"] = np.nan
+    assert told(found, new) == []
+    new.loc[::2, "age"] = np.nan
+    assert any(OTHER in line for line in told(found, new))
+
+
+def test_rows_count_as_often_as_their_weights_say():
+    table = people(400)
+    weights = 1 + 9 * (table["job"] == "cook").to_numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weighted = PufferfishNoiser(sensitive="ill", public=["job"]).fit(
+            table, sample_weight=weights
+        )
+    repeated = noiser_of(table.loc[table.index.repeat(weights)], public=["job"])
+    [own], [other] = weighted._margins, repeated._margins
+    assert own.parts.tolist() == other.parts.tolist()
+    assert own.total == other.total
+
+
+def test_every_kind_of_table_in_any_order_is_told_the_same(noiser):
+    new = people(200).assign(age=90)
+    lines = [told(noiser, X) for X in (new, new[::-1], pl.from_pandas(new), new[new.columns[::-1]])]
+    assert lines[0]
+    assert all(line == lines[0] for line in lines)
+    keyed = new.assign(row=np.arange(200))
+    key = b"blake2b:" + bytes(32)
+    assert told(noiser, keyed, row_id="row", key=key) == lines[0]
+
+
+def test_threads_count_as_one_does(noiser):
+    two = noiser_of(people(3000, age=np.resize(np.arange(18, 91), 3000)), n_jobs=2)
+    new = people(200).assign(age=90)
+    assert told(two, new) == told(noiser, new)
+
+
+def test_batches_are_compared_as_one_table(noiser):
+    table = noiser_of(people(900), public=["age"], n_bins=None)
+    [release] = table._releases
+    new, watch = people(300, seed=2).assign(age=80), Watch(table._margins)
+    for start in range(0, 300, 7):
+        part = Values("integer", new["age"].to_numpy()[start : start + 7])
+        reader = release.column.reader(part)
+        watch.open([reader])
+        reader.codes(slice(0, len(part)), np.empty(len(part), dtype=np.intp))
+        watch.add([reader], len(part))
+    assert [watch.verdict().warning()] == told(table, new)
+
+
+def test_a_stream_is_told_of_once_at_its_end():
+    own = noiser_of(people(900), public=["age"])
+    new = people(300, seed=2).assign(age=80)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        stream = own.transform_batches([new[k : k + 20] for k in range(0, 300, 20)])
+        assert sum(batch.num_rows for batch in stream) == 300
+    assert [str(each.message) for each in caught] == told(own, new)
+
+
+def test_a_lazy_table_is_remembered_as_one_in_memory():
+    table = people(400)
+    own, lazy = noiser_of(table), noiser_of(pl.from_pandas(table).lazy())
+    for one, other in zip(own._margins, lazy._margins, strict=True):
+        assert one.parts.tolist() == other.parts.tolist()
+        assert (one.present, one.total) == (other.present, other.total)
+
+
+@pytest.mark.parametrize("way", ["error", None, 1])
+def test_another_choice_is_refused_before_anything_is_drawn(noiser, way):
+    with pytest.raises((ValueError, TypeError), match="on_drift"):
+        noiser.transform(people(100), on_drift=way)
+
+
+# ----------------------------------------------------------------------------------- saved and read
+
+
+@pytest.mark.parametrize("case", ALL_90)
+def test_a_form_and_a_saved_noiser_find_the_same(case):
+    table = people(600, age=np.resize(np.arange(18, 91), 600))
+    found = noiser_of(table, **ALL_90[case])
+    old = people(100, seed=3).assign(age=99 if case == "moved" else 90)
+    expected = [line for line in told(found, old) if OTHER in line]
+    for other in (PufferfishRelease.from_json(found.to_json()), pickle.loads(pickle.dumps(found))):
+        assert [line for line in told(other, old) if OTHER in line] == expected != []
+
+
+def test_a_form_written_before_there_were_margins_says_nothing_and_refuses_to_raise():
+    release = PufferfishRelease.from_json(Path(__file__).parent / "forms" / "laplace.json")
+    rows = pd.DataFrame({"age": 20, "pay": 9.0, "job": "cook", "vip": True}, index=range(99))
+    assert not any(OTHER in line for line in told(release, rows))
+    with pytest.raises(ValueError, match=r'on_drift="raise" needs .* fit again'):
+        release.transform(rows, on_drift="raise")
+    assert '"margin"' not in release.to_json()
+
+
+def test_a_form_tells_thousandths_and_no_value_of_a_column_that_takes_any_number():
+    table = people(5000)
+    form = noiser_of(table, prior="gaussian", public=["pay"], n_bins=None).to_json()
+    parts = [int(k) for k in re.search(r'"parts":\[([\d,]+)\]', form)[1].split(",")]
+    assert sum(parts) == 1000
+    assert len(parts) == 130
+    told_numbers = re.findall(r"-?0x[0-9a-f.]+p[+-]\d+", form)
+    assert not {float.fromhex(each) for each in told_numbers} & set(table["pay"])
