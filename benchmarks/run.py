@@ -1,6 +1,6 @@
 """Measure the package and its peers side by side, print a table, and write it to RESULTS.md.
 
-    python benchmarks/run.py            # measure, print, write RESULTS.* and the README's table
+    python benchmarks/run.py            # measure, print, write RESULTS.* and docs/benchmarks.md
     python benchmarks/run.py --quick    # small sizes, one pass: does every benchmark still run?
     python benchmarks/run.py sampling   # only the files whose name holds "sampling"; writes nothing
     python benchmarks/run.py sampling --update   # ... and writes these rows among the others
@@ -11,7 +11,7 @@ A file ``bench_<subject>.py`` gives ``rows(quick=False)``: a list of dictionarie
 medians of interleaved runs in one process. It may give ``growth()``: a list of dictionaries, one
 for each size, with the key ``n`` first and seconds in the others.
 
-The README quotes the rows of `IN_README`, and every row that is outside its target.
+`docs/benchmarks.md` quotes the rows of `QUOTED`, and every row that is outside its target.
 """
 
 import argparse
@@ -35,7 +35,7 @@ ONE_THREAD = (
     "POLARS_MAX_THREADS",
     "RAYON_NUM_THREADS",
 )
-IN_README = (
+QUOTED = (
     "exact loss, 1,000,000 atoms, range/theta 1e5",
     "joint exact, one pair, 45,000 cells, whole root search",
     "exact, 150 secrets (11,175 pairs), 150 atoms, whole root search",
@@ -98,7 +98,7 @@ def _write(rows, growth):
     facts = {"machine": _machine(), "rows": rows, "growth": growth}
     text = json.dumps(facts, indent=1, default=float)
     (HERE / "RESULTS.json").write_text(text + "\n", encoding="utf-8")
-    _quote_in_readme(rows)
+    _quote(rows)
 
 
 def _arguments():
@@ -134,12 +134,12 @@ def _markdown(rows, growth):
     return "\n".join(lines)
 
 
-def _quote_in_readme(rows):
-    readme = HERE.parent / "README.md"
-    quoted = [row for row in rows if row["name"] in IN_README or row.get("reached") is False]
+def _quote(rows):
+    page = HERE.parent / "docs" / "benchmarks.md"
+    quoted = [row for row in rows if row["name"] in QUOTED or row.get("reached") is False]
     table = "\n".join(_table(HEADER, [_cells(row) for row in quoted]))
-    text = TABLE.sub(lambda _: table, readme.read_text(encoding="utf-8"))
-    readme.write_text(text, encoding="utf-8")
+    text = TABLE.sub(lambda _: table, page.read_text(encoding="utf-8"))
+    page.write_text(text, encoding="utf-8")
 
 
 def _cells(row):

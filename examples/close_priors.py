@@ -1,4 +1,7 @@
-"""Print the theorems of paper 004, Appendix A.4, beside what a close adversary really learns.
+"""Adversaries whose prior is close
+================================
+
+Print the theorems of paper 004, Appendix A.4, beside what a close adversary really learns::
 
     python examples/close_priors.py
 

@@ -1,4 +1,7 @@
-"""Release inside a Pipeline, train a model on the release, and see what that costs in accuracy.
+"""Release inside a Pipeline
+=========================
+
+Release inside a Pipeline, train a model on the release, and see what that costs in accuracy::
 
     python examples/pipeline_accuracy.py
 

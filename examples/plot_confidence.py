@@ -1,4 +1,7 @@
-"""Print and draw what it costs not to trust the counted priors to the last digit.
+"""Confidence sets of priors
+=========================
+
+Print and draw what it costs not to trust the counted priors to the last digit::
 
     python examples/plot_confidence.py [--output FOLDER]
 
@@ -33,7 +36,7 @@ STRATEGIES = {"W_inf": "wasserstein", "Eq. (11)": Relaxed(condition="eq11"), "ex
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path(), help="folder for the figure")
     folder = parser.parse_args().output
 

@@ -1,4 +1,7 @@
-"""Print and draw Figures 1 to 5 of paper 003 beside what the same priors need here.
+"""Gaussian priors and mixtures (paper 003)
+========================================
+
+Print and draw Figures 1 to 5 of paper 003 beside what the same priors need here::
 
     python examples/plot_gaussian_priors.py [--output FOLDER] [--tables FOLDER]
 
@@ -43,7 +46,7 @@ LABELS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path(), help="folder for the figures")
     parser.add_argument(
         "--tables",

@@ -1,4 +1,7 @@
-"""Print Figures 5 and 6 of paper 004 beside what holds, and draw them.
+"""Noisy iterations (paper 004, Figures 5 and 6)
+=============================================
+
+Print Figures 5 and 6 of paper 004 beside what holds, and draw them::
 
     python examples/plot_iteration.py [--output FOLDER]
 
@@ -30,7 +33,7 @@ CONTRACTIONS = [1.0, 0.99, 0.9, 0.5]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path(), help="folder for the figures")
     arguments = parser.parse_args()
 

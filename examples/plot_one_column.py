@@ -1,4 +1,7 @@
-"""Print and draw what the release of one column changes its values by, mechanism by mechanism.
+"""One column, mechanism by mechanism
+==================================
+
+Print and draw what the release of one column changes its values by, mechanism by mechanism::
 
     python examples/plot_one_column.py [--tables FOLDER] [--output FOLDER]
 
@@ -39,7 +42,7 @@ EPSILON = 0.5
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tables", type=Path, default=tables_folder(), help="public tables")
     parser.add_argument("--output", type=Path, default=Path(), help="folder for the figure")
     arguments = parser.parse_args()

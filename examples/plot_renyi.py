@@ -1,4 +1,7 @@
-"""Print the closed forms, examples and Table 1 of paper 004 beside what holds, and draw them.
+"""Renyi privacy (paper 004)
+=========================
+
+Print the closed forms, examples and Table 1 of paper 004 beside what holds, and draw them::
 
     python examples/plot_renyi.py [--output FOLDER] [--budgets EPSILON ...]
 
@@ -32,7 +35,7 @@ BUDGETS = [0.2, 0.5, 1.0, 2.0, 4.0]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path(), help="folder for the figures")
     parser.add_argument("--budgets", type=float, nargs="+", default=BUDGETS, metavar="EPSILON")
     arguments = parser.parse_args()

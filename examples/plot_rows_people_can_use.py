@@ -1,4 +1,7 @@
-"""Draw what rows are still worth after a release, and what an attacker still learns from them.
+"""Rows people can use, and what attackers learn
+=============================================
+
+Draw what rows are still worth after a release, and what an attacker still learns from them::
 
     python examples/plot_rows_people_can_use.py [--data FOLDER] [--output FOLDER] [--quick]
                                                 [--budgets EPSILON ...] [--rows N]
@@ -100,7 +103,7 @@ class Release:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=tables_folder(), help="folder of the tables")
     parser.add_argument("--output", type=Path, default=Path(), help="folder for the figure")
     parser.add_argument("--budgets", type=float, nargs="+", help="by default .5, 1 and 2")

@@ -1,4 +1,7 @@
-"""Print and draw the accuracy of private classifiers, by the correlation between records.
+"""Models trained under correlation
+================================
+
+Print and draw the accuracy of private classifiers, by the correlation between records::
 
     python examples/plot_sgd.py [--output FOLDER] [--tables FOLDER] [--budgets EPSILON ...]
 
@@ -58,7 +61,7 @@ WITHOUT = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path(), help="folder for the figure")
     parser.add_argument("--tables", type=Path, default=tables_folder(), help="folder of adult.csv")
     parser.add_argument("--budgets", type=float, nargs="+", default=BUDGETS, metavar="EPSILON")

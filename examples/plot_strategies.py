@@ -1,4 +1,7 @@
-"""Print and draw the noise that each strategy asks for, by noise family and by promise.
+"""Strategies, noises and promises
+===============================
+
+Print and draw the noise that each strategy asks for, by noise family and by promise::
 
     python examples/plot_strategies.py [--output FOLDER] [--budgets EPSILON ...]
 
@@ -45,7 +48,7 @@ BUDGETS = [0.1, 0.2, 0.5, 1.0, 2.0, 4.0]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path(), help="folder for the figure")
     parser.add_argument("--budgets", type=float, nargs="+", default=BUDGETS, metavar="EPSILON")
     arguments = parser.parse_args()

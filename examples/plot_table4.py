@@ -1,4 +1,7 @@
-"""Print Table 4 of paper 000 side by side with what the same data needs here.
+"""Table 4 of paper 000
+====================
+
+Print Table 4 of paper 000 side by side with what the same data needs here::
 
     python examples/plot_table4.py [--output FOLDER]
 
@@ -21,7 +24,7 @@ OURS = {"Eq. (11)": Relaxed(condition="eq11"), "smaller side": Relaxed(), "exact
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path(), help="folder for the figure")
     folder = parser.parse_args().output
 

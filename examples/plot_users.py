@@ -1,4 +1,7 @@
-"""Print and draw the figures and tables of paper 001 beside what the same users need here.
+"""Sums over users (paper 001)
+===========================
+
+Print and draw the figures and tables of paper 001 beside what the same users need here::
 
     python examples/plot_users.py [--output FOLDER] [--budgets EPSILON ...]
 
@@ -64,7 +67,7 @@ in Figure 5 about 1/epsilon times what the class adds to the sum."""
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path(), help="folder for the figures")
     parser.add_argument("--budgets", type=float, nargs="+", default=BUDGETS, metavar="EPSILON")
     arguments = parser.parse_args()

@@ -1,4 +1,7 @@
-"""Fit once, write the form of the release, and release new rows in other processes.
+"""Release in other processes
+==========================
+
+Fit once, write the form of the release, and release new rows in other processes::
 
     python examples/production.py
 

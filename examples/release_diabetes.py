@@ -1,4 +1,7 @@
-"""Release three columns of the diabetes data without giving the sex of a patient away.
+"""Release a table
+===============
+
+Release three columns of the diabetes data without giving the sex of a patient away::
 
     python examples/release_diabetes.py [--output FOLDER]
 
@@ -18,7 +21,7 @@ PUBLIC = ["age", "bmi", "bp"]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path(), help="folder to write to")
     folder = parser.parse_args().output
 

@@ -1,4 +1,7 @@
-"""Release the same rows again and again: what all releases tell together, and what stops them.
+"""Releasing again, and the ledger
+===============================
+
+Release the same rows again and again: what all releases tell together, and what stops them::
 
     python examples/releases.py [--output FOLDER]
 
@@ -43,7 +46,7 @@ far the mean of k outputs is off the bmi, the median, in standard deviations of 
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path(), help="folder for noiser and ledger")
     folder = parser.parse_args().output
     # several releases at a small budget: what they cost is what is shown here

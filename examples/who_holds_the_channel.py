@@ -1,4 +1,7 @@
-"""Show what a reader who holds a channel learns of single rows: why it is key material.
+"""Who holds the channel
+=====================
+
+Show what a reader who holds a channel learns of single rows: why it is key material::
 
     python examples/who_holds_the_channel.py [--data FOLDER] [--rows N] [--epsilon EPSILON]
 
@@ -12,30 +15,36 @@ secret are those of the classifier, averaged over these cells, and the row is *p
 differ from the odds before the release by a factor beyond e^epsilon. Readers differ in what they
 know of the rows that were released:
 
-law            How probable each cell is, and nothing of the rows: P(x | y) is proportional to
-               P(x) W(y|x). This is the reader of the promise, who pins no row if the released rows
-               follow the fitted law.
-fitted rows    Besides, the public values of all fitted rows, and not which row is whose. Where
-               these are the rows that were released, he knows how many rows n(x) each cell had, and
-               sees how many came out as y. So P(x | y) is the expected share of rows from x among
-               them, given that number: with one row that always stays at y, and one y that came
-               out, that row is it. (He looks at each y by itself; at all together he would learn
-               more.)
-released rows  The same of the rows that were released, whichever were fitted.
+law
+    How probable each cell is, and nothing of the rows: P(x | y) is proportional to
+    P(x) W(y|x). This is the reader of the promise, who pins no row if the released rows
+    follow the fitted law.
+fitted rows
+    Besides, the public values of all fitted rows, and not which row is whose. Where
+    these are the rows that were released, he knows how many rows n(x) each cell had, and
+    sees how many came out as y. So P(x | y) is the expected share of rows from x among
+    them, given that number: with one row that always stays at y, and one y that came
+    out, that row is it. (He looks at each y by itself; at all together he would learn
+    more.)
+released rows
+    The same of the rows that were released, whichever were fitted.
 
 Three ways to fit:
 
-released rows  The very rows that are released.
-other rows     Other rows of the same table, so that a released row becomes its nearest cell first
-               (``unknown="nearest"``). The list of fitted rows then excludes nothing. But rows that
-               follow the fitted law only roughly are not quite covered by the promise: what "law"
-               says is an estimate, from rows that were neither fitted nor learnt from (of which a
-               small table has few, so that it is too high there).
-binned rows    The released rows, with numbers in bins beforehand, and all but the most frequent
-               words of a column merged, so that cells hold many rows. Who knows how many rows each
-               cell had still sees by how many it grew. That moves odds on both sides of e^epsilon,
-               at which a channel that changes least leaves many cells, but not far beyond: look at
-               the moves, of which the largest but one in twenty is printed, in nats.
+released rows
+    The very rows that are released.
+other rows
+    Other rows of the same table, so that a released row becomes its nearest cell first
+    (``unknown="nearest"``). The list of fitted rows then excludes nothing. But rows that
+    follow the fitted law only roughly are not quite covered by the promise: what "law"
+    says is an estimate, from rows that were neither fitted nor learnt from (of which a
+    small table has few, so that it is too high there).
+binned rows
+    The released rows, with numbers in bins beforehand, and all but the most frequent
+    words of a column merged, so that cells hold many rows. Who knows how many rows each
+    cell had still sees by how many it grew. That moves odds on both sides of e^epsilon,
+    at which a channel that changes least leaves many cells, but not far beyond: look at
+    the moves, of which the largest but one in twenty is printed, in nats.
 """
 
 import argparse
@@ -58,7 +67,7 @@ ADULT = ["age", "workclass", "education-num", "marital-status", "occupation", "h
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=tables_folder(), help="folder of the tables")
     parser.add_argument("--rows", type=int, default=1500, help="most rows that are released")
     parser.add_argument("--epsilon", type=float, default=1.0)

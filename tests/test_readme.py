@@ -1,7 +1,10 @@
-"""The figures and commands of the README are those of the package."""
+"""The figures, commands and links of the README and the documentation are the package's."""
 
+import contextlib
+import io
 import math
 import re
+import runpy
 import warnings
 from pathlib import Path
 
@@ -18,13 +21,19 @@ from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 
 ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CHOOSING = (DOCS / "choosing.md").read_text(encoding="utf-8")
+PAGES = {
+    path: path.read_text(encoding="utf-8") for path in (*ROOT.glob("*.md"), *DOCS.glob("*.md"))
+}
+DRAWINGS = sorted((DOCS / "figures").glob("[!_]*.py"))
 RELEASE = {"public": ["age", "bmi", "bp"], "n_bins": 5}
 
 
-def rows_under(title):
+def rows_under(title, page="choosing.md"):
     """Return the cells of the table whose first column is called ``title``, without its head."""
-    lines = iter(README.splitlines())
+    lines = iter(PAGES[DOCS / page].splitlines())
     next(line for line in lines if line.startswith(f"| {title} "))
     next(lines)
     rows = []
@@ -48,7 +57,7 @@ def noise(**parameters):
 
 def test_what_a_channel_changes_is_measured():
     table = load_diabetes(as_frame=True, scaled=False).data
-    for noise_name, *printed, unchanged in rows_under("noise"):
+    for noise_name, *printed, unchanged in rows_under("noise", "getting_started.md"):
         options = {"noise": noise_name.strip('`"'), **RELEASE}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -94,9 +103,9 @@ def test_the_noise_by_promise_is_measured(row):
 
 def test_the_price_of_sampling_error_is_measured():
     assert noise(adversaries="confidence", **RELEASE) == "4.11"
-    assert "4.11 standard deviations" in README
+    assert "4.11 standard deviations" in CHOOSING
     rows = [rows_needed(n_cells) for n_cells in (2, 20, 200)]
-    assert "{}, {} or {} rows".format(*rows) in README
+    assert "{}, {} or {} rows".format(*rows) in CHOOSING
     fourfold = [
         rows_needed(n_cells, epsilon=0.5) / n for n_cells, n in zip((2, 20, 200), rows, strict=True)
     ]
@@ -104,7 +113,7 @@ def test_the_price_of_sampling_error_is_measured():
     share = error_share(0.95, [2, 2])
     student = [set_around_counts([[0, 1]], counts, share) for counts in ([376, 204], [34, 35])]
     losses = SetLosses([tuple(student)], Laplace(), Pufferfish(0.5))
-    assert f"{smallest_factor([losses], 0.5):.2f} codes" in README
+    assert f"{smallest_factor([losses], 0.5):.2f} codes" in CHOOSING
 
 
 def test_the_price_of_a_row_is_measured():
@@ -113,7 +122,7 @@ def test_the_price_of_a_row_is_measured():
         for dependence, printed in zip(("joint", "independent"), row[1:], strict=True):
             assert noise(dependence=dependence, **parameters) == printed
     assert f"{3**9:,} cells" in wide[0]
-    assert f"{MAX_CELLS:,} cells" in README
+    assert f"{MAX_CELLS:,} cells" in CHOOSING
 
 
 OFFICE = ["Exec-managerial", "Prof-specialty", "Adm-clerical", "Sales", "Tech-support"]
@@ -143,7 +152,7 @@ def test_what_merged_classes_cost_is_measured(table):
     told = "{:.0%} of the rows keep one of the {} occupations, and {:.0%} once"
     kept = (float(each["unchanged"].iloc[0]) for each in (apart, together))
     values = told.format(next(kept), adult["occupation"].nunique(), next(kept))
-    assert values.replace("%", " %") in README
+    assert values.replace("%", " %") in CHOOSING
 
 
 @pytest.mark.tables
@@ -155,13 +164,13 @@ def test_what_independence_costs_is_measured(table):
         for dependence in ("independent", "joint")
     ]
     told = "takes {} instead of {} standard deviations of noise to protect `y`"
-    assert told.format(*found) in README
-    assert "{} instead of {} to protect `marital`".format(*found[2:]) in README
+    assert told.format(*found) in CHOOSING
+    assert "{} instead of {} to protect `marital`".format(*found[2:]) in CHOOSING
 
 
 def test_the_noise_against_the_published_mechanism_is_measured():
     published = published_table4().xs("relaxed", level="strategy")
-    rows = rows_under("data")
+    rows = rows_under("data", "comparison.md")
     assert {row[0] for row in rows} == set(published.index)
     for title, epsilon, *printed in rows:
         notion, pair = Pufferfish(float(epsilon)), table4_contingencies()[title].pair()
@@ -174,10 +183,59 @@ def test_the_noise_against_the_published_mechanism_is_measured():
         assert [*(f"{scale:.2f}" for scale in scales), f"{saving:.0f} %"] == printed
 
 
-def test_every_file_the_readme_points_to_exists():
-    targets = re.findall(r"\]\(([^):]+)\)", README)
-    assert targets
-    assert [target for target in targets if not (ROOT / target).is_file()] == []
+def test_the_first_example_prints_what_the_readme_shows():
+    code, printed = re.search(
+        r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL
+    ).groups()
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        exec(compile(code, "README.md", "exec"), {})
+    assert shown.getvalue() == printed
+
+
+def test_the_readme_is_short():
+    assert 500 < len(README.split()) <= 700
+
+
+def links(text):
+    """Return the (file, anchor) of every link to something in the checkout."""
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"\]\((?!\w+:)([^)#\s]*)#?([^)\s]*)\)", prose)
+
+
+def anchors(text):
+    """Return the anchors of a page's headings, as GitHub and the site make them."""
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", re.sub(r"\]\(.*?\)", "", title)) for title in titles]
+    return {title.lower().replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_points_to_exists(page):
+    for target, anchor in links(PAGES[page]):
+        file = (page.parent / target).resolve() if target else page
+        # the interface, and the gallery, are written when the site is built
+        assert file.exists(), f"{page.name} points to {target}, which does not exist"
+        assert not anchor or anchor in anchors(PAGES[file]), f"{page.name}: no {target}#{anchor}"
+
+
+def test_every_page_of_the_documentation_stands_in_a_table_of_contents():
+    contents = "\n".join(re.findall(r"```{toctree}(.*?)```", "\n".join(PAGES.values()), re.DOTALL))
+    pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
+    missing = sorted(pages - set(contents.split()))
+    assert not missing, f"name {missing} in a toctree, such as that of docs/guide.md"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "script", sorted((DOCS / "figures").glob("[!_]*.py")), ids=lambda p: p.stem
+)
+def test_every_picture_is_drawn_anew(script, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(script.parent)
+    runpy.run_path(str(script))["draw"](tmp_path / "picture.png")
+    committed = DOCS / "images" / f"{script.stem}.png"
+    sizes = [path.read_bytes()[16:24] for path in (committed, tmp_path / "picture.png")]
+    assert sizes[0] == sizes[1]
 
 
 def _measured(name):
@@ -190,7 +248,7 @@ def _measured(name):
 
 def test_the_benchmark_table_quotes_the_last_full_run_and_every_row_that_missed():
     results = _measured("benchmarks/RESULTS.md")
-    quoted = _measured("README.md")
+    quoted = _measured("docs/benchmarks.md")
     assert quoted.items() <= results.items()
     assert {name for name, row in results.items() if "**no**" in row} <= set(quoted)
     assert len(quoted) >= 16

@@ -1,0 +1,26 @@
+"""What the gallery hands to the examples, and the pictures that they write."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from sphinx_gallery.scrapers import figure_rst
+
+FOLDER = Path(tempfile.mkdtemp(prefix="examples-"))
+
+
+def arguments(gallery_conf, script_vars):
+    """Return the command line of an example: what it writes goes to a folder of its own."""
+    source = Path(script_vars["src_file"])
+    takes_a_folder = "--output" in source.read_text(encoding="utf-8")
+    return ["--output", str(FOLDER / source.stem)] if takes_a_folder else []
+
+
+def written_pictures(block, block_vars, gallery_conf):
+    """Move the pictures that an example wrote among those of the site, and show them."""
+    shown = []
+    for picture in sorted((FOLDER / Path(block_vars["src_file"]).stem).glob("*.png")):
+        target = next(block_vars["image_path_iterator"])
+        shutil.move(picture, target)
+        shown.append(target)
+    return figure_rst(shown, gallery_conf["src_dir"])

@@ -1,0 +1,72 @@
+"""Draw what a row of the diabetes data tells of a patient's sex, before and after a release.
+
+    python docs/figures/release.py
+
+The channel of the first example of the README: epsilon 1, age, bmi and blood pressure in five bins.
+"""
+
+import numpy as np
+from _drawing import DARK, LIGHT, canvas, write, written
+from sklearn.datasets import load_diabetes
+
+from sklearn_puffer import PufferfishNoiser
+
+EPSILON = 1.0
+BINS = np.linspace(0.0, 1.0, 31)
+
+
+def fitted():
+    """Return the noiser of the README's example."""
+    table = load_diabetes(as_frame=True, scaled=False).data
+    noiser = PufferfishNoiser(
+        EPSILON, sensitive="sex", public=["age", "bmi", "bp"], n_bins=5, noise="optimal"
+    )
+    return noiser.fit(table)
+
+
+def chances(noiser):
+    """Return the chance of the first sex given each cell, and the share of each, twice.
+
+    Somebody who saw nothing thinks both alike probable. First of the rows as they are, then of the
+    rows as they are released: P(y | s) is the sum of P(x | s) W(y | x) over the cells x.
+    """
+    cells = noiser.channel_.cells.to_numpy()
+    laws = np.array([_masses(law, cells) for law in _laws(noiser)])
+    released = laws @ noiser.channel_.matrix.toarray()
+    kept = [law[:, law.sum(axis=0) > 0.0] for law in (laws, released)]
+    return [(law[0] / law.sum(axis=0), law.mean(axis=0)) for law in kept]
+
+
+def _laws(noiser):
+    return [next(iter(law.values())) for law in noiser.priors_["sex"].values()]
+
+
+def _masses(law, cells):
+    known = dict(zip(map(tuple, law.atoms), law.probabilities, strict=True))
+    return [known.get(tuple(cell), 0.0) for cell in cells]
+
+
+def draw(path):
+    """Draw both histograms, one above the band of the promise and one inside it."""
+    noiser = fitted()
+    figure, axes = canvas(2, height=3.2, sharey=True)
+    titles = ("rows as they are", f"rows as released: {noiser.channel_.unchanged:.0%} unchanged")
+    for axis, (chance, share), title in zip(axes, chances(noiser), titles, strict=True):
+        _band(axis)
+        axis.hist(chance, BINS, weights=100 * share, color=DARK)
+        axis.set(title=title, xlim=(0, 1), xlabel="chance that the patient is of the first sex")
+    axes[0].set(ylabel="rows in per cent", ylim=(0, 42))
+    axes[1].text(
+        0.5, 0.93, f"what epsilon {EPSILON:g} allows", ha="center", transform=axes[1].transAxes
+    )
+    write(figure, path)
+
+
+def _band(axis):
+    low = 1 / (1 + np.exp(EPSILON))
+    axis.axvspan(low, 1 - low, color=LIGHT)
+    axis.axvline(0.5, color="white", linewidth=1)
+
+
+if __name__ == "__main__":
+    written(draw, "release")
