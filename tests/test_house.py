@@ -289,7 +289,18 @@ def _is_aes(path):
 def test_dependencies_state_a_minimum_version():
     project = _project()
     assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
-    extras = {"cli", "test", "check", "bench", "plot", "duckdb", "keyed", "mutation", "anjana"}
+    extras = {
+        "cli",
+        "test",
+        "check",
+        "bench",
+        "plot",
+        "duckdb",
+        "keyed",
+        "mutation",
+        "anjana",
+        "docs",
+    }
     assert set(project["optional-dependencies"]) == extras
 
 
