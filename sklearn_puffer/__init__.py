@@ -15,6 +15,7 @@ from sklearn_puffer._releases import (
 
 if TYPE_CHECKING:
     from sklearn_puffer._descent import PufferfishSGDClassifier, PufferfishSGDRegressor
+    from sklearn_puffer._signoff import Plan, plan
     from sklearn_puffer._sums import PufferfishSum
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "OverspentError",
+    "Plan",
     "PufferfishNoiser",
     "PufferfishRelease",
     "PufferfishSGDClassifier",
@@ -30,11 +32,12 @@ __all__ = [
     "UncertifiedError",
     "UtilityWarning",
     "__version__",
+    "plan",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators of sums and descents when they are asked for: few need them."""
+    """Import what few need when it is asked for: sums, descents, and what is done before."""
     if name == "PufferfishSum":
         from sklearn_puffer import _sums
 
@@ -43,6 +46,10 @@ def __getattr__(name: str) -> Any:
         from sklearn_puffer import _descent
 
         return getattr(_descent, name)
+    if name in ("Plan", "plan"):
+        from sklearn_puffer import _signoff
+
+        return getattr(_signoff, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -33,7 +33,15 @@ from sklearn_puffer._base.arrays import (
 from sklearn_puffer._base.digest import digest
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
 from sklearn_puffer._base.page import Document, Page, Section
-from sklearn_puffer._base.progress import counted, listening, noted, say, task
+from sklearn_puffer._base.progress import (
+    OutOfTimeError,
+    counted,
+    listening,
+    noted,
+    say,
+    task,
+    until,
+)
 from sklearn_puffer._base.records import FieldError, json_record, read_as
 from sklearn_puffer._base.rounding import (
     LN2,
@@ -66,6 +74,7 @@ __all__ = [
     "IntArray",
     "Integers",
     "Notion",
+    "OutOfTimeError",
     "Page",
     "PowerMean",
     "Section",
@@ -109,6 +118,7 @@ __all__ = [
     "smallest_for_all",
     "smallest_within",
     "task",
+    "until",
     "utc_now",
     "way_to_table",
 ]

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -46,16 +47,24 @@ class _Task:
         return (now - self.began) * (self.total - self.done) / self.done
 
 
+class OutOfTimeError(Exception):
+    """Ends a computation that reports, once the time that `until` gives it is over."""
+
+
 @dataclass
 class _Ear:
     """Who listens, and to what; the outermost task comes first."""
 
     tasks: list[_Task] = field(default_factory=list)
     said: float = field(default_factory=monotonic)
+    silent: bool = False
+    ends: float = inf
 
     def tell(self) -> None:
         now = monotonic()
-        if now - self.said < EVERY:
+        if now > self.ends:
+            raise OutOfTimeError
+        if self.silent or now - self.said < EVERY:
             return
         self.said = now
         left = self.tasks[0].left(now)  # of what lies within it more may follow
@@ -73,6 +82,25 @@ def listening(verbose: Any) -> Iterator[None]:
         yield
         return
     before = _ear.set(_Ear())
+    try:
+        yield
+    finally:
+        _ear.reset(before)
+
+
+@contextmanager
+def until(ends: float) -> Iterator[None]:
+    """End the block by `OutOfTimeError` at its first report after ``ends``, as `monotonic` has it.
+
+    What reports nothing is not ended: it may take longer.
+
+    >>> with until(monotonic() - 1.0):
+    ...     list(counted([3, 4], "columns"))
+    Traceback (most recent call last):
+    sklearn_puffer._base.progress.OutOfTimeError
+    """
+    ear = _ear.get() or _Ear(silent=True)
+    before = _ear.set(replace(ear, ends=min(ends, ear.ends)))
     try:
         yield
     finally:

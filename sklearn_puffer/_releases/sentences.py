@@ -203,11 +203,15 @@ def too_fine_sentence(name: Name, n_atoms: int, n_rows: int) -> str:
     )
 
 
+OCCUR_ONCE = "occur once, so that the law counted from them is this table"
+"""What `single_rows_sentence` says, for whoever looks for it among warnings."""
+
+
 def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> str:
     """Return the warning about a counted law that is the list of rows."""
     return (
-        f"{share:.0%} of the {n_rows} rows of columns {listed(names)} occur once, so that the law "
-        "counted from them is this table and not the population: it says which row is whose, and "
+        f"{share:.0%} of the {n_rows} rows of columns {listed(names)} {OCCUR_ONCE} and not the "
+        "population: it says which row is whose, and "
         "noise against that says little about what can be learnt; take as prior what a classifier "
         f"learns, prior={_boosting(n_rows)} of sklearn.ensemble (fits.ClassifierFit has the "
         f"settings), with {_channel(n_rows)}, which changes rows least; or release fewer columns "

@@ -42,7 +42,9 @@ from sklearn_puffer._tables.frame import (
     series,
 )
 from sklearn_puffer._tables.plans import check_lazy_kinds, lazy_names, planned
+from sklearn_puffer._tables.recoding import date_columns, recoded
 from sklearn_puffer._tables.row_ids import check_id_type, count_ids
+from sklearn_puffer._tables.sampling import canonical_rows
 from sklearn_puffer._tables.selection import (
     Pair,
     Secret,
@@ -81,6 +83,7 @@ __all__ = [
     "as_levels",
     "as_pandas",
     "beside",
+    "canonical_rows",
     "cells_frame",
     "check_finite",
     "check_id_type",
@@ -90,6 +93,7 @@ __all__ = [
     "column_groups",
     "count",
     "count_ids",
+    "date_columns",
     "distinct",
     "frame_table",
     "hardly_repeats",
@@ -110,6 +114,7 @@ __all__ = [
     "public_columns",
     "quantile_bins",
     "reader_of",
+    "recoded",
     "records_frame",
     "resolve",
     "rule_of",

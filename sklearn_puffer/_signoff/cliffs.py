@@ -1,0 +1,115 @@
+"""What asks for most of the noise, or ends what can be proven: sentences about one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sklearn_puffer._base import listed, quoted
+from sklearn_puffer._releases import sentences
+from sklearn_puffer._signoff.candidates import COARSE, Scope
+from sklearn_puffer._signoff.columns import ColumnFacts
+from sklearn_puffer._signoff.promises import WHOLE_ROW
+from sklearn_puffer._signoff.trials import Trial
+from sklearn_puffer._tables import Name
+from sklearn_puffer.accounting import MAX_CELLS
+from sklearn_puffer.calibration import rows_needed
+
+_MOST = 0.5
+_CELLS = 2  # of the smallest alphabet there is
+
+
+def costly_column(columns: Sequence[ColumnFacts]) -> ColumnFacts | None:
+    """Return the column that asks for most of the noise, if one does."""
+    noisy = [column for column in columns if column.share > _MOST]
+    return noisy[0] if noisy and len(columns) > 1 else None
+
+
+def cliffs_of(
+    scope: Scope,
+    columns: Sequence[ColumnFacts],
+    counts: Mapping[Name, Mapping[Any, int]],
+    trials: Sequence[Trial],
+    middle: float,
+) -> list[str]:
+    """Return what there is to know before a release, in sentences.
+
+    Parameters
+    ----------
+    scope : Scope
+    columns : sequence of ColumnFacts
+        The proposed ones, with what each asks for.
+    counts : mapping
+        {sensitive column: {value: its rows in the whole table}}.
+    trials : sequence of Trial
+    middle : float
+        The budget at which columns were looked at by themselves.
+    """
+    return [
+        *_single_value(counts),
+        *_noise(columns, middle),
+        *_cells(scope),
+        *_few_rows(counts, min(scope.epsilons)),
+        *_single_rows(trials),
+        *_worthless(scope, trials),
+    ]
+
+
+def _single_value(counts: Mapping[Name, Mapping[Any, int]]) -> Iterator[str]:
+    for name, values in counts.items():
+        if len(values) == 1:
+            yield f"sensitive column {quoted(name)} has one value only: there is nothing to protect"
+
+
+def _noise(columns: Sequence[ColumnFacts], epsilon: float) -> Iterator[str]:
+    column = costly_column(columns)
+    if column is not None:
+        yield (
+            f"{quoted(column.name)} alone asks for {column.share:.0%} of the noise: of all that "
+            f"{len(columns)} columns ask for, each by itself, under Laplace noise in {COARSE} bins "
+            f"at epsilon {epsilon:g}"
+        )
+
+
+def _cells(scope: Scope) -> Iterator[str]:
+    if not scope.wide:
+        return
+    yield (
+        f"{len(scope.columns)} columns span {scope.cells(COARSE):.2g} cells even with {COARSE} "
+        f"bins, and losses of rows are exact up to {MAX_CELLS:,}: noise on the row as a whole "
+        "rests on a proven bound, which asks for more of it; a channel does not, and neither do "
+        "fewer columns"
+    )
+
+
+def _few_rows(counts: Mapping[Name, Mapping[Any, int]], epsilon: float) -> Iterator[str]:
+    needed = rows_needed(_CELLS, epsilon=epsilon)
+    for name, values in counts.items():
+        few = {value: count for value, count in values.items() if count < needed * _CELLS}
+        if few:
+            rows = ", ".join(f"{quoted(value)} ({count})" for value, count in few.items())
+            yield (
+                f"values of {quoted(name)} with few rows: {rows}; with fewer than {needed} in each "
+                f"of {_CELLS} cells, sampling error alone takes more than epsilon {epsilon:g}: "
+                "what is counted of them is not known, so merge them or ask for a confidence set"
+            )
+
+
+def _single_rows(trials: Sequence[Trial]) -> Iterator[str]:
+    said = [w for trial in trials for w in trial.warnings if sentences.OCCUR_ONCE in w]
+    if said:
+        yield min(said).rstrip(".")
+
+
+def _worthless(scope: Scope, trials: Sequence[Trial]) -> Iterator[str]:
+    for epsilon in scope.epsilons:
+        own = [t for t in trials if t.fitted and t.candidate.epsilon == epsilon]
+        own = [t for t in own if t.candidate.promise == WHOLE_ROW and not t.candidate.is_channel]
+        own = [t for t in own if t.candidate.params.get("output", "native") != "remapped"]
+        released = [t for t in own if not t.candidate.left_out]
+        if released and all(t.worse == len(scope.columns) for t in released):
+            yield (
+                f"at epsilon {epsilon:g} every noise tried on the row as a whole changes every "
+                "column more than a constant in its place, unless it is remapped: "
+                f"{listed(list(scope.names), 3)}"
+            )

@@ -1,0 +1,95 @@
+"""Tables with some columns written in another way, before anything is fitted to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+import pandas as pd
+
+from sklearn_puffer._tables.values import Name
+
+_DAY = pd.Timedelta(days=1)
+_EPOCH = pd.Timestamp(0)
+_DATES = frozenset({"date", "datetime", "datetime64"})
+_DURATIONS = frozenset({"timedelta", "timedelta64"})
+
+
+def date_columns(frame: pd.DataFrame) -> list[Name]:
+    """Return the columns of dates, times and durations.
+
+    >>> date_columns(pd.DataFrame({"a": [1], "since": [pd.Timestamp(2020, 1, 1)]}))
+    ['since']
+    """
+    return [name for name in frame.columns if _kind(frame[name]) in _DATES | _DURATIONS]
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    """Return what pandas takes the values for, of types that may hold dates."""
+    timed = getattr(column.dtype, "kind", "") in "mMO" or isinstance(column.dtype, pd.PeriodDtype)
+    return str(pd.api.types.infer_dtype(column, skipna=True)) if timed else ""
+
+
+def recoded(
+    X: Any,
+    days: Sequence[Name] = (),
+    merged: Mapping[Name, Mapping[Any, str]] | None = None,
+) -> Any:
+    """Return a DataFrame with dates as whole days and some values merged; others as they are.
+
+    Parameters
+    ----------
+    X : DataFrame
+    days : sequence of names
+        Columns of dates, which become days since 1970-01-01, and of durations, which become days.
+        Times of the day are dropped, time zones count as UTC. Those that X lacks are left out.
+    merged : mapping, default=None
+        {column: {value: what it becomes}}; the other values become strings.
+
+    Examples
+    --------
+    >>> X = pd.DataFrame({"since": [pd.Timestamp(1970, 1, 3, 15)], "job": ["cook"]})
+    >>> recoded(X, days=["since"], merged={"job": {"cook": "other"}})
+       since    job
+    0      2  other
+    """
+    if not isinstance(X, pd.DataFrame):
+        return _as_native(X, recoded(_in_pandas(X, [*days, *(merged or {})]), days, merged))
+    found = {name: _as_days(X[name]) for name in days if name in X.columns}
+    found |= {
+        name: X[name].map(lambda value, own=own: own.get(value, str(value)), na_action="ignore")
+        for name, own in (merged or {}).items()
+        if name in X.columns
+    }
+    X = X.copy(deep=False)
+    for name, column in found.items():
+        X[name] = column
+    return X
+
+
+def _as_days(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return whole days, as integers that may be missing where some are."""
+    if _kind(column) in _DURATIONS:
+        times = pd.to_timedelta(column)
+    else:
+        times = pd.to_datetime(column, utc=True).dt.tz_localize(None) - _EPOCH
+    missing = times.isna()
+    counted = times.fillna(_DAY) // _DAY
+    return counted.astype("Int64").mask(missing) if missing.any() else counted.astype("int64")
+
+
+def _in_pandas(X: Any, names: Sequence[Name]) -> pd.DataFrame:
+    frame = nw.from_native(X, eager_only=True)
+    return pd.DataFrame({name: frame[name].to_list() for name in names if name in frame.columns})
+
+
+def _as_native(X: Any, changed: pd.DataFrame) -> Any:
+    """Return the caller's frame with those columns in the place of its own."""
+    frame = nw.from_native(X, eager_only=True)
+    space = nw.get_native_namespace(frame)
+    columns = [
+        nw.new_series(str(name), [None if pd.isna(v) else v for v in changed[name]], backend=space)
+        for name in changed.columns
+    ]
+    return frame.with_columns(*columns).to_native() if columns else X
