@@ -1,60 +1,33 @@
 """Lazy tables: fitting on an engine is fitting on the same rows in memory, to the byte."""
 
-import json
+import subprocess
 import sys
 import warnings
-from itertools import product
+from pathlib import Path
 
 import duckdb
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow.dataset
 import pytest
+from engine_cases import (
+    N_ROWS,
+    OTHERS,
+    PRODUCT,
+    REFUSALS,
+    TABLE,
+    agree,
+    in_pandas,
+    in_polars,
+    outcome,
+)
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
 from sklearn_puffer._tables import engine
-from sklearn_puffer.priors import Discrete, GaussianMixture
-
-N_ROWS = 240
-
-
-def _table():
-    rng = np.random.default_rng(7)
-    secret = rng.integers(0, 3, N_ROWS)
-    decimals = np.round(rng.normal(size=N_ROWS) + secret, 1)
-    decimals[:2] = 0.0, -0.0
-    return pd.DataFrame(
-        {
-            "s": np.array(["a", "b", "c"])[secret],
-            "t": rng.integers(0, 2, N_ROWS),
-            "age": 20 + secret + rng.integers(0, 6, N_ROWS),
-            "x": decimals,
-            "short": (0.1 * rng.integers(0, 9, N_ROWS)).astype(np.float32),
-            "flag": rng.random(N_ROWS) < 0.4 + 0.1 * secret,
-            "job": np.array(["clerk", "Smith", "nurse"])[rng.integers(0, 3, N_ROWS)],
-        }
-    )
-
-
-TABLE = _table()
-GAPS = TABLE.assign(
-    age=TABLE["age"].astype("Int64").mask(TABLE.index % 11 == 0),
-    x=TABLE["x"].mask(TABLE.index % 7 == 0),
-    flag=TABLE["flag"].astype("boolean").mask(TABLE.index % 9 == 0),
-    job=TABLE["job"].mask(TABLE.index % 5 == 0),
-)
-
-
-def in_polars(frame):
-    """Missing numbers as NaN and as null by turns: engines tell them apart, and pandas does not."""
-    own = pl.from_pandas(frame, nan_to_null=False)
-    if "x" not in own.columns:
-        return own
-    even = pl.int_range(pl.len()) % 2 == 0
-    gaps = pl.when(even & pl.col("x").is_nan()).then(None).otherwise(pl.col("x"))
-    return own.with_columns(x=gaps)
+from sklearn_puffer.priors import GaussianMixture
 
 
 def polars_lazy(frame):
@@ -75,108 +48,21 @@ def lazy(request):
     return ENGINES[request.param]
 
 
-def outcome(X, **params):
-    """Return all that a fit shows, or its refusal."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            noiser = PufferfishNoiser(1.0, **params).fit(X)
-        except (TypeError, ValueError) as error:
-            return type(error), str(error)
-    certificate = json.loads(noiser.certificate_.to_json())
-    del certificate["date"]
-    seen = noiser.theta_.to_dict(), noiser.utility_.to_dict(), noiser.priors_, noiser.secret_pairs_
-    names = list(noiser.feature_names_in_), noiser.n_features_in_
-    said = [str(warning.message) for warning in caught]
-    return json.dumps(certificate), repr(seen), names, said, noiser.get_feature_names_out().tolist()
-
-
-_found = {}
-
-
-def in_pandas(frame, options):
-    """Return what a fit in memory shows, which is the same beside every engine."""
-    key = id(frame), repr(options)
-    if key not in _found:
-        _found[key] = outcome(frame, **options)
-    return _found[key]
-
-
-SHAPES = [
-    {"public": ["age", "flag"]},
-    {"public": ["age", "x", "job"], "dependence": [["x"], ["job", "age"]]},
-    {"public": ["age", "x", "short"], "dependence": "independent"},
-]
-WAYS = [{}, {"n_bins": 3}]
-
-
-def known_laws():
-    laws = {label: Discrete(range(20, 28), np.arange(1, 9) / 36) for label in "abc"}
-    return laws | {"a": Discrete(range(20, 28), np.full(8, 1 / 8))}
-
-
-OTHERS = {
-    "two secrets": {"sensitive": ["t", "s"], "public": ["age", "flag"]},
-    "a secret of numbers": {"sensitive": "age", "public": ["flag"], "secret_pairs": [(20, 21)]},
-    "a confidence set": {"public": ["age"], "adversaries": "confidence"},
-    "given priors": {"public": ["age"], "prior": known_laws()},
-    "further priors": {"public": ["age"], "adversaries": [known_laws()]},
-    "known values": {"public": ["age", "flag"], "known": "flag"},
-    "remapped": {"public": ["x", "job"], "n_bins": 4, "output": "remapped"},
-    "a strategy": {"public": ["age", "x"], "strategy": "sensitivity", "n_bins": 3},
-    "a delta": {"public": ["flag", "t"], "delta": 1e-3},
-    "declared categories": {
-        "public": ["job", "t"],
-        "categories": {"job": ["nurse", "Smith", "clerk", "none"], "t": [1, 0]},
-    },
-    "passed columns": {"public": ["age"], "remainder": "passthrough"},
-    "bins of single precision": {"public": ["short"], "n_bins": {"short": 4}},
-    "other values": {"public": ["job"], "unknown": {"job": "other"}},
-}
-
-
 @pytest.mark.parametrize("options", OTHERS.values(), ids=OTHERS)
 def test_a_fit_on_an_engine_is_that_of_pandas_to_the_byte(lazy, options):
     options = {"sensitive": "s", **options}
     assert outcome(lazy(TABLE), **options) == in_pandas(TABLE, options)
 
 
-LABEL_GAPS = GAPS.assign(age=TABLE["age"], x=TABLE["x"])  # numbers have no place for gaps
-RULES = ["category", "propagate"]
-PRODUCT = list(product(SHAPES, WAYS, RULES, ["s", ["s", "t"]]))
-
-
-def _agree(lazy, shape, way, rule, sensitive):
-    some = GAPS if rule == "propagate" else LABEL_GAPS
-    options = {"sensitive": sensitive, "missing": rule, **shape, **way}
-    assert outcome(lazy(some), **options) == in_pandas(some, options)
-
-
 @pytest.mark.parametrize("case", PRODUCT[::9], ids=str)
 def test_groups_bins_and_gaps_are_those_of_pandas(lazy, case):
-    _agree(lazy, *case)
+    agree(lazy, *case)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", PRODUCT, ids=str)
 def test_all_groups_bins_gaps_and_secrets_are_those_of_pandas(lazy, case):
-    _agree(lazy, *case)
-
-
-REFUSALS = {
-    "gaps": (GAPS, {"public": ["x", "job"]}),
-    "gaps of a secret": (GAPS, {"sensitive": "job", "public": ["age"]}),
-    "no place for gaps": (GAPS, {"public": ["x", "job"], "missing": "category"}),
-    "an identifier": (TABLE.assign(i=np.arange(N_ROWS)), {}),
-    "infinity": (TABLE.assign(x=np.inf), {"public": ["x"]}),
-    "large integers": (TABLE.assign(age=2**60), {"public": ["age"]}),
-    "one secret": (TABLE.assign(s="a"), {"public": ["age"]}),
-    "one row": (TABLE.iloc[:1], {}),
-    "no row": (TABLE.iloc[:0], {}),
-    "an unlisted category": (TABLE, {"public": ["job"], "categories": {"job": ["nurse"]}}),
-    "a column that is not there": (TABLE, {"public": ["agee"]}),
-    "a bin too many": (TABLE, {"public": ["job"], "n_bins": {"job": 3}}),
-}
+    agree(lazy, *case)
 
 
 @pytest.mark.parametrize("frame, options", REFUSALS.values(), ids=REFUSALS)  # noqa: PT006
@@ -356,3 +242,85 @@ def test_bins_of_all_sizes_are_those_of_numpy(lazy):
         codes = np.searchsorted(numbers[: size - 1], bins.data)
         expected = np.bincount(np.searchsorted(numbers[: size - 1], values))
         assert np.bincount(codes, bins.counts).tolist() == expected.tolist()
+
+
+def _as_files(folder):
+    own = in_polars(TABLE)
+    own.write_parquet(folder / "all.parquet")
+    own.drop("flag").write_csv(folder / "all.csv")
+    (folder / "parts" / "deep").mkdir(parents=True)
+    own[:100].write_parquet(folder / "parts" / "a[1].parquet")
+    own[100:].write_parquet(folder / "parts" / "deep" / "b.parquet")
+    (folder / "parts" / "_SUCCESS").touch()
+    return folder
+
+
+def test_files_are_read_by_their_path(tmp_path):
+    folder = _as_files(tmp_path)
+    options = {"sensitive": "s", "public": ["age", "x", "job"], "n_bins": 3}
+    expected = outcome(TABLE, **options)
+    dataset = pyarrow.dataset.dataset(folder / "parts")
+    found = [folder / "all.parquet", str(folder / "all.parquet"), folder / "parts", dataset]
+    for X in [*found, folder / "a*.parquet"]:
+        assert outcome(X, **options) == expected
+    without = TABLE.drop(columns="flag")
+    assert outcome(folder / "all.csv", **options) == outcome(without, **options)
+
+
+def test_a_path_that_names_no_rows_is_refused(tmp_path):
+    noiser = PufferfishNoiser(1.0, sensitive="s")
+    with pytest.raises(ValueError, match=r"does not end in \.parquet, \.pq or \.csv; read it"):
+        noiser.fit(Path("rows.xlsx"))
+    with pytest.raises(FileNotFoundError, match=r"in which no file ends in \.parquet"):
+        noiser.fit(tmp_path)
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        noiser.fit(tmp_path / "nothing.parquet")
+
+
+@pytest.mark.parametrize("absent", ["polars", "duckdb"])
+def test_what_reads_files_and_is_absent_is_named_with_its_way_in(monkeypatch, tmp_path, absent):
+    _as_files(tmp_path)
+    X = (
+        tmp_path / "all.parquet"
+        if absent == "polars"
+        else pyarrow.dataset.dataset(tmp_path / "parts")
+    )
+    monkeypatch.setitem(sys.modules, absent, None)
+    with pytest.raises(ImportError, match=rf'pip install "sklearn-puffer\[{absent}\]"'):
+        PufferfishNoiser(1.0, sensitive="s").fit(X)
+
+
+def test_no_engine_is_imported_to_know_a_lazy_table():
+    code = (
+        "import sys, pandas as pd, sklearn_puffer;"
+        "from sklearn_puffer._tables import is_lazy;"
+        "is_lazy(pd.DataFrame()); is_lazy('a.csv');"
+        "engines = {'polars', 'duckdb', 'dask', 'pyspark', 'ibis'};"
+        "assert not engines & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_path_is_fitted_on_and_not_released(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        noiser = PufferfishNoiser(1.0, sensitive="s", public=["age"]).fit(
+            _as_files(tmp_path) / "all.parquet"
+        )
+    with pytest.raises(TypeError, match=r"would be another release.*polars\.read_parquet\(X\)"):
+        noiser.transform(tmp_path / "all.parquet")
+    with pytest.raises(TypeError, match="are released as polars LazyFrames or DuckDB relations"):
+        noiser.transform(tmp_path / "all.parquet", row_id="x")
+
+
+def test_names_that_are_patterns_or_places_are_columns_like_others(lazy):
+    frame = TABLE.set_axis(["1", "0", "^.*$", "*", "a.b", 'x "y', "7"], axis=1)
+    options = {"sensitive": "1", "public": ["^.*$", "0", "*", "a.b"], "n_bins": 3}
+    own = pl.from_pandas(frame).lazy() if lazy is polars_lazy else _related(frame)
+    assert outcome(own, **options) == outcome(frame, **options)
+
+
+def _related(frame):
+    connection = duckdb.connect()
+    connection.register("rows", pl.from_pandas(frame).to_arrow())
+    return connection.sql("select * from rows")

@@ -345,11 +345,14 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
 
         Parameters
         ----------
-        X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
-            The rows that the adversary's knowledge is counted from. Those of a polars LazyFrame
-            or a DuckDB relation stay in their engine: one query fetches the number of rows, one
-            for each column its distinct values with their counts (2^22 at most), and one for each
-            sensitive column and group of columns the distinct rows of bins and values with theirs
+        X : DataFrame, lazy table, path or array-like of shape (n_rows, n_features)
+            The rows that the adversary's knowledge is counted from. Those of a polars LazyFrame, a
+            DuckDB relation, a Dask or Spark DataFrame or an Ibis table stay in their engine, those
+            of a pyarrow Dataset are read by DuckDB, and those of Parquet and CSV files by polars
+            (a path, a folder of Parquet, or a pattern such as ``"rows/*.parquet"``): one query
+            fetches the number of rows, one for each column its distinct values with their counts
+            (2^22 at most), and one for each sensitive column and group of columns the distinct rows
+            of bins and values with theirs
             (2^23 at most). What is learnt is what is learnt of the same rows in memory. Priors
             are counted or given as discrete laws, and secrets are columns of X.
         y : ignored

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.utils.validation import validate_data
 
-from sklearn_puffer._base import as_array, listed, way_to_table
+from sklearn_puffer._base import as_array, listed
 from sklearn_puffer._tables import (
     Name,
     Source,
@@ -20,6 +20,7 @@ from sklearn_puffer._tables import (
     known,
     lazy_table,
     no_rows,
+    way_to_rows,
 )
 
 
@@ -69,7 +70,7 @@ def refuse_lazy(X: Any) -> None:
             f"X is a lazy table ({type(X).__name__}), and each time that it is computed (by every "
             "action, retry and repeated task) would be another release; name its column of ids "
             "with row_id=, which makes every computation the same release, or write the table "
-            f"once, release that ({way_to_table(X, 'X')} in memory) and count it."
+            f"once, release that ({way_to_rows(X)} in memory) and count it."
         )
 
 

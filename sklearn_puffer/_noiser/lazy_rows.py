@@ -11,13 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, way_to_table
+from sklearn_puffer._base import Array
 from sklearn_puffer._noiser.channel_settings import has_mixtures
 from sklearn_puffer._noiser.conditional_priors import Adversary, empirical_adversary
 from sklearn_puffer._noiser.read_table import TableRead, unknown_rule
 from sklearn_puffer._noiser.rows import LazyRows
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._tables import Coded, Column, Reader, Secret, Values, learn_secret, tally
+from sklearn_puffer._tables import (
+    Coded,
+    Column,
+    Reader,
+    Secret,
+    Values,
+    learn_secret,
+    tally,
+    way_to_rows,
+)
 
 
 def check_lazy(settings: Settings, X: Any, **beside: Any) -> None:
@@ -39,7 +48,7 @@ def check_lazy(settings: Settings, X: Any, **beside: Any) -> None:
         if is_asked:
             raise ValueError(
                 f"X is a lazy table ({type(X).__name__}), of which counts alone are fetched, and "
-                f"{what} is not served from them; pass {way_to_table(X, 'X')}, or leave it out."
+                f"{what} is not served from them; pass {way_to_rows(X)}, or leave it out."
             )
 
 

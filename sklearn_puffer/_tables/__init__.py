@@ -20,7 +20,7 @@ from sklearn_puffer._tables.columns import (
     without_unused,
 )
 from sklearn_puffer._tables.counting import Cells, CodeArray, Coded, count, tally
-from sklearn_puffer._tables.engine import LazyTable, is_lazy, lazy_table
+from sklearn_puffer._tables.engine import LazyTable, lazy_table
 from sklearn_puffer._tables.faults import Faults
 from sklearn_puffer._tables.features import Features
 from sklearn_puffer._tables.frame import (
@@ -41,6 +41,7 @@ from sklearn_puffer._tables.frame import (
     secret_columns,
     series,
 )
+from sklearn_puffer._tables.opening import is_lazy, way_to_rows
 from sklearn_puffer._tables.plans import check_lazy_kinds, lazy_names, planned
 from sklearn_puffer._tables.recoding import date_columns, recoded
 from sklearn_puffer._tables.row_ids import check_id_type, count_ids
@@ -124,6 +125,7 @@ __all__ = [
     "standard_deviation",
     "stream_of",
     "tally",
+    "way_to_rows",
     "without_na",
     "without_unused",
 ]

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from sklearn_puffer._base import listed
-from sklearn_puffer._tables.engine import is_lazy
 from sklearn_puffer._tables.frame import is_frame
+from sklearn_puffer._tables.opening import is_lazy
 from sklearn_puffer._tables.values import Name
 
 MOST_ROWS = 1 << 16

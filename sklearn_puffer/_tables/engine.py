@@ -6,19 +6,18 @@ of them compute exactly.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import Array, FloatArray, listed, on_one_line
+from sklearn_puffer._base import Array, FloatArray, listed
 from sklearn_puffer._tables.columns import Column
+from sklearn_puffer._tables.opening import Opened, opened
 from sklearn_puffer._tables.values import Name, Values, check_type, narwhals_values, object_values
 
 MOST_DISTINCT = 1 << 22
@@ -30,57 +29,17 @@ MOST_CELLS = 1 << 23
 _COUNT = "n"
 
 
-def is_lazy(X: Any) -> bool:
-    """Return whether X is a lazy table of an engine that is known: polars or DuckDB.
-
-    >>> is_lazy(pd.DataFrame({"a": [1]}))
-    False
-    """
-    duckdb = sys.modules.get("duckdb")  # a relation of it is not there before it is imported
-    relation = duckdb is not None and isinstance(X, duckdb.DuckDBPyRelation)
-    return bool(relation or nw.dependencies.is_polars_lazyframe(X))
-
-
 def lazy_table(X: Any) -> LazyTable:
     """Return the table of a lazy one; nothing is computed yet.
 
     Raises
     ------
     ImportError
-        If what reads a DuckDB relation is absent, or too old.
+        If what reads the engine's tables is absent, or too old.
+    TypeError, ValueError
+        If it has columns that cannot be told apart, or X is no path of rows.
     """
-    frame = _opened(X)
-    types = dict(frame.collect_schema())
-    return LazyTable(nw.from_native(_as_bytes(X, types)), types)
-
-
-def _opened(X: Any) -> nw.LazyFrame[Any]:
-    try:
-        if not nw.dependencies.is_polars_lazyframe(X):
-            import_module("pyarrow")  # as which groups are fetched
-        opened: nw.LazyFrame[Any] = nw.from_native(X)
-        return opened
-    except ImportError as error:
-        raise ImportError(
-            f"X is a {type(X).__name__}, and what reads it is absent or too old "
-            f'({on_one_line(error)}); run pip install "sklearn-puffer[duckdb]".'
-        ) from error
-
-
-def _as_bytes(X: Any, types: Mapping[str, Any]) -> Any:
-    """Return a relation with the bytes of its strings: a collation may make two of them equal."""
-    if nw.dependencies.is_polars_lazyframe(X):
-        return X
-    duckdb = sys.modules["duckdb"]
-    columns = {name: duckdb.ColumnExpression(name) for name in types}
-    return X.select(
-        *(
-            duckdb.FunctionExpression("encode", column).alias(name)
-            if types[name] == nw.String
-            else column
-            for name, column in columns.items()
-        )
-    )
+    return LazyTable(opened(X))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,18 +48,29 @@ class LazyTable:
 
     Attributes
     ----------
-    frame : LazyFrame
-    types : mapping of types
-        Those that its columns had, in their order; strings may have become bytes.
+    opened : Opened
     """
 
-    frame: nw.LazyFrame[Any]
-    types: Mapping[str, Any]
+    opened: Opened
 
     @property
+    def frame(self) -> nw.LazyFrame[Any]:
+        """The rows; columns are called by their places."""
+        return self.opened.frame
+
+    @property
+    def types(self) -> Mapping[str, Any]:
+        """The types that the columns have in their engine, by name and in their order."""
+        return self.opened.types
+
+    @cached_property
     def names(self) -> tuple[Name, ...]:
         """Column names."""
         return tuple(self.types)
+
+    def column(self, name: Name) -> nw.Expr:
+        """Return one column of `frame`."""
+        return nw.col(str(self.names.index(name)))
 
     @cached_property
     def n_rows(self) -> int:
@@ -161,22 +131,22 @@ class LazyTable:
 
     def _plain(self, names: Sequence[Name]) -> nw.LazyFrame[Any]:
         """Return columns by place, with one kind of missing values, and labels as strings."""
-        return self.frame.select(
-            *(_key(str(name), self.types[str(name)]).alias(str(k)) for k, name in enumerate(names))
-        )
+        keys = [
+            _key(self.column(name), self.types[str(name)]).alias(str(k))
+            for k, name in enumerate(names)
+        ]
+        return self.frame.select(*keys)
 
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
-        dtype = self.types[str(name)]
-        if dtype == nw.Enum:
-            return _declared(column, dtype)
+        if str(name) in self.opened.levels:
+            return _declared(column, *self.opened.levels[str(name)])
         if column.dtype == nw.Binary:
             labels = [None if label is None else label.decode() for label in column.to_list()]
             return object_values(pd.Series(labels, dtype=object), name)
         return narwhals_values(column, name)
 
 
-def _key(name: str, dtype: Any) -> nw.Expr:
-    column = nw.col(name)
+def _key(column: nw.Expr, dtype: Any) -> nw.Expr:
     if dtype == nw.Categorical:
         return column.cast(nw.String)  # as labels: codes are those of a piece of the table
     if dtype.is_float():  # NaN is above all numbers in an engine, and missing here
@@ -217,21 +187,20 @@ def _collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
     return frame.collect("pyarrow")
 
 
-def _declared(column: nw.Series[Any], dtype: Any) -> Values:
-    """Return labels as codes into the levels that the type of their column lists, in its order."""
-    levels = tuple(dtype.categories)
+def _declared(column: nw.Series[Any], levels: tuple[str, ...], ordered: bool) -> Values:
+    """Return labels as codes into the levels that the type of their column lists."""
     labels = pd.Index(column.to_list(), dtype=object)
     codes = pd.Index(levels, dtype=object).get_indexer(labels)
     missing = codes < 0
-    return Values(
-        "category", codes, missing if missing.any() else None, levels, declared=True, ordered=True
-    )
+    some = missing if missing.any() else None
+    return Values("category", codes, some, levels, declared=True, ordered=ordered)
 
 
 def _of_bins(bins: nw.Series[Any], column: Column) -> Values:
     """Return bins as the largest value that each may hold: the readers of columns know values."""
     gone = bins.is_null().to_numpy()
-    data = _ends(column)[bins.fill_null(0).to_numpy()]
+    # Dask has floats for whole numbers beside missing ones
+    data = _ends(column)[bins.fill_null(0).cast(nw.Int64).to_numpy()]
     missing = gone if gone.any() else None
     if column.kind == "integer":
         return Values("integer", data.astype(np.int64), missing)

@@ -7,6 +7,7 @@ made without a job, and with the rows of a part whenever an engine computes that
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -39,8 +40,26 @@ def planned(X: Any, names: Sequence[str], release: Release) -> Any:
 
 
 def lazy_names(X: Any) -> tuple[str, ...]:
-    """Return the names of the columns of a lazy table."""
+    """Return the names of the columns of a lazy table.
+
+    Raises
+    ------
+    TypeError
+        If it is one whose rows cannot be released where they are.
+    """
+    _check_plannable(X)
     return tuple(lazy_table(X).types)
+
+
+def _check_plannable(X: Any) -> None:
+    duckdb = sys.modules.get("duckdb")
+    relation = duckdb is not None and isinstance(X, duckdb.DuckDBPyRelation)
+    if not (relation or nw.dependencies.is_polars_lazyframe(X)):
+        raise TypeError(
+            f"X is a {type(X).__name__}, and lazy tables are released as polars LazyFrames or "
+            "DuckDB relations; make one of it, or pass it in parts that are in memory, with the "
+            "same key= and row_id=."
+        )
 
 
 def check_lazy_kinds(X: Any, kinds: Mapping[str, Kind]) -> None:

@@ -33,7 +33,7 @@ def check_id_type(X: Any, name: str) -> None:
 def count_ids(X: Any, name: str) -> IdCounts:
     """Return the counts of a column of ids of a lazy table, all of them exact; one query."""
     table = lazy_table(X)
-    own = nw.col(name)
+    own = table.column(name)
     if table.types[name] == nw.Categorical:
         own = own.cast(nw.String)
     # what an engine offers to count distinct values is an estimate in some of them

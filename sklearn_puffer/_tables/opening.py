@@ -1,0 +1,289 @@
+"""Which tables are lazy, and their columns by place, ready to be compared and grouped.
+
+An engine is known by what is imported already, so that none is imported here. Each has ways of its
+own to take two values for one, or one name for another, and they are undone before anything else:
+strings become bytes where a collation may compare them, and columns are found by place where names
+are not compared letter by letter.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+
+from sklearn_puffer._base import listed, on_one_line, way_to_table
+
+Levels = tuple[tuple[str, ...], bool]
+"""Labels that the type of a column lists, and whether in an order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A lazy table whose columns are called by their places, "0" the first.
+
+    Attributes
+    ----------
+    frame : LazyFrame
+    types : mapping of types
+        By name, those that the columns had, in their order; strings may have become bytes.
+    levels : mapping of Levels
+        By name, of columns whose type lists its labels.
+    """
+
+    frame: nw.LazyFrame[Any]
+    types: Mapping[str, Any]
+    levels: Mapping[str, Levels] = field(default_factory=dict)
+
+
+class _Engine(NamedTuple):
+    """How tables of one engine are known and opened.
+
+    The second function returns the columns of a native table by place; the extra installs what is
+    needed besides the table.
+    """
+
+    is_one: Callable[[Any], bool]
+    by_place: Callable[[Any, Mapping[str, Any]], Any]
+    extra: str
+
+
+_ENDINGS = (".parquet", ".pq", ".csv")
+
+
+def is_lazy(X: Any) -> bool:
+    """Return whether X is a lazy table of an engine that is known, or names files of rows.
+
+    >>> is_lazy({"a": [1]}), is_lazy("rows.parquet")
+    (False, True)
+    """
+    return _is_path(X) or _is_dataset(X) or any(each.is_one(X) for each in _ENGINES)
+
+
+def way_to_rows(X: Any) -> str:
+    """Return the call that brings the rows of a lazy table into memory.
+
+    >>> way_to_rows("rows.parquet")
+    'the rows in memory, such as polars.read_parquet(X)'
+    """
+    return way_to_table(X, "X") or "the rows in memory, such as polars.read_parquet(X)"
+
+
+def opened(X: Any) -> Opened:
+    """Return the columns of a lazy table by place; nothing is computed yet.
+
+    Raises
+    ------
+    ImportError
+        If what reads the engine's tables is absent, or too old.
+    TypeError, ValueError
+        If it has columns that cannot be told apart, or X is no path of rows.
+    """
+    if _is_path(X):
+        return opened(_scanned(os.fspath(X)))
+    if _is_dataset(X):
+        return opened(_with_extra(lambda: import_module("duckdb").from_arrow(X), X, "duckdb"))
+    engine = next(each for each in _ENGINES if each.is_one(X))
+    found: Opened = _with_extra(lambda: _opened(X, engine), X, engine.extra)
+    return found
+
+
+def _opened(X: Any, engine: _Engine) -> Opened:
+    if engine.extra != "polars":
+        import_module("pyarrow")  # as which groups are fetched
+    _check_names(X)
+    types = dict(_in_narwhals(X).collect_schema())
+    frame = _in_narwhals(engine.by_place(X, types))
+    return Opened(frame, types, _levels(X, types))
+
+
+def _with_extra(open_it: Callable[[], Any], X: Any, extra: str) -> Any:
+    try:
+        return open_it()
+    except ImportError as error:
+        raise ImportError(
+            f"X is a {type(X).__name__}, and what reads it is absent or too old "
+            f'({on_one_line(error)}); run pip install "sklearn-puffer[{extra}]".'
+        ) from error
+
+
+def _in_narwhals(X: Any) -> nw.LazyFrame[Any]:
+    with warnings.catch_warnings():
+        # what it says of its own future is nothing that a caller of `fit` can change
+        warnings.filterwarnings("ignore", message="Dask support is moving", category=FutureWarning)
+        frame: nw.LazyFrame[Any] = nw.from_native(X)
+        return frame
+
+
+def _check_names(X: Any) -> None:
+    names = _columns(X)
+    strange = [name for name in names if not isinstance(name, str)]
+    if strange:
+        raise TypeError(
+            f"X has a column called {strange[0]!r}, which is no string; rename the columns of a "
+            "lazy table to strings."
+        )
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"X has more than one column called {listed(twice)}; rename them.")
+
+
+def _columns(X: Any) -> list[Any]:
+    if nw.dependencies.is_polars_lazyframe(X):
+        return list(X.collect_schema().names())
+    return list(X.columns)
+
+
+def _of_polars(X: Any, types: Mapping[str, Any]) -> Any:
+    """Return a polars table by place; asked for by name, some names are patterns of others."""
+    return X.rename({name: str(k) for k, name in enumerate(types)})
+
+
+def _of_dask(X: Any, types: Mapping[str, Any]) -> Any:
+    """Return a Dask table by place, with labels for categories: each part may have own codes."""
+    frame = _in_narwhals(X)
+    keys = [
+        (nw.col(n).cast(nw.String) if dtype in (nw.Categorical, nw.Enum) else nw.col(n)).alias(
+            str(k)
+        )
+        for k, (n, dtype) in enumerate(types.items())
+    ]
+    return frame.select(*keys).to_native()
+
+
+def _of_duckdb(X: Any, types: Mapping[str, Any]) -> Any:
+    columns = ['"' + name.replace('"', '""') + '"' for name in types]
+    keys = [
+        f'{f"encode({column})" if dtype == nw.String else column} as "{k}"'
+        for k, (column, dtype) in enumerate(zip(columns, types.values(), strict=True))
+    ]
+    return X.project(", ".join(keys))
+
+
+def _of_spark(X: Any, types: Mapping[str, Any]) -> Any:
+    """Return a Spark table by place: its names ignore case, and a dot in one asks for a field."""
+    column = import_module("pyspark.sql.functions").col
+    places = [str(k) for k in range(len(types))]
+    return X.toDF(*places).select(
+        *(
+            column(place).cast("binary").alias(place) if dtype == nw.String else column(place)
+            for place, dtype in zip(places, types.values(), strict=True)
+        )
+    )
+
+
+_AS_BYTES = {"duckdb": "encode", "polars": None}
+"""What an Ibis backend has that makes bytes of strings; None where no collation compares them."""
+
+
+def _of_ibis(X: Any, types: Mapping[str, Any]) -> Any:
+    backend = X.get_backend().name
+    texts = [name for name, dtype in types.items() if dtype == nw.String]
+    if texts and backend not in _AS_BYTES:
+        raise ValueError(
+            f"X is an Ibis table of {backend}, which may take different strings of column "
+            f"{texts[0]!r} for one, by a collation; pass X.to_polars(), or codes for strings."
+        )
+    function = _AS_BYTES.get(backend)
+    encode = _builtin(function) if function else (lambda column: column)
+    return X.select(
+        **{
+            str(k): encode(X[name]) if dtype == nw.String else X[name]
+            for k, (name, dtype) in enumerate(types.items())
+        }
+    )
+
+
+def _builtin(name: str) -> Any:
+    def to_bytes(text):  # type: ignore[no-untyped-def]  # Ibis reads the signature below
+        ...
+
+    types = sys.modules["ibis"].expr.datatypes
+    return sys.modules["ibis"].udf.scalar.builtin(
+        to_bytes, name=name, signature=((types.string,), types.binary)
+    )
+
+
+def _levels(X: Any, types: Mapping[str, Any]) -> dict[str, Levels]:
+    if nw.dependencies.is_dask_dataframe(X):
+        found = {name: _of_category(X, name) for name in types if X.dtypes[name].name == "category"}
+        return {name: levels for name, levels in found.items() if levels is not None}
+    return {n: (tuple(t.categories), True) for n, t in types.items() if t == nw.Enum}
+
+
+def _of_category(X: Any, name: str) -> Levels | None:
+    """Return the labels of a categorical column of Dask, or None where it does not know them."""
+    column, dtype = X[name].cat, X.dtypes[name]
+    if not column.known:
+        if dtype.ordered:
+            raise ValueError(
+                f"column {name!r} has ordered categories that Dask does not know; call "
+                f"X[{name!r}].cat.as_known(), or convert it with astype(str)."
+            )
+        return None
+    strange = [level for level in dtype.categories if not isinstance(level, str)]
+    if strange:
+        raise TypeError(
+            f"column {name!r} has the category {strange[0]!r}, which is no string; convert it to "
+            "numbers, or to strings with astype(str)."
+        )
+    return tuple(dtype.categories), bool(dtype.ordered)
+
+
+def _is_duckdb(X: Any) -> bool:
+    duckdb = sys.modules.get("duckdb")  # a relation of it is not there before it is imported
+    return duckdb is not None and isinstance(X, duckdb.DuckDBPyRelation)
+
+
+def _is_dataset(X: Any) -> bool:
+    dataset = sys.modules.get("pyarrow.dataset")
+    return dataset is not None and isinstance(X, dataset.Dataset)
+
+
+def _is_path(X: Any) -> bool:
+    if isinstance(X, str):
+        return X.lower().endswith(_ENDINGS) or os.path.isdir(X)
+    return isinstance(X, os.PathLike)
+
+
+_ENGINES = [
+    _Engine(nw.dependencies.is_polars_lazyframe, _of_polars, "polars"),
+    _Engine(_is_duckdb, _of_duckdb, "duckdb"),
+    _Engine(nw.dependencies.is_dask_dataframe, _of_dask, "dask"),
+    _Engine(nw.dependencies.is_pyspark_dataframe, _of_spark, "spark"),
+    _Engine(nw.dependencies.is_ibis_table, _of_ibis, "ibis"),
+]
+
+
+def _scanned(path: str) -> Any:
+    """Return the rows of Parquet or CSV files as a polars LazyFrame."""
+    places = _files(path)
+    scan = _with_extra(lambda: import_module("polars"), path, "polars")
+    if places[0].lower().endswith((".parquet", ".pq")):
+        return scan.scan_parquet(places, glob="://" in path or not os.path.exists(path))
+    # types of all the rows: those of the first ones may not be able to hold the others
+    return scan.scan_csv(
+        places, glob="://" in path or not os.path.exists(path), infer_schema_length=None
+    )
+
+
+def _files(path: str) -> list[str]:
+    """Return the files of a path: itself, the Parquet files of a folder, or a pattern of files."""
+    if os.path.isdir(path):
+        found = sorted(str(each) for each in Path(path).rglob("*.parquet"))
+        if not found:
+            raise FileNotFoundError(f"X is the folder {path!r}, in which no file ends in .parquet.")
+        return found
+    if not path.lower().endswith(_ENDINGS):
+        raise ValueError(
+            f"X is the path {path!r}, which is no folder and does not end in .parquet, .pq or .csv;"
+            " read it, and pass the table."
+        )
+    return [path]

@@ -1,0 +1,138 @@
+"""Tables and options on which a fit on an engine is held against one in memory."""
+
+import json
+import warnings
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer.priors import Discrete
+
+N_ROWS = 240
+
+
+def _table():
+    rng = np.random.default_rng(7)
+    secret = rng.integers(0, 3, N_ROWS)
+    decimals = np.round(rng.normal(size=N_ROWS) + secret, 1)
+    decimals[:2] = 0.0, -0.0
+    return pd.DataFrame(
+        {
+            "s": np.array(["a", "b", "c"])[secret],
+            "t": rng.integers(0, 2, N_ROWS),
+            "age": 20 + secret + rng.integers(0, 6, N_ROWS),
+            "x": decimals,
+            "short": (0.1 * rng.integers(0, 9, N_ROWS)).astype(np.float32),
+            "flag": rng.random(N_ROWS) < 0.4 + 0.1 * secret,
+            "job": np.array(["clerk", "Smith", "nurse"])[rng.integers(0, 3, N_ROWS)],
+        }
+    )
+
+
+TABLE = _table()
+GAPS = TABLE.assign(
+    age=TABLE["age"].astype("Int64").mask(TABLE.index % 11 == 0),
+    x=TABLE["x"].mask(TABLE.index % 7 == 0),
+    flag=TABLE["flag"].astype("boolean").mask(TABLE.index % 9 == 0),
+    job=TABLE["job"].mask(TABLE.index % 5 == 0),
+)
+
+
+def in_polars(frame):
+    """Missing numbers as NaN and as null by turns: engines tell them apart, and pandas does not."""
+    own = pl.from_pandas(frame, nan_to_null=False)
+    if "x" not in own.columns:
+        return own
+    even = pl.int_range(pl.len()) % 2 == 0
+    gaps = pl.when(even & pl.col("x").is_nan()).then(None).otherwise(pl.col("x"))
+    return own.with_columns(x=gaps)
+
+
+def outcome(X, **params):
+    """Return all that a fit shows, or its refusal."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            noiser = PufferfishNoiser(1.0, **params).fit(X)
+        except (TypeError, ValueError) as error:
+            return type(error), str(error)
+    certificate = json.loads(noiser.certificate_.to_json())
+    del certificate["date"]
+    seen = noiser.theta_.to_dict(), noiser.utility_.to_dict(), noiser.priors_, noiser.secret_pairs_
+    names = list(noiser.feature_names_in_), noiser.n_features_in_
+    said = [str(warning.message) for warning in caught]
+    return json.dumps(certificate), repr(seen), names, said, noiser.get_feature_names_out().tolist()
+
+
+_found = {}
+
+
+def in_pandas(frame, options):
+    """Return what a fit in memory shows, which is the same beside every engine."""
+    key = id(frame), repr(options)
+    if key not in _found:
+        _found[key] = outcome(frame, **options)
+    return _found[key]
+
+
+SHAPES = [
+    {"public": ["age", "flag"]},
+    {"public": ["age", "x", "job"], "dependence": [["x"], ["job", "age"]]},
+    {"public": ["age", "x", "short"], "dependence": "independent"},
+]
+WAYS = [{}, {"n_bins": 3}]
+
+
+def known_laws():
+    laws = {label: Discrete(range(20, 28), np.arange(1, 9) / 36) for label in "abc"}
+    return laws | {"a": Discrete(range(20, 28), np.full(8, 1 / 8))}
+
+
+OTHERS = {
+    "two secrets": {"sensitive": ["t", "s"], "public": ["age", "flag"]},
+    "a secret of numbers": {"sensitive": "age", "public": ["flag"], "secret_pairs": [(20, 21)]},
+    "a confidence set": {"public": ["age"], "adversaries": "confidence"},
+    "given priors": {"public": ["age"], "prior": known_laws()},
+    "further priors": {"public": ["age"], "adversaries": [known_laws()]},
+    "known values": {"public": ["age", "flag"], "known": "flag"},
+    "remapped": {"public": ["x", "job"], "n_bins": 4, "output": "remapped"},
+    "a strategy": {"public": ["age", "x"], "strategy": "sensitivity", "n_bins": 3},
+    "a delta": {"public": ["flag", "t"], "delta": 1e-3},
+    "declared categories": {
+        "public": ["job", "t"],
+        "categories": {"job": ["nurse", "Smith", "clerk", "none"], "t": [1, 0]},
+    },
+    "passed columns": {"public": ["age"], "remainder": "passthrough"},
+    "bins of single precision": {"public": ["short"], "n_bins": {"short": 4}},
+    "other values": {"public": ["job"], "unknown": {"job": "other"}},
+}
+
+
+LABEL_GAPS = GAPS.assign(age=TABLE["age"], x=TABLE["x"])  # numbers have no place for gaps
+RULES = ["category", "propagate"]
+PRODUCT = list(product(SHAPES, WAYS, RULES, ["s", ["s", "t"]]))
+
+
+def agree(lazy, shape, way, rule, sensitive):
+    some = GAPS if rule == "propagate" else LABEL_GAPS
+    options = {"sensitive": sensitive, "missing": rule, **shape, **way}
+    assert outcome(lazy(some), **options) == in_pandas(some, options)
+
+
+REFUSALS = {
+    "gaps": (GAPS, {"public": ["x", "job"]}),
+    "gaps of a secret": (GAPS, {"sensitive": "job", "public": ["age"]}),
+    "no place for gaps": (GAPS, {"public": ["x", "job"], "missing": "category"}),
+    "an identifier": (TABLE.assign(i=np.arange(N_ROWS)), {}),
+    "infinity": (TABLE.assign(x=np.inf), {"public": ["x"]}),
+    "large integers": (TABLE.assign(age=2**60), {"public": ["age"]}),
+    "one secret": (TABLE.assign(s="a"), {"public": ["age"]}),
+    "one row": (TABLE.iloc[:1], {}),
+    "no row": (TABLE.iloc[:0], {}),
+    "an unlisted category": (TABLE, {"public": ["job"], "categories": {"job": ["nurse"]}}),
+    "a column that is not there": (TABLE, {"public": ["agee"]}),
+    "a bin too many": (TABLE, {"public": ["job"], "n_bins": {"job": 3}}),
+}

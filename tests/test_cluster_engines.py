@@ -1,0 +1,226 @@
+"""Dask, Spark and Ibis: a fit is that of the same rows in pandas, to the byte.
+
+Each engine is the real one: Dask on processes of its own, Spark on a local one with two threads.
+Where one is absent its tests skip and say so; with ``PUFFER_REQUIRE_ENGINES=1`` they fail.
+"""
+
+import os
+import shutil
+import sqlite3
+import warnings
+
+import duckdb
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import pytest
+from engine_cases import (
+    GAPS,
+    OTHERS,
+    PRODUCT,
+    REFUSALS,
+    TABLE,
+    agree,
+    in_pandas,
+    in_polars,
+    outcome,
+)
+
+from sklearn_puffer import PufferfishNoiser
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("engines"),  # one Spark and one Dask at a time
+    # what engines leave open at the end, and what Spark says of the newest pandas
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def _needs(module, program=None):
+    """Return a module, or skip where it is absent; in CI that is a failure."""
+    try:
+        if program is not None and shutil.which(program) is None:
+            raise ImportError(f"no {program}")
+        return __import__(module, fromlist=["*"])
+    except ImportError as error:
+        if os.environ.get("PUFFER_REQUIRE_ENGINES") == "1":
+            pytest.fail(f"{module} is required here: {error}")
+        pytest.skip(f"{module} is absent: {error}")
+
+
+@pytest.fixture(scope="module")
+def dask():
+    frames, distributed = _needs("dask.dataframe"), _needs("distributed")
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
+    with (
+        distributed.LocalCluster(**settings, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+    ):
+        yield lambda frame: frames.from_pandas(frame, npartitions=3)
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    sql = _needs("pyspark.sql", "java")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+    }
+    builder = sql.SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield lambda frame: _by_file(session, frame, tmp_path_factory.mktemp("rows"))
+    session.stop()
+
+
+def _by_file(session, frame, folder):
+    own = in_polars(frame)
+    for part in range(3):
+        own[part::3].write_parquet(folder / f"{part}.parquet")
+    return session.read.parquet(str(folder))
+
+
+@pytest.fixture(scope="module")
+def ibis():
+    module = _needs("ibis")
+
+    def in_ibis(frame):
+        return module.memtable(in_polars(frame).to_arrow())
+
+    return in_ibis
+
+
+@pytest.fixture(params=["dask", "spark", "ibis"])
+def lazy(request):
+    return request.getfixturevalue(request.param)
+
+
+def _few(cases, lazy, step):
+    """Return all cases on Ibis, and every so many where a query takes a tenth of a second."""
+    return cases[:: 1 if lazy.__name__ == "in_ibis" else step]
+
+
+def test_a_fit_on_an_engine_is_that_of_pandas_to_the_byte(lazy):
+    cases = {name: {"sensitive": "s", **options} for name, options in OTHERS.items()}
+    table = lazy(TABLE)
+    strange = [
+        name
+        for name in _few(list(cases), lazy, 4)
+        if outcome(table, **cases[name]) != in_pandas(TABLE, cases[name])
+    ]
+    assert strange == []
+
+
+def test_groups_bins_gaps_and_secrets_are_those_of_pandas(lazy):
+    for case in _few(PRODUCT[::5], lazy, 3):
+        agree(lazy, *case)
+
+
+def test_a_refusal_on_an_engine_is_that_of_pandas(lazy):
+    for name in _few(list(REFUSALS), lazy, 4):
+        frame, options = REFUSALS[name]
+        options = {"sensitive": "s", **options}
+        assert outcome(lazy(frame), **options) == outcome(frame, **options)[:2], name
+
+
+def test_what_is_fetched_are_groups_and_never_rows(lazy, monkeypatch):
+    rows = np.arange(20_000)
+    table = lazy(pd.DataFrame({"s": rows % 2, "a": rows % 10, "x": (rows * 7 % 20) / 4}))
+    fetched = []
+    collect = nw.LazyFrame.collect
+
+    def counted(self, *args, **kwargs):
+        result = collect(self, *args, **kwargs)
+        fetched.append(len(result))
+        return result
+
+    monkeypatch.setattr(nw.LazyFrame, "collect", counted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        PufferfishNoiser(1.0, sensitive="s", n_bins={"x": 5}).fit(table)
+    assert sum(fetched) < 200
+
+
+def test_strings_that_spark_takes_for_equal_are_two_values(spark):
+    words = ["Ab", "ab", "\u00e9", "e", "a\\x41", "", "a "]
+    frame = TABLE.assign(s=["U", "u", "u "] * 80, job=[words[k % 7] for k in range(len(TABLE))])
+    folded = spark(frame).selectExpr(
+        "s collate UTF8_LCASE_RTRIM as s", "job collate UNICODE_CI as job"
+    )
+    assert "RTRIM" in str(folded.dtypes)
+    options = {"sensitive": "s", "public": ["job"]}
+    assert outcome(folded, **options) == outcome(frame[["s", "job"]], **options)
+
+
+def test_names_that_spark_takes_for_equal_or_for_fields_are_found_by_place(spark):
+    own = spark(TABLE).selectExpr("s as S", "age as s", "cast(t as tinyint) as `s.x y`")
+    frame = TABLE[["s", "age", "t"]].set_axis(["S", "s", "s.x y"], axis=1)
+    assert outcome(own, sensitive="S") == outcome(frame, sensitive="S")
+    twice = spark(TABLE).selectExpr("s", "age as x", "t as x")
+    with pytest.raises(ValueError, match="X has more than one column called 'x'; rename"):
+        PufferfishNoiser(1.0, sensitive="s").fit(twice)
+
+
+def test_categories_of_dask_are_those_of_pandas_or_refused(dask):
+    levels = pd.CategoricalDtype(["nurse", "none", "clerk", "Smith"])
+    ordered = pd.CategoricalDtype(["nurse", "none", "clerk", "Smith"], ordered=True)
+    for dtype in (levels, ordered):
+        frame = TABLE.astype({"job": dtype})
+        options = {"sensitive": "s", "public": ["job", "age"]}
+        assert outcome(dask(frame), **options) == outcome(frame, **options)
+        unknown = dask(frame)
+        unknown["job"] = unknown["job"].cat.as_unknown()
+        found = outcome(unknown, **options)
+        if dtype.ordered:
+            assert "ordered categories that Dask does not know" in found[1]
+        else:
+            assert found == outcome(TABLE, **options)
+    numbers = dask(TABLE.astype({"t": "category"}))
+    with pytest.raises(TypeError, match="column 't' has the category 0, which is no string"):
+        PufferfishNoiser(1.0, sensitive="s", public=["t"]).fit(numbers)
+
+
+def test_an_index_of_dask_is_no_column(dask):
+    frame = TABLE.set_index(np.arange(len(TABLE)) % 7)
+    options = {"sensitive": "s", "public": ["age", "x"], "n_bins": 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = dask(frame.sort_index())
+    assert outcome(table, **options) == outcome(TABLE, **options)
+
+
+def test_ibis_on_a_backend_whose_comparisons_are_not_known_is_refused(ibis, tmp_path):
+    import ibis as module
+
+    with sqlite3.connect(tmp_path / "rows.db") as own:
+        own.execute("create table people (s text collate nocase, age integer)")
+    connection = module.sqlite.connect(tmp_path / "rows.db")
+    with pytest.raises(ValueError, match=r"Ibis table of sqlite.*column 's'.*X\.to_polars\(\)"):
+        PufferfishNoiser(1.0, sensitive="s").fit(connection.table("people"))
+
+
+def test_ibis_on_polars_and_under_a_collation_of_duckdb_is_pandas(ibis):
+    import ibis as module
+
+    options = {"sensitive": "s", "public": ["job", "x"], "n_bins": 3, "missing": "propagate"}
+    connection = module.polars.connect({"rows": in_polars(GAPS)})
+    assert outcome(connection.table("rows"), **options) == in_pandas(GAPS, options)
+    frame = TABLE.assign(s=["U", "u", "v"] * 80)
+    connection = duckdb.connect()
+    connection.register("frame", in_polars(frame).to_arrow())
+    connection.execute("pragma default_collation=nocase; create table rows as from frame")
+    options = {"sensitive": "s", "public": ["job"]}
+    assert outcome(module.duckdb.from_connection(connection).table("rows"), **options) == outcome(
+        frame, **options
+    )
