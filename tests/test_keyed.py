@@ -4,6 +4,7 @@ import copy
 import hashlib
 import logging
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,7 @@ from sklearn_puffer._noise import (
     prf,
     sampler,
 )
+from sklearn_puffer._noise import keyed as keyed_noise
 from sklearn_puffer._noiser import release as releasing
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 
@@ -567,3 +569,18 @@ def test_a_seed_is_refused_beside_ids(table):
 
 def test_ids_are_never_released(noiser, table):
     assert list(keyed(noiser, table).columns) == PUBLIC
+
+
+def test_every_certificate_says_what_keyed_noise_takes_for_granted(noiser, channel, table):
+    certificates = [noiser.certificate_, channel[0].certificate_]
+    for certificate in certificates:
+        [said] = [each for each in certificate.assumptions if "row_id=" in each]
+        assert re.search(r"key to be secret.*AES-256.*random function.*further release", said)
+    seeded = fitted(table, public=["age"], random_state=0).certificate_
+    assert not any("row_id=" in each for each in seeded.assumptions)
+
+
+def test_another_version_of_the_sampler_draws_anew(whole_noiser, table, monkeypatch):
+    own = noise_of(keyed(whole_noiser, table), table)
+    monkeypatch.setattr(keyed_noise, "SAMPLER_VERSION", 2)
+    assert look_independent(own, noise_of(keyed(whole_noiser, table), table))

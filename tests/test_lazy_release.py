@@ -432,6 +432,8 @@ def test_seeds_containers_and_what_is_not_certified_are_refused(lazy):
         keyed(fitted(public=["age"], random_state=0), rows)
     with pytest.raises(ValueError, match=r"set_output\(transform='pandas'\).*\"default\""):
         keyed(fitted(public=["age"]).set_output(transform="pandas"), rows)
+    with pytest.raises(ValueError, match=r'on_drift="raise" looks at all rows'):
+        keyed(fitted(public=["age"]), rows, on_drift="raise")
     wrong = fitted(public=["age"])
     wrong.certificate_ = replace(wrong.certificate_, loss=9.0)
     with pytest.raises((UncertifiedError, ValueError), match="certificate"):

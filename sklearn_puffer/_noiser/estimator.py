@@ -35,7 +35,7 @@ from sklearn_puffer._noiser.fit_table import learn
 from sklearn_puffer._noiser.formed import form_of, state_of
 from sklearn_puffer._noiser.input_table import first_table, next_table, refuse_lazy
 from sklearn_puffer._noiser.keyed_rows import KeyedRows, Keying, check_keying
-from sklearn_puffer._noiser.lazy_release import check_container, plan_release
+from sklearn_puffer._noiser.lazy_release import check_lazily, plan_release
 from sklearn_puffer._noiser.lazy_rows import check_lazy
 from sklearn_puffer._noiser.margins import Margin, Watch, check_on_drift, drift_found, watch_of
 from sklearn_puffer._noiser.one_release import drawn
@@ -439,7 +439,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             What is done where the values of some column are distributed otherwise than in `fit`,
             so that the certificate is about other rows than these: a test of all columns together,
             which rows of the fitted law fail once in a hundred calls at most, whatever that law is.
-            Of fewer than 30 rows nothing is said. It looks at each column by itself;
+            Of fewer than 30 rows nothing is said, and nothing of a lazy table, of which "raise" is
+            refused. It looks at each column by itself;
             ``certificate_.check(X)`` has the figures.
 
         Returns
@@ -499,7 +500,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self._check_certified()
         container = getattr(self, "_container", None) or get_config()["transform_output"]
         if is_lazy(X) and keying is not None:
-            check_container(container)
+            check_lazily(container, on_drift)
             return plan_release(self, X, keying, self._context(keying))
         table = next_table(self, X)
         keyed = None if keying is None else keying.rows(table, X, self._context(keying))

@@ -54,8 +54,19 @@ def plan_release(noiser: Any, X: Any, keying: Keying, context: str) -> Any:
     return plan
 
 
-def check_container(container: str) -> None:
-    """Refuse to make a lazy table one of another library, which would compute it."""
+def check_lazily(container: str, on_drift: str) -> None:
+    """Refuse what looks at the rows of a lazy table, which nothing does before it is computed.
+
+    Raises
+    ------
+    ValueError
+        Of another container than that of X, and of a check of the rows that is asked for.
+    """
+    if on_drift == "raise":
+        raise ValueError(
+            'on_drift="raise" looks at all rows before any is given away, and X is a lazy table; '
+            'pass on_drift="ignore", and look at a sample of X by certificate_.check(sample).'
+        )
     if container != "default":
         raise ValueError(
             f"set_output(transform={container!r}) asks for a table in memory, and X is a lazy one, "

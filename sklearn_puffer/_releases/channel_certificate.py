@@ -17,6 +17,7 @@ from sklearn_puffer._releases.certificate import (
 )
 from sklearn_puffer._releases.models import model_lines, model_section
 from sklearn_puffer._releases.numbers import short_number
+from sklearn_puffer._releases.sentences import KEYED
 from sklearn_puffer._releases.survival import survival, utility_section
 from sklearn_puffer._tables import Name, records_frame
 
@@ -312,6 +313,7 @@ def channel_assumptions(
             if floor is None
             else f" together; each further one tells {floor:.6g} at most."
         ),
+        *([KEYED] if seed is None else []),
         f"Only column(s) {every(released)} are protected, and only as released by this noiser "
         "without a random_state; the number of rows, their order, their index and the types of "
         "the columns are handed through.",

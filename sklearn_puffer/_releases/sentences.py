@@ -47,6 +47,14 @@ class Facts:
     over_set: bool = False
 
 
+KEYED = (
+    "With row_id= noise is keyed: the promise then takes the key to be secret, and AES-256 (or "
+    "keyed blake2b) to be indistinguishable from a random function; that a row changed is seen, "
+    "and each different row of an id is a further release."
+)
+"""What keyed noise takes for granted; a certificate is made before anybody asks for it."""
+
+
 def assumptions_of(facts: Facts) -> list[str]:
     """Return under which conditions the promise holds, and what it does not cover."""
     said = [
@@ -59,6 +67,7 @@ def assumptions_of(facts: Facts) -> list[str]:
         "Each protected secret is one value of one sensitive column "
         f"({_all(facts.sensitive)}); combinations of several sensitive columns are not secrets.",
         _about_releases(facts.noise, facts.releases) + _about_kernels(facts),
+        *([KEYED] if facts.seed is None else []),
         f"Only column(s) {_all([c.name for c in facts.columns])} are protected, and only as "
         "released by this noiser without a random_state; the number of rows, their order, their "
         "index and the types of the columns are handed through.",
