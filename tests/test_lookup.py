@@ -1,11 +1,15 @@
 """Places of values among atoms and between edges, and counts of them, against the plain way."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pandas.testing import assert_frame_equal
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._noiser import release
 from sklearn_puffer._tables import Values, distinct
 from sklearn_puffer._tables.lookup import Edges, Lookup, places_of_ascending
 
@@ -149,3 +153,93 @@ def test_what_bins_of_very_many_numbers_cost_is_the_mean_over_all_of_them():
         np.exp(-moved / theta) * np.sinh(told["median_change"] / theta),
     )
     assert_allclose(np.mean(least), 0.5, atol=1e-7)
+
+
+SECRET = np.resize([0, 1, 1], 600)
+PLACES = np.random.default_rng(2).binomial(20, 0.4 + 0.1 * SECRET)
+COLUMNS = {
+    **{dtype: PLACES.astype(dtype) for dtype in INTEGERS},
+    "negative": PLACES - 40,
+    "large": PLACES + 2**40,
+    "with gaps": PLACES * 3 + PLACES // 4,
+    "halves": PLACES / 2,
+    "irregular": np.sort(np.random.default_rng(3).uniform(0, 9, 21))[PLACES],
+    "float32": (PLACES / 4).astype("float32"),
+    "one value": np.full(600, 7),
+    "boolean": PLACES > 9,
+    "strings": np.array([*"abcdefghijklmnopqrstu"], dtype=object)[PLACES],
+    "nullable": pd.array(PLACES, dtype="Int16"),
+    "gaps": pd.array(np.where(PLACES == 3, None, PLACES), dtype="Int64"),
+    "NaN": np.where(PLACES == 3, np.nan, PLACES),
+}
+OPTIONS = {
+    "as it is": {},
+    "bins": {"n_bins": 4},
+    "nearest": {"unknown": "nearest"},
+    "noisy": {"output": "noisy"},
+    "values": {"output": "remapped"},
+}
+
+
+def slowly(monkeypatch):
+    """Without what is quicker than a search and a look-up."""
+    monkeypatch.setattr(release, "_stride", lambda table: None)
+    for kind, flag in ((Lookup, "gapless"), (Edges, "quick")):
+        own = kind.of_own
+        monkeypatch.setattr(kind, "of_own", lambda self, own=own, flag=flag: off(own(self), flag))
+
+
+def off(lookup, flag):
+    setattr(lookup, flag, False)
+    return lookup
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("column", COLUMNS)
+def test_the_quick_ways_release_what_the_plain_ones_do(column, options, monkeypatch):
+    table = pd.DataFrame({"s": SECRET, "x": COLUMNS[column]})
+    given = OPTIONS[options]
+    if column in ("strings", "boolean") and "n_bins" in given:
+        given = {"n_bins": {}}
+    noiser = PufferfishNoiser(sensitive="s", missing="propagate", random_state=5, **given)
+    fitted = noiser.fit(table)
+    rows = table[["x"]] if options == "nearest" else table[["x"]][::-1]
+    quick = copied(fitted).transform(rows)
+    slowly(monkeypatch)
+    assert_frame_equal(copied(fitted).transform(rows), quick)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("options", ["as it is", "bins", "noisy"])
+@pytest.mark.parametrize("order", ["C", "F", "every other", "backwards"])
+@pytest.mark.parametrize("dtype", ["int64", "uint16", "float32"])
+def test_arrays_of_any_layout_release_what_contiguous_ones_do(dtype, order, options):
+    plain = np.stack([SECRET, PLACES, PLACES[::-1]], axis=1).astype(dtype)
+    noiser = PufferfishNoiser(sensitive=0, random_state=5, **OPTIONS[options]).fit(plain)
+    laid = {
+        "C": plain,
+        "F": np.asfortranarray(plain),
+        "every other": np.repeat(np.repeat(plain, 2, axis=0), 2, axis=1)[::2, ::2],
+        "backwards": plain[::-1].copy()[::-1],
+    }[order]
+    assert_array_equal(copied(noiser).transform(laid), copied(noiser).transform(plain.copy()))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("value", [-1, 22, 300, 2**40, 0.5])
+def test_a_number_that_fit_has_not_seen_is_refused_or_becomes_the_nearest(value):
+    table = pd.DataFrame({"s": SECRET, "x": PLACES})
+    strange = pd.DataFrame({"x": [5, value, 7]})
+    fitted = PufferfishNoiser(sensitive="s", random_state=5).fit(table)
+    with pytest.raises(ValueError, match=rf"column 'x' contains {value},"):
+        fitted.transform(strange)
+    fitted = PufferfishNoiser(sensitive="s", unknown="nearest", random_state=5).fit(table)
+    nearest = int(np.clip(np.floor(value + 0.5), PLACES.min(), PLACES.max()))
+    moved = pd.DataFrame({"x": [5, nearest, 7]}).astype(strange.dtypes)
+    assert_frame_equal(copied(fitted).transform(strange), copied(fitted).transform(moved))
+
+
+def copied(fitted):
+    """A noiser whose next call is its first one."""
+    return pickle.loads(pickle.dumps(fitted))

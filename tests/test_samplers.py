@@ -462,6 +462,24 @@ def test_whole_noise_is_the_nearest_integer_and_symmetric(j, k, scale):
         assert table.scripted(table.words_for(value), lambda: draw(source, 1)[0]) == wanted
 
 
+@pytest.mark.parametrize("nearest", [False, True])
+@pytest.mark.parametrize("k", ["laplace", None, 2.0, 1.5, 4.0])
+def test_coarse_steps_are_rounded_in_32_bits_as_in_64(k, nearest):
+    taken = set()
+    for scale in (1e-7, 1e-3, 0.3, 1.0, 1.99, 56.7, 1e3, 1e6, 1e9):
+        for step in (2.0**-10, 0.25, 1.0, 2.0, 1024.0):
+            noise = Laplace(scale) if k == "laplace" else noise_of(k, scale)
+            if step < grid_step(scale):
+                continue
+            short, long = (
+                sampler(noise, step, seeded_entropy(3), nearest=nearest) for _ in range(2)
+            )
+            taken.add(short._is_coarse)
+            long._is_coarse = False
+            assert (draw(short, 3_000) == draw(long, 3_000)).all(), (scale, step)
+    assert taken == {False, True}
+
+
 def test_whole_noise_far_below_one_is_nought_unless_its_tails_are_heavy():
     assert not draw(sampler(Gaussian(1e-12), 1.0, nearest=True), 10_000).any()
     assert not draw(sampler(Cauchy(1e-300), 1.0, nearest=True), 10_000).any()

@@ -69,7 +69,11 @@ class LaplaceSampler(ChunkSampler):
         super().__init__(self._law, grid, entropy)
 
     def _batch(self, size: int) -> IntArray:
-        return self._rounded(self._overwrite(self._room(size)))
+        out = self._room(size)
+        rest = self._many_rounded(out)
+        if rest.size:
+            out[rest] = self._rounded(self._rest(rest.size))
+        return out
 
     def _overwrite(self, out: IntArray) -> IntArray:
         """Return ``out``, filled with draws of J."""
@@ -121,7 +125,10 @@ class LaplaceSampler(ChunkSampler):
 
     def by_row(self, rows: RowEntropy) -> IntArray:
         """Return one draw for each row, from the bits of that row and alike on every machine."""
-        return self._rounded(self._unrounded_by_row(rows))
+        drawn, rest = self._first_rounded_by_row(rows)
+        if rest.size:
+            drawn[rest] = self._rounded(self._rest_by_row(rows.take(rest)))
+        return drawn
 
     def _unrounded_by_row(self, rows: RowEntropy) -> IntArray:
         drawn, rest = self._first_by_row(rows)

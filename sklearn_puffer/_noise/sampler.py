@@ -27,6 +27,7 @@ REST_CHUNKS = 2**14  # and one of the rest off 14
 CELL_BITS = 16  # the bits of the fine position that come with the coarse cell
 # 0-d arrays: in operations on a few values numpy takes them in half the time of a Python integer
 _SIXTEEN = np.array(16, dtype=np.uint32)
+_SIGN_OF_32 = np.array(31, dtype=np.int32)
 _THIRTY_TWO = np.array(32, dtype=np.uint64)
 SIGN = np.array(63)
 REST_MASK = np.array(REST_CHUNKS - 1)
@@ -190,17 +191,59 @@ class ChunkSampler(Sampler):
     def __init__(self, law: Chunks, grid: Grid, entropy: Entropy) -> None:
         super().__init__(grid, entropy)
         self._chunks = law
+        # bits of h and of the upper l that are rounded off as well, with a carry that fits beside
+        low_bits = int(law.low_bits)
+        coarse, carry = self._shift - low_bits, self._half >> low_bits
+        reach = (law.body.size << CELL_BITS) + carry
+        self._is_coarse = coarse > 0 and reach < 2**31 and carry << low_bits == self._half
+        if self._is_coarse:
+            self._coarse, self._carry = (np.array(k, dtype=np.int32) for k in (coarse, carry))
 
     def _many(self, out: IntArray) -> NDArray[np.intp]:
         """Fill ``out`` with draws of J, and return where one of the rest must go instead."""
         bits = self._entropy.words(out.size).view(np.uint32)
         return self._read(out, bits[: out.size], bits[out.size :])
 
+    def _many_rounded(self, out: IntArray) -> NDArray[np.intp]:
+        """Fill ``out`` with draws of K, and return where one of the rest must go instead."""
+        if not self._is_coarse:
+            rest = self._many(out)
+            self._rounded(out)
+            return rest
+        bits = self._entropy.words(out.size).view(np.uint32)
+        return self._read_coarse(out, bits[: out.size], bits[out.size :])
+
+    def _read_coarse(
+        self, out: IntArray, first: NDArray[np.uint32], second: NDArray[np.uint32]
+    ) -> NDArray[np.intp]:
+        r"""Fill ``out`` with draws of K where a step is more than :math:`2^s` fine positions.
+
+        The lower s bits of l are rounded off, whatever they are: 32 bits and a sign are enough.
+        """
+        law = self._chunks
+        word = first >> _SIXTEEN
+        out[...] = word
+        law.advance.take(out, None, word, "clip")
+        word += first  # h, and the upper 16 bits of l
+        rounded = word.view(np.int32)
+        rounded ^= second.view(np.int32) >> _SIGN_OF_32  # M, or -1 - M
+        rounded += self._carry
+        rounded >>= self._coarse
+        out[...] = rounded
+        return (first >= law.limit).nonzero()[0]
+
     def _first_by_row(self, rows: RowEntropy) -> tuple[IntArray, NDArray[np.intp]]:
         """Return draws of J, and where one of the rest must go instead."""
-        out, bits = np.empty(rows.size, dtype=np.int64), rows.words(rows.size)
-        upper = (bits >> _THIRTY_TWO).astype(np.uint32)
-        return out, self._read(out, upper, bits.astype(np.uint32))
+        out = np.empty(rows.size, dtype=np.int64)
+        return out, self._read(out, *_halves(rows))
+
+    def _first_rounded_by_row(self, rows: RowEntropy) -> tuple[IntArray, NDArray[np.intp]]:
+        """Return draws of K, and where one of the rest must go instead."""
+        if self._is_coarse:
+            out = np.empty(rows.size, dtype=np.int64)
+            return out, self._read_coarse(out, *_halves(rows))
+        out, rest = self._first_by_row(rows)
+        return self._rounded(out), rest
 
     def _rest_by_row(self, rows: RowEntropy) -> IntArray:
         """Return a draw from the rest for each row, which proposes until one is accepted."""
@@ -229,6 +272,11 @@ class ChunkSampler(Sampler):
         # the lower bits of l; the copies of a fair sign above them turn M into -1 - M
         out ^= np.right_shift(second.view(np.int32), law.surplus, word.view(np.int32))
         return (first >= law.limit).nonzero()[0]
+
+
+def _halves(rows: RowEntropy) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    bits = rows.words(rows.size)
+    return (bits >> _THIRTY_TWO).astype(np.uint32), bits.astype(np.uint32)
 
 
 def sampler_loss(n_draws: int) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -381,9 +381,13 @@ def release(steps: IntArray, source: Source, out: NDArray[Any], *, bound: int = 
     low, high, factor = _range_in_steps(out.dtype, source.step, bound)
     # value and noise lie within 2^62 and 2^61 steps, or 2^61 and 2^62: their sum fits into 64 bits
     bounded = bound < MAX_STEPS or out.dtype.kind != "f"
+    plain = factor == 1 and out.dtype.kind != "f"  # what is cut off is the value itself
     for block in blocks(steps.size):
         total = source.draw(block.stop - block.start)
         np.add(total, steps[block], out=total)
+        if bounded and plain:
+            np.clip(total, low, high, out=out[block], casting="unsafe")
+            continue
         if bounded:
             np.clip(total, low, high, out=total)
         with np.errstate(over="ignore"):  # beyond the range of floats is infinity
@@ -436,6 +440,7 @@ def _bound_that_hides(steps: IntArray, bound: int) -> int:
     return min(bound, _FAR) if 0 <= bound <= MAX_STEPS else bound
 
 
+@lru_cache(maxsize=64)
 def _range_in_steps(
     dtype: np.dtype[Any], step: float, bound: int
 ) -> tuple[int, int, float | np.int64]:

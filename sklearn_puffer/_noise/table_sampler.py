@@ -109,8 +109,7 @@ class TableSampler(ChunkSampler):
 
     def _batch(self, size: int) -> IntArray:
         out = self._room(size)
-        rest = self._many(out)
-        self._rounded(out)
+        rest = self._many_rounded(out)
         if rest.size:
             out[rest] = self._rest(rest.size)
         return out
@@ -131,8 +130,7 @@ class TableSampler(ChunkSampler):
         """Return one draw for each row, from the bits of that row and alike on every machine."""
         if self._law.portable is None:
             return super().by_row(rows)
-        drawn, rest = self._first_by_row(rows)
-        self._rounded(drawn)
+        drawn, rest = self._first_rounded_by_row(rows)
         if rest.size:
             drawn[rest] = self._rest_by_row(rows.take(rest))
         return drawn

@@ -374,6 +374,7 @@ class _Worker:
             self.table = reader.spread(bare_values(atoms, output.dtype))
         else:
             self.table = reader.spread(to_steps(atoms, release.grid))
+            self.stride = _stride(self.table)
 
     def run(self, rows: slice) -> None:
         """Release the values of a block of rows."""
@@ -449,12 +450,18 @@ class _Worker:
 
     def _place(self, rows: slice, steps: Array) -> None:
         """Write the values of ``rows`` in steps of the grid."""
-        if not self.release.column.free:
+        if self.release.column.free:
+            steps[:] = to_steps(self._numbers(rows), self.release.grid)
+            return
+        if self.stride is None:
             codes = self.codes[: len(steps)]
             self.reader.positions(rows, codes)
             np.take(self.table, codes, out=steps, mode="clip")
             return
-        steps[:] = to_steps(self._numbers(rows), self.release.grid)
+        self.reader.positions(rows, steps)
+        if self.stride != 1:
+            steps *= self.stride
+        steps += self.table[0]
 
     def _numbers(self, rows: slice) -> Array:
         block = self.reader.data(rows)
@@ -465,6 +472,12 @@ class _Worker:
         """Return the filled column."""
         gone = self.reader.values.missing if self.reader.propagates else None
         return finished(self.release, self.output, gone)
+
+
+def _stride(table: IntArray) -> int | None:
+    """Return the distance between the places of neighbours, if it is the same for all."""
+    apart = np.diff(table)
+    return int(apart[0]) if apart.size and (apart == apart[0]).all() else None
 
 
 def finished(release: ColumnRelease, output: Array, gone: Array | None) -> Finished:
