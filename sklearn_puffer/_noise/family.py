@@ -341,8 +341,10 @@ def _check_scale(scale: Any) -> float | tuple[float, ...]:
 
 
 def _axis_scales(scale: float | tuple[float, ...], n_axes: int) -> FloatArray:
-    if isinstance(scale, tuple) and len(scale) != n_axes:
+    if not isinstance(scale, tuple):
+        return np.full(n_axes, scale, dtype=np.float64)
+    if len(scale) != n_axes:
         raise ValueError(
             f"scale has {len(scale)} entries and the prior {n_axes} columns; give one for each."
         )
-    return np.broadcast_to(np.asarray(scale, dtype=float), (n_axes,)).copy()
+    return np.array(scale, dtype=np.float64)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -373,8 +374,9 @@ class _Worker:
         if release.noise is None:
             self.table = reader.spread(bare_values(atoms, output.dtype))
         else:
-            self.table = reader.spread(to_steps(atoms, release.grid))
-            self.stride = _stride(self.table)
+            places, stride = _places(release)
+            self.table = reader.spread(places)
+            self.stride = stride if self.table is places else _stride(self.table)
 
     def run(self, rows: slice) -> None:
         """Release the values of a block of rows."""
@@ -472,6 +474,21 @@ class _Worker:
         """Return the filled column."""
         gone = self.reader.values.missing if self.reader.propagates else None
         return finished(self.release, self.output, gone)
+
+
+# of fitted columns, which a row released by itself would wait for
+_known_places: WeakKeyDictionary[ColumnRelease, tuple[Array, float, IntArray, int | None]]
+_known_places = WeakKeyDictionary()
+
+
+def _places(release: ColumnRelease) -> tuple[IntArray, int | None]:
+    """Return the atoms in steps of the grid, and the distance of neighbours as `_stride` does."""
+    atoms, grid = release.column.atoms, release.grid
+    found = _known_places.get(release)
+    if found is None or found[0] is not atoms or found[1] != grid:
+        places = to_steps(atoms, grid)
+        found = _known_places[release] = atoms, grid, places, _stride(places)
+    return found[2:]
 
 
 def _stride(table: IntArray) -> int | None:

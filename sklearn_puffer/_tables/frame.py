@@ -236,7 +236,7 @@ class _FrameTable:
 
     frame: Any
 
-    @property
+    @cached_property
     def names(self) -> tuple[Name, ...]:
         return tuple(self.frame.columns)
 
@@ -252,11 +252,17 @@ class _FrameTable:
 class _PandasTable(_FrameTable):
     frame: pd.DataFrame
 
+    @cached_property
+    def _columns(self) -> dict[Name, Any]:
+        return {}
+
     def values(self, name: Name) -> Values:
-        return pandas_values(self.frame[name], name)
+        return pandas_values(self.original(name), name)
 
     def original(self, name: Name) -> Any:
-        return self.frame[name]
+        if name not in self._columns:  # pandas makes a new object each time
+            self._columns[name] = self.frame[name]
+        return self._columns[name]
 
     def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
         built = {
@@ -264,14 +270,12 @@ class _PandasTable(_FrameTable):
             for name, done in columns.items()
         }
         # copy=False keeps the filled columns as they are instead of gathering them once more
-        result = pd.DataFrame(
-            built, index=self.frame.index, columns=pd.Index(list(columns)), copy=False
-        )
+        result = pd.DataFrame(built, index=self.frame.index, copy=False)
         result.columns.names = self.frame.columns.names
         return result
 
     def _column(self, name: Name, done: Finished) -> Any:
-        dtype = self.frame[name].dtype
+        dtype = self.original(name).dtype
         if done.levels is not None:
             return self._labels(dtype, done)
         if not done.native:
