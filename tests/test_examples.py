@@ -422,6 +422,16 @@ def test_releases_add_up_until_the_ledger_stops_them_and_it_remembers(run, tmp_p
 
 
 @pytest.mark.slow
+def test_a_plan_is_printed_before_anything_is_released(run):
+    printed = run("plan_before")
+    assert printed.startswith("Plan for a release that protects sex: ")
+    assert "What to look at first:" in printed
+    assert "do not release it" in printed
+    fitted = printed.partition(" of the plan, fitted:\n")[2]
+    assert fitted.startswith("Certificate: holds")
+
+
+@pytest.mark.slow
 def test_two_processes_of_production_share_no_noise(start):
     printed = start("production")
     assert "a second process released the same rows: 0 of 126 values agree" in printed

@@ -35,7 +35,7 @@ def small(n_rows=240, seed=0):
 
 @pytest.fixture(scope="module")
 def found():
-    return plan(small(), sensitive="group", epsilon=[0.5, 1.0], time_limit=None)
+    return plan(small(), "group", public=["visits"], epsilon=[0.5, 1.0], time_limit=None)
 
 
 def figures(noiser):
@@ -48,9 +48,18 @@ def last_step(fitted):
     return fitted[-1] if hasattr(fitted, "steps") else fitted
 
 
-def test_every_row_of_a_plan_is_what_its_noiser_says_when_it_is_fitted(found):
-    table = small()
-    for k, row in found.table.iterrows():
+def test_rows_of_a_plan_are_what_their_noisers_say_when_they_are_fitted(found):
+    assert_rows_are_fits(found, small(), found.table.iloc[::6])
+
+
+@pytest.mark.slow
+def test_every_row_of_a_plan_of_two_columns_is_what_its_noiser_says_when_it_is_fitted():
+    told = plan(small(), "group", epsilon=[0.5, 1.0], time_limit=None)
+    assert_rows_are_fits(told, small(), told.table)
+
+
+def assert_rows_are_fits(found, table, rows):
+    for k, row in rows.iterrows():
         if row["verdict"] != "holds" or "without" in row["setting"]:
             continue
         noiser = last_step(found.noiser(k).fit(table))
@@ -112,7 +121,7 @@ def test_merged_secrets_are_merged_by_the_noiser_of_the_row(found):
     fitted = found.noiser(int(merged.idxmax())).fit(small())
     assert fitted[-1].secret_pairs_ == {"group": [("a", "not a")]}
     released = fitted.transform(small().drop(columns="group"))
-    assert list(released.columns) == ["visits", "town"]
+    assert list(released.columns) == ["visits"]
 
 
 def test_a_reason_stands_where_a_setting_is_refused():
@@ -120,7 +129,7 @@ def test_a_reason_stands_where_a_setting_is_refused():
     told = plan(table, sensitive="s", epsilon=0.5, time_limit=None, delta=0.0, n_bins={"y": 3})
     assert set(told.table["verdict"]) == {"refused"}
     assert told.table["reason"].str.contains("'y'").all()
-    assert "no setting holds" in str(told)
+    assert "no setting is known to hold" in str(told)
 
 
 def test_what_the_caller_fixes_is_not_varied():
@@ -221,6 +230,7 @@ def test_days_of_a_polars_table_are_those_of_pandas():
     assert own["k"].to_list() == [1, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_table_of_polars_has_the_plan_of_the_same_rows_in_pandas():
     table = small(80)
     ours, theirs = (
@@ -282,7 +292,7 @@ def test_a_column_that_asks_for_most_of_the_noise_is_named_and_left_out_in_a_set
     table = pd.DataFrame({"secret": secret, "told": rng.integers(0, 3, 400)})
     table["tells"] = np.where(rng.random(400) < 0.98, secret, 1 - secret)
     table["other"] = rng.integers(0, 3, 400)
-    told = plan(table, "secret", epsilon=1.0, time_limit=None)
+    told = plan(table, "secret", epsilon=1.0, noise="laplace", time_limit=None)
     alone = {
         name: PufferfishNoiser(1.0, sensitive="secret", public=[name], n_bins=5).fit(table)
         for name in ("told", "tells", "other")
@@ -375,7 +385,7 @@ def test_two_hundred_columns_are_read_and_planned_within_the_time():
 def test_names_and_values_are_inert_in_text_and_html():
     evil = "<script>alert(1)</script>\n\x1b[31m"
     table = pd.DataFrame({evil: [evil, "b"] * 20, f"{evil}2": [1, 2, 3, 4] * 10})
-    told = plan(table, evil, epsilon=1.0, time_limit=None)
+    told = plan(table, evil, epsilon=1.0, noise="laplace", time_limit=None)
     page = told._repr_html_()
     assert "<script>" not in page
     assert "\x1b" not in page + str(told) + told.why(0)
@@ -425,7 +435,7 @@ def test_an_interrupt_is_none_of_the_plans_business(monkeypatch):
 def test_the_plan_leaves_the_table_as_it_was():
     table = small(60).assign(since=pd.Timestamp("2020-01-01"))
     before = table.copy(deep=True)
-    plan(table, "group", epsilon=1.0, dates="days", time_limit=1.0)
+    plan(table, "group", epsilon=1.0, dates="days", public=["since"], noise="laplace")
     pd.testing.assert_frame_equal(table, before)
 
 
@@ -490,3 +500,23 @@ def test_progress_is_told_on_request(monkeypatch, capsys):
     told = capsys.readouterr().err
     assert "settings: " in told
     assert "'a'" not in told
+
+
+@pytest.mark.tables
+@pytest.mark.slow
+def test_the_plan_of_adult_names_its_cliff_and_what_to_look_at_first(table):
+    adult = table("adult")
+    told = plan(
+        adult,
+        "race",
+        public=["hours-per-week", "native-country"],
+        epsilon=1.0,
+        time_limit=40.0,
+    )
+    assert any(cliff.startswith("'native-country' alone asks for") for cliff in told.cliffs)
+    assert told.n_rows == told.n_tried == len(adult)
+    ((k, why),) = told.recommended()
+    assert told.table["setting"][k].startswith("optimal channel")
+    assert "A channel takes for granted" in why
+    laplace = told.table[told.table["setting"] == "Laplace noise, 5 bins"]
+    assert told.table["change"][k] < 0.5 * laplace["change"].item()

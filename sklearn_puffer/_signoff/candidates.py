@@ -86,6 +86,8 @@ class Scope:
         The time that the search for one channel gets.
     n_rows : int
         Rows that settings are fitted to.
+    gaps_in_secrets : bool, default=False
+        Whether a sensitive column has missing values.
     """
 
     sensitive: tuple[Name, ...]
@@ -95,6 +97,7 @@ class Scope:
     secrets: Mapping[Name, Sequence[Any]]
     channel_seconds: float | None
     n_rows: int
+    gaps_in_secrets: bool = False
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -172,8 +175,8 @@ def _settings(scope: Scope) -> Iterator[_Setting]:
         yield _Setting(0, f"{noise}, each column apart", {"dependence": "independent"}, first)
     yield _Setting(late, noise, {}, first)
     yield _Setting(2, channel, {"noise": scope.channel}, first)
+    learnt = {"prior": _classifier(), "noise": scope.channel} if scope.thin else {}
     if scope.thin:
-        learnt = {"prior": _classifier(), "noise": scope.channel}
         yield _Setting(3, f"{channel}, a classifier", learnt, first)
     yield _Setting(late + 2, f"{noise}, remapped", {"output": "remapped"}, first)
     for bins in other if not scope.wide else ():
@@ -181,6 +184,8 @@ def _settings(scope: Scope) -> Iterator[_Setting]:
         yield _Setting(4, f"{noise}, remapped", {"output": "remapped"}, bins)
     for bins in other:
         yield _Setting(4, channel, {"noise": scope.channel}, bins)
+        if scope.thin:
+            yield _Setting(6, f"{channel}, a classifier", learnt, bins)
     yield _Setting(4, f"{noise}, confidence set", {"adversaries": "confidence"}, first)
     if scope.cells(first if isinstance(first, int) else None) <= _SET_CELLS:
         over_sets = {"noise": scope.channel, "adversaries": "confidence"}
@@ -217,7 +222,8 @@ def _fewer_secrets(scope: Scope, channel: str, bins: Any) -> Iterator[_Setting]:
     most = " and ".join(quoted(values[0]) for n, values in scope.secrets.items() if n in merged)
     label = f"{channel}, {most} against each"
     yield _Setting(5, label, {**params, "secret_pairs": pairs}, bins)
-    yield _Setting(5, f"{channel}, {most} against the rest", params, bins, merged=merged)
+    if not scope.gaps_in_secrets:  # which would stay missing, and a secret of their own
+        yield _Setting(5, f"{channel}, {most} against the rest", params, bins, merged=merged)
 
 
 def _merged(values: Sequence[Any]) -> dict[Any, str]:

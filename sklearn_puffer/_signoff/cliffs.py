@@ -96,20 +96,33 @@ def _few_rows(counts: Mapping[Name, Mapping[Any, int]], epsilon: float) -> Itera
 
 
 def _single_rows(trials: Sequence[Trial]) -> Iterator[str]:
-    said = [w for trial in trials for w in trial.warnings if sentences.OCCUR_ONCE in w]
-    if said:
-        yield min(said).rstrip(".")
+    thin = [t for t in trials if any(sentences.OCCUR_ONCE in said for said in t.warnings)]
+    labels = list(dict.fromkeys(trial.candidate.label for trial in thin))
+    if labels:
+        yield (
+            f"most rows occur once in {len(labels)} settings ({'; '.join(labels[:3])}): the law "
+            "counted from them is this table and not the population, and a promise against it says "
+            "little about what can be learnt; take fewer bins or columns, or a classifier"
+        )
 
 
 def _worthless(scope: Scope, trials: Sequence[Trial]) -> Iterator[str]:
-    for epsilon in scope.epsilons:
-        own = [t for t in trials if t.fitted and t.candidate.epsilon == epsilon]
-        own = [t for t in own if t.candidate.promise == WHOLE_ROW and not t.candidate.is_channel]
-        own = [t for t in own if t.candidate.params.get("output", "native") != "remapped"]
-        released = [t for t in own if not t.candidate.left_out]
-        if released and all(t.worse == len(scope.columns) for t in released):
-            yield (
-                f"at epsilon {epsilon:g} every noise tried on the row as a whole changes every "
-                "column more than a constant in its place, unless it is remapped: "
-                f"{listed(list(scope.names), 3)}"
-            )
+    budgets = [f"{e:g}" for e in scope.epsilons if _all_worse(_plain_noises(trials, e), scope)]
+    if budgets:
+        yield (
+            f"at epsilon {', '.join(budgets)} every noise tried on the row as a whole changes "
+            "every column more than a constant in its place, unless it is remapped: "
+            f"{listed(list(scope.names), 3)}"
+        )
+
+
+def _all_worse(trials: Sequence[Trial], scope: Scope) -> bool:
+    return bool(trials) and all(trial.worse == len(scope.columns) for trial in trials)
+
+
+def _plain_noises(trials: Sequence[Trial], epsilon: float) -> list[Trial]:
+    """Return what came of noise on all proposed columns together, as it is."""
+    noises = [t for t in trials if t.fitted and not t.candidate.is_channel]
+    whole = [t for t in noises if t.candidate.promise == WHOLE_ROW and not t.candidate.left_out]
+    native = [t for t in whole if t.candidate.params.get("output", "native") != "remapped"]
+    return [trial for trial in native if trial.candidate.epsilon == epsilon]

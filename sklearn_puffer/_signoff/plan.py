@@ -11,7 +11,16 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_puffer._base import Document, Page, Section, check_count, on_one_line, quoted, shown
+from sklearn_puffer._base import (
+    Document,
+    Page,
+    Section,
+    check_count,
+    listed,
+    on_one_line,
+    quoted,
+    shown,
+)
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._releases import sentences
 from sklearn_puffer._signoff.columns import ColumnFacts
@@ -52,6 +61,8 @@ class Plan(Document):
         Columns of dates that become days first.
     time_limit : float or None
         Seconds, after which no setting was tried.
+    channel_seconds : float or None
+        Seconds that the search for each channel got.
     version, date : str
         Of the library, and the time of the plan (UTC, ISO 8601).
     name : str
@@ -76,6 +87,7 @@ class Plan(Document):
     n_tried: int
     days: tuple[Name, ...] = ()
     time_limit: float | None = None
+    channel_seconds: float | None = None
     version: str = ""
     date: str = field(default="", compare=False)
     name: str = field(default="", compare=False)
@@ -167,6 +179,16 @@ class Plan(Document):
         )
         return " ".join([figures, *_remarks(trial)])
 
+    def _in_short(self, k: int) -> str:
+        """Return the figures of a row in one sentence."""
+        trial = self.trials[k]
+        own = trial.candidate
+        return (
+            f"epsilon {own.epsilon:g}: row {k}, {own.label}; a value changes by {trial.change:.3g} "
+            f"standard deviations on average, {trial.unchanged:.0%} of the values stay as they are"
+            f"{self._rank(trial)}."
+        )
+
     def _rank(self, trial: Trial) -> str:
         peers = [t for t in self.trials if t.verdict == "holds" and _alike(t, trial)]
         if trial.verdict != "holds" or len(peers) < 2:
@@ -174,7 +196,7 @@ class Plan(Document):
         other = peers[1] if trial is peers[0] else peers[0]
         word = "the next best" if trial is peers[0] else "the best"
         told = f"{word} with this budget and promise, {other.candidate.label}"
-        return f", and {told}, changes it by {other.change:.3g}"
+        return f"; {told}, changes it by {other.change:.3g}"
 
     def _trial(self, k: int) -> Trial:
         if check_count(k, "k", minimum=0) >= len(self.trials):
@@ -190,8 +212,9 @@ class Plan(Document):
         Returns
         -------
         list of (int, str)
-            The best among settings with the plain promise. Where most rows occur once, the law
-            counted from them is the table itself, and what a classifier learns is taken instead.
+            The best among settings with the plain promise under which most rows do not occur once:
+            elsewhere the law that is counted is the table itself. If there is none, the best
+            against a classifier, if it is not too weak.
         """
         rows = []
         for epsilon in sorted({trial.candidate.epsilon for trial in self.trials}):
@@ -202,12 +225,12 @@ class Plan(Document):
         return rows
 
     def _first_choice(self, epsilon: float) -> Trial | None:
-        best = {p: t for (e, p), t in best_of(self.trials).items() if e == epsilon}
-        model = next((t for p, t in best.items() if p == f"{WHOLE_ROW}, {MODEL}"), None)
-        plain = best.get(WHOLE_ROW)
-        if plain is not None and _memorised(plain) and model is not None:
-            return model
-        return plain or next(iter(best.values()), None)
+        own = [t for t in self.trials if t.verdict == "holds" and t.candidate.epsilon == epsilon]
+        own = [t for t in own if not t.weak]
+        plain = [t for t in own if t.candidate.promise == WHOLE_ROW]
+        counted = [t for t in plain if not _memorised(t)]
+        model = [t for t in own if t.candidate.promise == f"{WHOLE_ROW}, {MODEL}"]
+        return next(iter([*counted, *model, *plain, *own]), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.
@@ -229,6 +252,7 @@ class Plan(Document):
             "n_rows": self.n_rows,
             "n_tried": self.n_tried,
             "time_limit": _plain(self.time_limit),
+            "channel_seconds": _plain(self.channel_seconds),
             "days": [_plain(name) for name in self.days],
             "columns": [
                 {key: _plain(value) for key, value in asdict(each).items()} for each in self.facts
@@ -262,6 +286,11 @@ class Plan(Document):
                 "they hold, each value of the sensitive columns with its share: on all rows "
                 "figures differ, and fits take longer."
             )
+        if self.channel_seconds is not None and any(t.candidate.is_channel for t in self.trials):
+            lines.append(
+                f"The search for each channel got {self.channel_seconds:g} s: a larger "
+                "time_limit=, or noise=OptimalChannel(time_limit=...), may find better ones."
+            )
         left = sum(trial.verdict == "not tried" for trial in self.trials)
         if left:
             lines.append(
@@ -285,8 +314,12 @@ class Plan(Document):
         ]
 
     def _advice(self) -> list[str]:
-        advice = [f"row {k}: {why}" for k, why in self.recommended()]
-        return advice or ["no setting holds: see the reasons below."]
+        rows = [k for k, _ in self.recommended()]
+        if not rows:
+            return ["no setting is known to hold: see the reasons below."]
+        remarks = [said for k in rows for said in _remarks(self.trials[k])]
+        way = "plan.noiser(k) is the estimator of row k, and plan.why(k) says what it rests on."
+        return [*map(self._in_short, rows), *dict.fromkeys(remarks), way]
 
     def _budgets(self) -> list[Section]:
         note = (
@@ -342,6 +375,9 @@ def _columns_section(facts: Sequence[ColumnFacts]) -> Section:
         "noise is what a column asks for if it is released by itself, in standard deviations, and "
         "share its part of the sum"
     )
+    shown_facts = [each for each in facts if each.use != "not asked for"]
+    if len(shown_facts) < len(facts):
+        note += f"; {len(facts) - len(shown_facts)} more columns were not asked for"
     head = ["column", "use", "what it is", "values", "missing", "noise", "share", "remark"]
     cells = [
         [
@@ -354,7 +390,7 @@ def _columns_section(facts: Sequence[ColumnFacts]) -> Section:
             "" if math.isnan(each.share) else f"{each.share:.0%}",
             each.remark,
         ]
-        for each in facts
+        for each in shown_facts
     ]
     return Section("Columns", note, [head, *cells])
 
@@ -362,8 +398,16 @@ def _columns_section(facts: Sequence[ColumnFacts]) -> Section:
 def _remarks(trial: Trial) -> list[str]:
     own = trial.candidate
     said = [own.trusts] if own.trusts else []
+    if own.left_out:
+        said.append(f"It leaves out {listed(own.left_out)}, counted as constants.")
+    if _memorised(trial):
+        said.append(
+            "Most rows occur once, so that the counted law is this table: a promise against it "
+            "says little about what can be learnt, and a classifier is the better adversary."
+        )
     if trial.worse:
-        said.append(f"In {trial.worse} columns a constant would change less.")
+        columns = "one column" if trial.worse == 1 else f"{trial.worse} columns"
+        said.append(f"In {columns} a constant would change less.")
     if trial.weak:
         said.append(
             "Its classifier knows too little to be an adversary: this promise means little."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -19,6 +20,7 @@ from sklearn_puffer._base import (
     listed,
     listening,
     meant,
+    plain,
     quoted,
     utc_now,
 )
@@ -162,7 +164,9 @@ def _plan(
     part = _part(source, frame, hidden, proposed, max_rows)
     middle = sorted(budgets)[(len(budgets) - 1) // 2]
     proposed = with_shares(proposed, hidden, middle, fixed, part, clock)
+    gaps = any(each.missing for each in facts if each.use == "sensitive")
     scope = _scope(hidden, proposed, budgets, fixed, counts, clock, len(part))
+    scope = replace(scope, gaps_in_secrets=gaps)
     trials = _trials(scope, part, clock)
     shared = {each.name: each for each in proposed}
     return Plan(
@@ -174,6 +178,7 @@ def _plan(
         n_tried=len(part),
         days=tuple(name for name in days if name in shared or name in hidden),
         time_limit=clock.limit,
+        channel_seconds=scope.channel_seconds,
         version=__version__,
         date=utc_now(),
     )
@@ -275,11 +280,13 @@ def _tally(source: Table, name: Name) -> dict[Any, int]:
     """Return how many rows each value of a sensitive column has, the most frequent first."""
     values = source.values(name)
     codes, counts = np.unique(present(values), return_counts=True)
-    labels = codes.tolist() if values.levels is None else [values.levels[int(c)] for c in codes]
+    levels = values.levels
+    labels = codes.tolist() if levels is None else [plain(levels[int(c)]) for c in codes]
     ranked = sorted(
         zip(counts.tolist(), range(len(labels)), strict=True), key=lambda x: (-x[0], x[1])
     )
-    return {labels[k]: count for count, k in ranked}
+    tally = {labels[k]: count for count, k in ranked}
+    return tally | ({"missing": values.n_missing} if values.missing is not None else {})
 
 
 def _missing(facts: Sequence[ColumnFacts]) -> str:

@@ -25,10 +25,10 @@ _TRUSTS = {
     "a weak one certifies anything: read what the certificate says of it.",
     FITTED: "It covers who takes the fitted law for true.",
     GIVEN: "It covers who knows the prior that was given.",
-    FEWER_PAIRS: "It keeps the most frequent value and each other one within the budget, and two "
-    "others within twice the budget only.",
-    MERGED: "It keeps the most frequent value and all others as one within the budget, and says "
-    "nothing of two others.",
+    FEWER_PAIRS: "It keeps the most frequent value and each other one within the budget; two of "
+    "the others may be told apart by more, under a pure promise by twice the budget at most.",
+    MERGED: "It keeps the most frequent value and all others taken as one within the budget, and "
+    "says nothing of any single one of the others.",
 }
 
 CHANNEL_TRUSTS = (

@@ -1,0 +1,33 @@
+"""Plan a release of the diabetes data before anything is released: one call for twenty fits.
+
+Run with no arguments. It prints what each column is, which settings were tried, what each of them
+would change, and what to look at first; then it fits the setting that changes least at epsilon 1
+and prints the first line of its certificate. The plan is computed from the raw rows, and is kept
+where the table is kept.
+"""
+
+import warnings
+
+from sklearn.datasets import load_diabetes
+
+from sklearn_puffer import plan
+
+COLUMNS = ["bmi", "bp"]
+
+
+def main():
+    table = load_diabetes(as_frame=True, scaled=False).data
+    found = plan(table, sensitive="sex", public=COLUMNS, epsilon=[0.5, 1.0], time_limit=20.0)
+    print(found)
+    chosen = next(k for k, _ in found.recommended() if found.trials[k].candidate.epsilon == 1.0)
+    noiser = found.noiser(chosen)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the plan has told what they say
+        noiser.fit(table)
+    print()
+    print(f"Row {chosen} of the plan, fitted:")
+    print(str(noiser.certificate_).partition("\n")[0])
+
+
+if __name__ == "__main__":
+    main()
