@@ -64,7 +64,18 @@ nitpick_ignore_regex = [
 ]
 
 # These take seconds; the others are shown as they are, since they take minutes or ask for tables.
-RUN = ["release_diabetes", "releases", "production", "close_priors", "plot_table4"]
+RUN = [
+    "case_study",
+    "close_priors",
+    "plot_confidence",
+    "plot_iteration",
+    "plot_one_column",
+    "plot_table4",
+    "plot_users",
+    "production",
+    "release_diabetes",
+    "releases",
+]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
@@ -85,9 +96,10 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("index", "getting_started", "concepts", "choosing")}
 html_theme_options = {
     "logo": {"text": "sklearn_puffer"},
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
     "navbar_end": ["theme-switcher"],

@@ -88,6 +88,21 @@ def test_the_diabetes_release_keeps_the_table_and_costs_64_hundredths(start, tmp
         assert re.search(shown, printed, re.MULTILINE)
 
 
+def test_the_case_study_goes_from_a_raw_table_to_a_release_on_record(run, tmp_path):
+    printed = run("case_study", "--output", str(tmp_path))
+    row = r"^(?:Laplace.*set|optimal.*set|the best constant) +([.\d]+)"
+    laplace, channel, constant = map(float, re.findall(row, printed, re.MULTILINE))
+    assert channel < constant < laplace
+    assert "holds for the counted prior, and for every prior within sampling error" in printed
+    assert "again: 1 more release(s) of 'november'" in printed
+    released = pd.read_csv(tmp_path / "released.csv")
+    assert list(released) == ["hours", "pay", "years"]
+    assert (released.nunique() == 3).all()
+    certificate = json.loads((tmp_path / "certificate.json").read_text(encoding="utf-8"))
+    assert certificate["holds"] is True
+    assert certificate["over_set"]["loss"] <= 1.0
+
+
 def test_the_diabetes_release_goes_where_it_is_told(run, tmp_path):
     run("release_diabetes", "--output", "elsewhere")
     names = {path.name for path in (tmp_path / "elsewhere").iterdir()}
