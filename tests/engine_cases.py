@@ -55,6 +55,7 @@ def outcome(X, **params):
     """Return all that a fit shows, or its refusal."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", DeprecationWarning)  # of engines, about each other
         try:
             noiser = PufferfishNoiser(1.0, **params).fit(X)
         except (TypeError, ValueError) as error:

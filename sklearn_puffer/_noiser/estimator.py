@@ -349,10 +349,11 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             The rows that the adversary's knowledge is counted from. Those of a polars LazyFrame, a
             DuckDB relation, a Dask or Spark DataFrame or an Ibis table stay in their engine, those
             of a pyarrow Dataset are read by DuckDB, and those of Parquet and CSV files by polars
-            (a path, a folder of Parquet, or a pattern such as ``"rows/*.parquet"``): one query
-            fetches the number of rows, one for each column its distinct values with their counts
-            (2^22 at most), and one for each sensitive column and group of columns the distinct rows
-            of bins and values with theirs
+            (a path, a folder of Parquet, or a pattern such as ``"rows/*.parquet"``). What is
+            fetched are counts of distinct values and rows, in one query, a scan of the table, where
+            the columns are protected together and have no bins; elsewhere in one for each column
+            (2^22 values at most), and one for all columns and bins together, or, if their rows may
+            be too many, one for each sensitive column and group of columns
             (2^23 at most). What is learnt is what is learnt of the same rows in memory. Priors
             are counted or given as discrete laws, and secrets are columns of X.
         y : ignored

@@ -8,6 +8,7 @@ from typing import Any
 from sklearn.utils.validation import validate_data
 
 from sklearn_puffer._base import as_array, listed
+from sklearn_puffer._noiser.rows import check_size
 from sklearn_puffer._tables import (
     Name,
     Source,
@@ -39,12 +40,9 @@ def first_table(estimator: Any, X: Any) -> Source:
         return array_table(array)
     table = lazy_table(X) if is_lazy(X) else frame_table(X)
     validate_data(estimator, no_rows(table.names) if is_lazy(X) else X, skip_check_array=True)
-    for count, minimum, what in ((table.n_rows, 2, "row"), (len(table.names), least, "column")):
-        if count < minimum:
-            raise ValueError(
-                f"X has {count} {what}(s) and a minimum of {minimum} is required; "
-                f"give more {what}s."
-            )
+    if not is_lazy(X):  # whose rows are not counted yet
+        check_size(table.n_rows, 2, "row")
+    check_size(len(table.names), least, "column")
     return table
 
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, listed, quoted
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._noiser.rows import LazyRows, Rows, rows_of
+from sklearn_puffer._noiser.rows import LazyRows, Rows, check_size, rows_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
     Column,
     Faults,
     Kind,
+    LazyTable,
     Name,
     Pair,
     Reader,
@@ -144,6 +145,7 @@ def read_table(
     if isinstance(rows, LazyRows):
         faults.of(rows.table.check_type, [*hidden, *public])
         faults.refuse()  # before anything is computed
+        _count_first(settings, rows.table, [*hidden, *public], groups)
     secrets = faults.of(
         lambda name: _learn_secret(settings, rows, given_secrets, name),
         list(given_secrets) if given_secrets is not None else hidden,
@@ -153,6 +155,8 @@ def read_table(
         range(len(public)),
     )
     faults.refuse()
+    if isinstance(rows, LazyRows):
+        rows.table.count_cells(hidden, [column for column, _ in learnt])
     n_adversaries = 1 + len(settings.adversaries)
     alone = not settings.at_once
     used = {*hidden, *public}
@@ -168,6 +172,20 @@ def read_table(
         passed=[n for n in table.names if n not in used and settings.remainder == "passthrough"],
         n_columns=len({*table.names, *(given_secrets or ())}),
     )
+
+
+def _count_first(
+    settings: Settings, table: LazyTable, names: Sequence[Name], groups: Sequence[Sequence[int]]
+) -> None:
+    """Count the rows of a lazy table by all columns, if just those groups are asked for in the end.
+
+    Bins, and columns that are protected apart, have fewer groups than their columns together.
+    """
+    if settings.n_bins is None and len(groups) == 1:
+        table.count_rows(names)
+    else:
+        table.values(names[0])
+    check_size(table.n_rows, 2, "row")
 
 
 def _sensitive(

@@ -21,8 +21,16 @@ class Rows:
         some = weights is not None and not weights.all()
         self.mask = weights > 0 if weights is not None and some else None
         self.weights = weights[self.mask] if weights is not None and some else weights
-        self.n_rows = table.n_rows if self.mask is None else int(self.mask.sum())
-        self.total = self.n_rows if self.weights is None else int(self.weights.sum())
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows count."""
+        return self.table.n_rows if self.mask is None else int(self.mask.sum())
+
+    @property
+    def total(self) -> int:
+        """How often they count, all together."""
+        return self.n_rows if self.weights is None else int(self.weights.sum())
 
     def kept(self, values: Values) -> Values:
         """Return the values of the rows that count."""
@@ -66,6 +74,14 @@ class LazyRows(Rows):
     def numbers(self, secret: Secret) -> Array:
         """Return the same."""
         return self.tally(secret)
+
+
+def check_size(count: int, least: int, what: str) -> None:
+    """Refuse a table of fewer rows or columns than anything is learnt from."""
+    if count < least:
+        raise ValueError(
+            f"X has {count} {what}(s) and a minimum of {least} is required; give more {what}s."
+        )
 
 
 def rows_of(table: Source, sample_weight: Any) -> Rows:

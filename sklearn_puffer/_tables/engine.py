@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -72,38 +73,73 @@ class LazyTable:
         """Return one column of `frame`."""
         return nw.col(str(self.names.index(name)))
 
-    @cached_property
+    @property
     def n_rows(self) -> int:
-        """Number of rows, counted once."""
+        """Number of rows, as the first query has it that counted them by groups."""
+        for values in self._counts.values():
+            assert values.counts is not None
+            return int(values.counts.sum())
         return int(_collected(self.frame.select(nw.len().alias(_COUNT)))[_COUNT][0])
 
     @cached_property
-    def _distinct(self) -> dict[Name, Values]:
+    def _counts(self) -> dict[Name, Values]:
+        """What is known of each column: values that occur, with how often; of one query or more."""
+        return {}
+
+    @cached_property
+    def _groups(self) -> dict[Name, Values]:
+        """Of columns that were counted together, the groups of equal values, or of equal bins."""
         return {}
 
     def check_type(self, name: Name) -> None:
         """Refuse a column whose type has no place here, before anything is computed."""
         check_type(self.types[str(name)], name)
 
+    def count_rows(self, names: Sequence[Name]) -> None:
+        """Count the rows by all of those columns at once, from which all is known that is asked.
+
+        Where that has more groups than are fetched, each column is counted by itself when it is
+        asked for.
+        """
+        found = self._fetched(names, [None] * len(names), MOST_CELLS)
+        if found is not None:
+            self._groups.update(zip(names, found, strict=True))
+            self._counts.update(self._groups)
+
+    def count_cells(self, secrets: Sequence[Name], columns: Sequence[Column]) -> None:
+        """Count the rows by all secrets and columns at once, by bins where a column has them.
+
+        Where they may have more groups than are fetched, they are counted by parts when they are
+        asked for.
+        """
+        names = [*secrets, *(column.name for column in columns)]
+        values = [len(self._counts[name]) for name in secrets]
+        values += [len(column.atoms) + 1 for column in columns]  # one for missing
+        if not self._groups and prod(values) <= MOST_CELLS:
+            found = self._fetched(names, [*([None] * len(secrets)), *columns], MOST_CELLS)
+            assert found is not None
+            self._groups.update(zip(names, found, strict=True))
+
     def values(self, name: Name) -> Values:
-        """Return the distinct values of one column, and how often each occurs; fetched once."""
-        if name not in self._distinct:
-            self._distinct[name] = self._counted(name)
-        return self._distinct[name]
+        """Return the values of one column that occur, and how often; fetched once."""
+        if name not in self._counts:
+            self._counts[name] = self._counted(name)
+        return self._counts[name]
 
     def _counted(self, name: Name) -> Values:
         self.check_type(name)
-        found = _collected(_groups(self._plain([name]), 1, MOST_DISTINCT))
-        if len(found) > MOST_DISTINCT:
+        found = self._fetched([name], [None], MOST_DISTINCT)
+        if found is None:
             raise ValueError(
                 f"column {name!r} has more than {MOST_DISTINCT:,} distinct values, the most that "
                 "are fetched from an engine; round or bin it there, or leave it out of public=."
             )
-        counts = found[_COUNT].to_numpy().astype(np.int64)
-        return replace(self._read(found["0"], name), counts=counts)
+        return found[0]
 
     def cells(self, secret: Name, columns: Sequence[Column]) -> list[Values]:
         """Return the groups of rows with equal values, of columns that have bins with equal bins.
+
+        A group may come more than once.
 
         Returns
         -------
@@ -111,22 +147,37 @@ class LazyTable:
             Of the secret and of each column, with the same counts.
         """
         names = [secret, *(column.name for column in columns)]
-        keys = [
-            nw.col(str(k)) if column is None or not column.merged else _bins(str(k), column)
-            for k, column in enumerate([None, *columns])
-        ]
-        found = _collected(_groups(self._plain(names).select(*keys), len(names), MOST_CELLS))
-        if len(found) > MOST_CELLS:
+        if all(name in self._groups for name in names):
+            return [self._groups[name] for name in names]
+        found = self._fetched(names, [None, *columns], MOST_CELLS)
+        if found is None:
             raise ValueError(
                 f"columns {listed(names, 10)} have more than {MOST_CELLS:,} different rows, the "
                 "most that are fetched from an engine; bin or merge columns (n_bins, categories), "
                 "or split them with dependence=."
             )
+        return found
+
+    def _fetched(
+        self, names: Sequence[Name], columns: Sequence[Column | None], most: int
+    ) -> list[Values] | None:
+        """Return the groups of rows with equal values, or bins; None if there are more than most.
+
+        One query, and one pass of the engine over its table.
+        """
+        merged = [column if column is not None and column.merged else None for column in columns]
+        keys = [
+            nw.col(str(k)) if column is None else _bins(str(k), column)
+            for k, column in enumerate(merged)
+        ]
+        found = _collected(_groups(self._plain(names).select(*keys), len(names), most))
+        if len(found) > most:
+            return None
         counts = found[_COUNT].to_numpy().astype(np.int64)
-        read = [self._read(found["0"], secret)]
-        for k, column in enumerate(columns, start=1):
-            own = found[str(k)]
-            read.append(_of_bins(own, column) if column.merged else self._read(own, column.name))
+        read = [
+            self._read(found[str(k)], name) if column is None else _of_bins(found[str(k)], column)
+            for k, (name, column) in enumerate(zip(names, merged, strict=True))
+        ]
         return [replace(values, counts=counts) for values in read]
 
     def _plain(self, names: Sequence[Name]) -> nw.LazyFrame[Any]:

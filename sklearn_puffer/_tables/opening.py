@@ -212,7 +212,7 @@ def _builtin(name: str) -> Any:
 
 
 def _levels(X: Any, types: Mapping[str, Any]) -> dict[str, Levels]:
-    if nw.dependencies.is_dask_dataframe(X):
+    if _is_dask(X):
         found = {name: _of_category(X, name) for name in types if X.dtypes[name].name == "category"}
         return {name: levels for name, levels in found.items() if levels is not None}
     return {n: (tuple(t.categories), True) for n, t in types.items() if t == nw.Enum}
@@ -237,14 +237,18 @@ def _of_category(X: Any, name: str) -> Levels | None:
     return tuple(dtype.categories), bool(dtype.ordered)
 
 
-def _is_duckdb(X: Any) -> bool:
-    duckdb = sys.modules.get("duckdb")  # a relation of it is not there before it is imported
-    return duckdb is not None and isinstance(X, duckdb.DuckDBPyRelation)
+def _is_of(module: str, kind: str) -> Callable[[Any], bool]:
+    """Return the test for a class; there is no object of it before its module is imported."""
+
+    def is_one(X: Any) -> bool:
+        found = getattr(sys.modules.get(module), kind, None)
+        return found is not None and isinstance(X, found)
+
+    return is_one
 
 
-def _is_dataset(X: Any) -> bool:
-    dataset = sys.modules.get("pyarrow.dataset")
-    return dataset is not None and isinstance(X, dataset.Dataset)
+_is_dataset = _is_of("pyarrow.dataset", "Dataset")
+_is_dask = _is_of("dask.dataframe", "DataFrame")
 
 
 def _is_path(X: Any) -> bool:
@@ -255,10 +259,10 @@ def _is_path(X: Any) -> bool:
 
 _ENGINES = [
     _Engine(nw.dependencies.is_polars_lazyframe, _of_polars, "polars"),
-    _Engine(_is_duckdb, _of_duckdb, "duckdb"),
-    _Engine(nw.dependencies.is_dask_dataframe, _of_dask, "dask"),
-    _Engine(nw.dependencies.is_pyspark_dataframe, _of_spark, "spark"),
-    _Engine(nw.dependencies.is_ibis_table, _of_ibis, "ibis"),
+    _Engine(_is_of("duckdb", "DuckDBPyRelation"), _of_duckdb, "duckdb"),
+    _Engine(_is_dask, _of_dask, "dask"),
+    _Engine(_is_of("pyspark.sql.classic.dataframe", "DataFrame"), _of_spark, "spark"),
+    _Engine(_is_of("ibis.expr.types", "Table"), _of_ibis, "ibis"),
 ]
 
 
