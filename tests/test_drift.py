@@ -1,5 +1,7 @@
 """Drift: rows that do not look like those of fit are found, and others hardly ever."""
 
+import functools
+import json
 import math
 import pickle
 import re
@@ -15,7 +17,9 @@ import pytest
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._noiser.margins import Watch, margin_of
 from sklearn_puffer._noiser.two_samples import too_many
+from sklearn_puffer._sets import error_share, set_around_counts
 from sklearn_puffer._tables import Column, Values, learn_column
+from sklearn_puffer.priors import Discrete
 
 OTHER = "do not look like"
 
@@ -44,7 +48,7 @@ def noiser_of(X, **parameters):
 
 @pytest.fixture(scope="module")
 def noiser():
-    return noiser_of(people(3000, age=np.resize(np.arange(18, 91), 3000)))
+    return noiser_of(people(3000, seed=1, age=np.resize(np.arange(18, 91), 3000)))
 
 
 def told(noiser, X, **how):
@@ -183,11 +187,16 @@ ALL_90 = {
 }
 
 
-@pytest.mark.parametrize("case", ALL_90)
-def test_all_ages_90_do_not_pass_in_silence(case):
+@functools.cache
+def fitted_for(case):
     table = people(600, age=np.resize(np.arange(18, 91), 600))
     found = noiser_of(table, **ALL_90[case])
-    found = found.noisier(2.0) if case == "more noise" else found
+    return found.noisier(2.0) if case == "more noise" else found
+
+
+@pytest.mark.parametrize("case", ALL_90)
+def test_all_ages_90_do_not_pass_in_silence(case):
+    found = fitted_for(case)
     old = people(100, seed=3).assign(age=99 if case == "moved" else 90)
     [line] = [line for line in told(found, old) if OTHER in line]
     assert "'age'" in line
@@ -278,7 +287,7 @@ def test_every_kind_of_table_in_any_order_is_told_the_same(noiser):
 
 
 def test_threads_count_as_one_does(noiser):
-    two = noiser_of(people(3000, age=np.resize(np.arange(18, 91), 3000)), n_jobs=2)
+    two = noiser_of(people(3000, seed=1, age=np.resize(np.arange(18, 91), 3000)), n_jobs=2)
     new = people(200).assign(age=90)
     assert told(two, new) == told(noiser, new)
 
@@ -325,8 +334,7 @@ def test_another_choice_is_refused_before_anything_is_drawn(noiser, way):
 
 @pytest.mark.parametrize("case", ALL_90)
 def test_a_form_and_a_saved_noiser_find_the_same(case):
-    table = people(600, age=np.resize(np.arange(18, 91), 600))
-    found = noiser_of(table, **ALL_90[case])
+    found = fitted_for(case)
     old = people(100, seed=3).assign(age=99 if case == "moved" else 90)
     expected = [line for line in told(found, old) if OTHER in line]
     for other in (PufferfishRelease.from_json(found.to_json()), pickle.loads(pickle.dumps(found))):
@@ -343,10 +351,192 @@ def test_a_form_written_before_there_were_margins_says_nothing_and_refuses_to_ra
 
 
 def test_a_form_tells_thousandths_and_no_value_of_a_column_that_takes_any_number():
-    table = people(5000)
+    table = people(400)
     form = noiser_of(table, prior="gaussian", public=["pay"], n_bins=None).to_json()
     parts = [int(k) for k in re.search(r'"parts":\[([\d,]+)\]', form)[1].split(",")]
     assert sum(parts) == 1000
     assert len(parts) == 130
     told_numbers = re.findall(r"-?0x[0-9a-f.]+p[+-]\d+", form)
     assert not {float.fromhex(each) for each in told_numbers} & set(table["pay"])
+
+
+# ---------------------------------------------------------------------------------------- the check
+
+
+def ill(X):
+    return X.assign(ill=np.where(X["age"] > 54, "yes", "no"))
+
+
+@pytest.fixture(scope="module")
+def certificate():
+    return noiser_of(ill(people(2000)), public=["age", "job"], n_bins={"age": 5}).certificate_
+
+
+def test_the_check_agrees_with_what_transform_finds(noiser):
+    for new in (people(500, seed=2), people(500, seed=2).assign(age=90)):
+        drift = noiser.certificate_.check(new)
+        assert drift.drifted == any(OTHER in line for line in told(noiser, new))
+        assert list(drift.table["name"]) == ["age", "pay", "job", "vip"]
+        assert drift.tested
+
+
+def test_the_check_refuses_no_value_and_counts_the_strange_ones(noiser):
+    new = people(400).astype({"age": float})
+    new.loc[:99, "age"], new.loc[100:199, "job"], new.loc[:199, "pay"] = 17.5, "nurse", np.inf
+    new.loc[200:299, "age"] = np.nan
+    table = noiser.certificate_.check(new).table.set_index("name")
+    assert table["outside"].round(6).to_dict() == {"age": 0.25, "pay": 0.5, "job": 0.25, "vip": 0.0}
+    assert table["missing"].round(6).to_dict() == {"age": 0.25, "pay": 0.0, "job": 0.0, "vip": 0.0}
+    assert table["drifted"].to_dict() == {"age": True, "pay": True, "job": True, "vip": False}
+
+
+def test_a_value_never_seen_is_found_even_where_there_is_one_value_alone():
+    found = noiser_of(people(300, job="cook"), public=["job", "vip"])
+    drift = found.certificate_.check(people(300).assign(job="nurse"))
+    [job, _] = drift.columns
+    assert (job.outside, job.distance, job.drifted) == (1.0, 1.0, True)
+
+
+def test_distances_are_those_of_the_laws(noiser):
+    new = people(1000, seed=11)
+    drift = noiser.certificate_.check(new).table.set_index("name")
+    ages, fitted = np.arange(18, 91), np.resize(np.arange(18, 91), 3000)
+    apart = [(new["age"] <= a).mean() - (fitted <= a).mean() for a in ages]
+    assert abs(drift["distance"]["age"] - np.abs(apart).max()) < 0.002
+    shares = [each["job"].value_counts(normalize=True) for each in (people(3000, seed=1), new)]
+    assert abs(drift["distance"]["job"] - 0.5 * (shares[0] - shares[1]).abs().sum()) < 0.003
+
+
+def test_the_secrets_of_rows_like_those_of_fit_pass_and_others_do_not(certificate):
+    new = ill(people(1500, seed=3))
+    drift = certificate.check(new, sensitive="ill")
+    assert not drift.drifted
+    assert len(drift.by_secret) == 4
+    turned = new.assign(ill=np.where(new["ill"] == "no", "yes", "no"))
+    swapped = certificate.check(turned, sensitive="ill")
+    assert swapped.drifted
+    assert not any(column.drifted for column in swapped.columns)  # the public columns are the same
+    assert set(swapped.by_secret[swapped.by_secret["drifted"]]["name"]) == {"age"}
+
+
+def test_secrets_come_by_name_beside_the_table_and_in_a_list(certificate):
+    new = ill(people(300, seed=3))
+    expected = certificate.check(new, sensitive="ill")
+    for sensitive in (new["ill"], list(new["ill"]), new[["ill"]], ["ill"], new["ill"].to_numpy()):
+        assert certificate.check(new, sensitive) == expected
+    assert certificate.check(pl.from_pandas(new), "ill") == expected
+
+
+def test_the_loss_is_that_of_the_laws_that_the_rows_have(certificate):
+    new = ill(people(700, seed=3))
+    codes = {"cook": 1.0, "clerk": 0.0, "smith": 2.0}
+    bins = np.array(certificate.fitted.columns[0].edges)
+    reps = certificate.fitted.columns[0].atoms
+    rows = np.stack([reps[np.searchsorted(bins, new["age"])], new["job"].map(codes)], axis=1)
+    prior = {}
+    for secret in ("no", "yes"):
+        cells, counts = np.unique(rows[new["ill"] == secret], axis=0, return_counts=True)
+        prior[secret] = Discrete.from_counts(cells, counts)
+    drift = certificate.check(new, sensitive="ill")
+    assert drift.loss == certificate.against(prior).loss
+    assert "an ESTIMATE; the budget is epsilon = 1" in str(drift)
+
+
+def test_a_secret_that_fit_has_not_seen_is_named_and_one_that_is_gone_is_no_fault(certificate):
+    new = ill(people(300, seed=3)).replace({"ill": {"yes": "perhaps"}})
+    drift = certificate.check(new, sensitive="ill")
+    assert drift.new_secrets == (("ill", ("perhaps",)),)
+    assert drift.loss is None
+    assert "no protected pair" in drift.why
+    assert "'perhaps'" in str(drift)
+    three = pd.DataFrame({"s": [0, 1, 2] * 50, "x": [0, 1, 1, 1, 0, 0] * 25})
+    some = noiser_of(three, sensitive="s", public=["x"]).certificate_
+    assert some.check(three[three["s"] < 2], sensitive="s").loss <= some.loss
+
+
+def test_a_channel_and_continuous_priors_are_checked_too():
+    table = people(600)
+    channel = noiser_of(table, noise="optimal", public=["age"], n_bins=3, dependence="joint")
+    drift = channel.certificate_.check(table, sensitive="ill")
+    assert not drift.drifted
+    assert drift.loss <= channel.certificate_.loss * (1.0 + 1e-9)
+    free = noiser_of(table[:300], prior="gaussian", public=["pay"]).certificate_
+    drift = free.check(people(300, seed=4), sensitive="ill")
+    assert (drift.drifted, drift.loss) == (False, None)
+    assert "continuous" in str(drift)
+    assert free.check(people(300, seed=4, pay=-1.0), sensitive="ill").drifted
+
+
+def test_a_saved_certificate_checks_as_before_and_keeps_no_law(certificate):
+    again = pickle.loads(pickle.dumps(certificate))
+    new = ill(people(400, seed=8))
+    assert again.check(new, sensitive="ill") == certificate.check(new, sensitive="ill")
+    assert again.fitted.conditional._counted is None
+
+
+def test_lazy_tables_and_arrays_are_checked_by_their_counts():
+    table = people(400)
+    own = noiser_of(table).certificate_
+    new = people(200, seed=2).assign(age=90)
+    assert own.check(pl.from_pandas(new).lazy()) == own.check(new)
+    with pytest.raises(ValueError, match="is a lazy table"):
+        own.check(pl.from_pandas(new).lazy(), sensitive="ill")
+    array = PufferfishNoiser(n_bins=5).fit(
+        table[["age", "pay"]].to_numpy(), sensitive_features=table["ill"]
+    )
+    assert array.certificate_.check(new[["age", "pay"]].to_numpy()).drifted
+
+
+def test_a_confidence_set_of_the_fitted_laws_holds_hardly_any_law_of_few_rows():
+    """Why secrets are compared by a test of two samples, and not by a set around one of them."""
+    rng, outside, drifted = np.random.default_rng(2), 0, 0
+    fitted = noiser_of(ill(people(20_000)), public=["age"], n_bins={"age": 5}).certificate_
+    law = {"no": people(20_000)["age"][lambda age: age <= 54]}["no"].to_numpy()
+    edges = fitted.fitted.columns[0].edges
+    counts = np.bincount(np.searchsorted(edges, law), minlength=5)
+    around = set_around_counts([np.arange(5.0)], counts, error_share(0.95, [5, 5]))
+    for _ in range(20):
+        new = people(200, seed=int(rng.integers(10**6)))
+        shares = np.bincount(np.searchsorted(edges, new["age"][new["age"] <= 54]), minlength=5)
+        outside += not around.contains(shares / shares.sum())
+        drifted += fitted.check(ill(new), sensitive="ill").drifted
+    assert outside >= 18
+    assert drifted == 0
+
+
+@pytest.mark.parametrize(
+    ("X", "sensitive", "told"),
+    [
+        (pd.DataFrame({"age": [20]}), None, "table lacks column 'job'"),
+        (people(5)[:0], None, "0 rows"),
+        (people(5).assign(age="x"), None, "column 'age' holds category values"),
+        (people(5), "vip", "no sensitive column fitted"),
+        (people(5).drop(columns="ill"), "ill", "no sensitive column of table"),
+        (people(5), ["yes"] * 4, "sensitive has 4 rows"),
+        (people(5), pd.DataFrame({"a": [1] * 5, "b": [1] * 5}), "the sensitive columns of fit"),
+        ([1, 2], None, "rows and columns"),
+        (None, None, "rows and columns"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(certificate, X, sensitive, told):
+    with pytest.raises((ValueError, TypeError), match=told) as fault:
+        certificate.check(X, sensitive)
+    assert "\n" not in str(fault.value)
+
+
+def test_a_certificate_without_its_noiser_says_where_the_rows_are_known(noiser):
+    release = PufferfishRelease.from_json(noiser.to_json())
+    with pytest.raises(ValueError, match="knows no fitted rows"):
+        release.certificate_.check(people(100))
+
+
+def test_the_page_is_text_html_and_json(certificate):
+    new = ill(people(100, seed=3)).assign(job="<b>\nnurse")
+    drift = certificate.check(new, sensitive="ill")
+    assert "DO NOT LOOK LIKE" in str(drift)
+    assert "<b>" not in drift._repr_html_()
+    record = json.loads(drift.to_json())
+    assert record["schema"] == "sklearn_puffer.drift/1"
+    assert record["drifted"] is True
+    assert [each["name"] for each in record["columns"]] == ["age", "job"]
+    assert "not tested" in str(certificate.check(new[:20]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from sklearn_puffer._noiser.conditional_priors import (
     given_adversary,
 )
 from sklearn_puffer._noiser.lazy_rows import counted_adversary
-from sklearn_puffer._noiser.margins import Margin, margin_of
+from sklearn_puffer._noiser.margins import Conditional, Margin, margin_of
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._noiser.settings import COUNTED
 from sklearn_puffer._noiser.utility import RawLaw
@@ -86,6 +86,16 @@ def known_to_adversaries(read: TableRead) -> Known:
     margins = [margin_of(c, *of, rows.total) for c, of in zip(columns, seen, strict=True)]
     adversaries = list(laws_of.values())
     return Known(counted, adversaries, list(models.values()), spreads, raw, mixings, margins)
+
+
+def conditional_margins(read: TableRead, known: Known) -> Conditional:
+    """Return what is kept of the values of each column in the rows of each secret."""
+    totals = {
+        secret.name: dict(zip(secret.labels, read.rows.tally(secret).tolist(), strict=True))
+        for secret in read.secrets
+    }
+    columns = [replace(column, raw=None) for column in read.columns]
+    return Conditional(known.counted, columns, totals)
 
 
 def _given(prior: Any, argument: str, read: TableRead) -> Adversary:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_puffer._channels import ChannelProblem, find_channel, whole_rows
 from sklearn_puffer._noise import IntegerRows
-from sklearn_puffer._noiser.adversaries import Known, known_to_adversaries
+from sklearn_puffer._noiser.adversaries import Known, conditional_margins, known_to_adversaries
 from sklearn_puffer._noiser.channel_cells import CountedCells, count_cells
 from sklearn_puffer._noiser.channel_problem import (
     Asked,
@@ -77,6 +77,7 @@ def learn_channel(
         utility=channel_utilities(read, known, counted, rows),
         distance=_distance(read, known, counted),
         margins=known.margins,
+        conditional=conditional_margins(read, known),
         known=[tuple(read.public[k] for k in each) for each in known_columns(read)],
         remarks=[*read.remarks(fine=False), *about_rows(read, known)],
     )

@@ -18,7 +18,7 @@ from sklearn_puffer._noiser.channel_proof import Proof
 from sklearn_puffer._noiser.channel_release import ChannelRelease
 from sklearn_puffer._noiser.conditional_priors import Adversary
 from sklearn_puffer._noiser.counted_views import seen_in_channel
-from sklearn_puffer._noiser.margins import Margin
+from sklearn_puffer._noiser.margins import Conditional, Margin
 from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.other_channel_priors import FittedChannel
 from sklearn_puffer._noiser.read_table import TableRead
@@ -66,6 +66,7 @@ class LearntChannel:
     utility: tuple[ColumnUtility, ...]
     distance: CellDistance
     margins: list[Margin]
+    conditional: Conditional
     known: list[tuple[Name, ...]]
     remarks: list[str]
 
@@ -256,6 +257,8 @@ class LearntChannel:
             self.rows,
             self.settings.notion,
             self.settings.releases,
+            margins=self.margins,
+            conditional=self.conditional,
         )
 
     @property

@@ -10,7 +10,11 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, plain
 from sklearn_puffer._noise import Unchanged, grid_step, sampler
-from sklearn_puffer._noiser.adversaries import Known, known_to_adversaries
+from sklearn_puffer._noiser.adversaries import (
+    Known,
+    conditional_margins,
+    known_to_adversaries,
+)
 from sklearn_puffer._noiser.conditional_priors import Group, SecretPair, make_groups
 from sklearn_puffer._noiser.counted_views import about_rows, seen_by_counting
 from sklearn_puffer._noiser.kept_columns import check_kept, with_kept
@@ -98,6 +102,7 @@ def learn(
         models=tuple(facts for model in known.models for facts in model.facts),
         mixings=known.mixings,
         margins=known.margins,
+        conditional=conditional_margins(read, known),
         known=tuple(tuple(read.public[k] for k in each) for each in known_columns(read)),
     )
     if not learnt.models:

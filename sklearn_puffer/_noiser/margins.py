@@ -24,9 +24,8 @@ A column has half of its error for ranks and half for values where it has both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, IntArray, check_choice
 from sklearn_puffer._noiser.two_samples import too_many
 from sklearn_puffer._releases import LEAST_ROWS, ColumnDrift, Drift
-from sklearn_puffer._tables import BLOCK_ROWS, Column, Name, Reader, present
+from sklearn_puffer._tables import BLOCK_ROWS, Column, Name, Placed, Reader, present
 
 PARTS = 1000
 _STEP = 20  # of the ranks that are tested, in thousandths
@@ -44,6 +43,7 @@ _DIGITS = 3  # to which these are rounded, against their distance
 
 
 Place = tuple[float, float]
+Totals = Mapping[Name, Mapping[Any, int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +81,13 @@ class Margin:
         """Return the cells of numbers, where any may occur."""
         assert self.place is not None
         low, factor = self.place
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = np.floor((numbers - low) * factor)
-        cells: Array = np.clip(np.nan_to_num(scaled, nan=0.0), -1, _CELLS).astype(np.intp) + 1
-        return cells
+        scaled = np.empty(len(numbers))
+        with np.errstate(over="ignore"):
+            np.subtract(numbers, low, out=scaled)
+            scaled *= factor
+        np.clip(scaled, -1.0, float(_CELLS), out=scaled)
+        np.floor(scaled, out=scaled)
+        return scaled.astype(np.intp) + 1
 
 
 def margin_of(column: Column, values: FloatArray, counts: Array, total: int) -> Margin:
@@ -101,7 +104,8 @@ def margin_of(column: Column, values: FloatArray, counts: Array, total: int) -> 
         Rows of the table, those in which it is missing included.
     """
     whole = np.rint(np.asarray(counts, dtype=float)).astype(np.int64)
-    place = _placed(values, whole) if column.free else None
+    place = _placed(values, whole) if column.free and len(values) else None
+    place = (0.0, 0.0) if column.free and place is None else place
     empty = margin_over(column, np.zeros(0, dtype=np.int64), int(whole.sum()), total, place)
     if place is not None:
         codes = empty.cells(values)
@@ -109,10 +113,8 @@ def margin_of(column: Column, values: FloatArray, counts: Array, total: int) -> 
         codes = np.searchsorted(column.atoms if column.edges is None else column.edges, values)
     held = np.zeros(n_cells(column), dtype=np.int64)
     np.add.at(held, codes, whole)
-    shares = [PARTS * int(c) // max(empty.present, 1) for c in np.cumsum(held)]
-    return replace(
-        empty, parts=np.array([b - a for a, b in pairwise([0, *shares])], dtype=np.int64)
-    )
+    shares = PARTS * np.cumsum(held) // max(empty.present, 1)  # of 2^53 rows at most: no overflow
+    return replace(empty, parts=np.diff(np.append(0, shares)))
 
 
 def margin_over(
@@ -188,6 +190,58 @@ def drift_found(watch: Watch | None, on_drift: str = "warn") -> str:
     return drift.warning()
 
 
+class Conditional:
+    """The margins of the rows of each secret, made when they are first asked for, or saved.
+
+    Parameters
+    ----------
+    counted : Adversary
+        The laws that were counted; not kept once the margins are made.
+    columns : sequence of Column
+    totals : mapping
+        The number of rows of each value of each sensitive column.
+    """
+
+    def __init__(self, counted: Any, columns: Sequence[Column], totals: Totals) -> None:
+        self._counted, self._columns, self._totals = counted, columns, totals
+        self._found: dict[Name, dict[Any, list[Margin]]] | None = None
+        if any(column.free for column in columns):  # whose numbers are not kept
+            self.margins()
+
+    def margins(self) -> dict[Name, dict[Any, list[Margin]]]:
+        """Return the margins of the columns, by sensitive column and secret."""
+        if self._found is None:
+            self._found = {
+                name: {label: self._of(name, label, laws) for label, laws in of_secrets.items()}
+                for name, of_secrets in self._counted.items()
+            }
+            self._counted = None
+        return self._found
+
+    def _of(self, name: Name, label: Any, laws: Mapping[Any, Any]) -> list[Margin]:
+        total = self._totals[name][label]
+        return [
+            margin_of(column, *_column_of(laws, k), total) for k, column in enumerate(self._columns)
+        ]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # neither laws nor columns
+        return {"_counted": None, "_columns": [], "_totals": {}, "_found": self.margins()}
+
+
+def _column_of(laws: Mapping[Any, Any], position: int) -> tuple[FloatArray, Array]:
+    """Return the values of one column under the laws of groups of columns, and their counts."""
+    own = [
+        (law.rows[:, members.index(position)], law.counts)
+        for members, law in laws.items()
+        if position in members
+    ]
+    if not own:
+        return np.zeros(0), np.zeros(0, dtype=np.int64)
+    values, counts = zip(*own, strict=True)
+    return np.concatenate(values), np.concatenate(counts)
+
+
 class Watch:
     """Counts the values of rows that are released, table by table or batch by batch.
 
@@ -205,7 +259,7 @@ class Watch:
     """
 
     def __init__(self, margins: Sequence[Margin]) -> None:
-        self._seen = [_Seen(margin) for margin in margins]
+        self._seen = [Seen(margin) for margin in margins]
         self.n_rows = 0
 
     def open(self, readers: Sequence[Reader]) -> None:
@@ -223,20 +277,37 @@ class Watch:
     def verdict(self) -> Drift:
         """Return how all rows so far compare with those of `fit`."""
         n_fitted = max((seen.margin.total for seen in self._seen), default=0)
-        tested = min(self.n_rows, n_fitted) >= LEAST_ROWS
-        found = [seen.compared(len(self._seen), self.n_rows, tested) for seen in self._seen]
+        found = [seen.compared(len(self._seen), self.n_rows) for seen in self._seen]
         return Drift(tuple(found), self.n_rows, n_fitted)
 
 
-class _Seen:
+class Seen:
     """What was seen of one column."""
 
     def __init__(self, margin: Margin) -> None:
         self.margin = margin
         self.counts = np.zeros(len(margin.parts), dtype=np.int64)
         self.moved = 0
+        self.strangers: IntArray | None = None  # how often each value comes that fit has not seen
+        self.aside = 0  # of these, categories, which are counted in the first cell
+
+    @classmethod
+    def of(cls, margin: Margin, placed: Placed, rows: Array) -> Seen:
+        """Return what is seen of some rows, given as a mask."""
+        seen = cls(margin)
+        counts = np.ones(len(placed.codes), np.int64) if placed.counts is None else placed.counts
+        there, strange = rows & ~placed.gone, rows & placed.strange
+        codes = placed.codes[there]
+        if margin.place is not None:
+            codes = margin.cells(np.where(placed.strange, 0.0, placed.data)[there])
+        np.add.at(seen.counts, codes, counts[there])
+        seen.strangers = _tally(placed.data[strange], counts[strange])
+        seen.moved = int(seen.strangers.sum())
+        seen.aside = seen.moved if margin.levels else 0
+        return seen
 
     def add(self, reader: Reader) -> None:
+        """Add what a reader has read, every row once."""
         if self.margin.place is None:
             self.counts += reader.seen()
             self.moved += reader.moved
@@ -246,7 +317,9 @@ class _Seen:
             cells = self.margin.cells(numbers[start : start + BLOCK_ROWS])
             self.counts += np.bincount(cells, minlength=len(self.counts))
 
-    def compared(self, n_columns: int, n_rows: int, tested: bool) -> ColumnDrift:
+    def compared(self, n_columns: int, n_rows: int) -> ColumnDrift:
+        """Return how the column compares, one of ``n_columns`` that are looked at."""
+        tested = min(n_rows, self.margin.total) >= LEAST_ROWS
         n_present = int(self.counts.sum())
         p = min(1.0, n_columns * self._chance(n_rows, n_present)) if tested else 1.0
         rows = max(n_rows, 1)
@@ -256,17 +329,18 @@ class _Seen:
     def _distance(self, n_present: int) -> float:
         if not (n_present and self.margin.present):
             return 0.0
-        apart = self.margin.parts / PARTS - self.counts / n_present
+        shares = self.counts / n_present
+        shares[0] -= self.aside / n_present
+        apart = self.margin.parts / PARTS - shares
         if self.margin.ordered:
             return float(np.abs(np.cumsum(apart)).max())
-        return 0.5 * float(np.abs(apart).sum())
+        return 0.5 * (float(np.abs(apart).sum()) + self.aside / n_present)
 
     def _chance(self, n_rows: int, n_present: int) -> float:
         """Return a bound on the chance of what was seen, corrected for all tests of the column."""
         values, ranks = [np.ones(0), *self._of_missing(n_rows, n_present)], [np.ones(0)]
         if self.margin.single and self.margin.present:
-            # each value that moved may have been another one
-            values += [*self._of_values(n_present), np.ones(2 * self.moved)]
+            values += [*self._of_values(n_present), *self._of_strangers(n_present)]
         if self.margin.ordered and self.margin.present:
             ranks += self._of_ranks(n_present)
         families = [np.concatenate(each) for each in (values, ranks)]
@@ -288,6 +362,18 @@ class _Seen:
         yield too_many(fewest, n_present, most, self.margin.present)
         yield too_many(least, self.margin.present, self.counts, n_present)
 
+    def _of_strangers(self, n_present: int) -> Iterator[FloatArray]:
+        """Yield the same of values that `fit` has not seen: where they were not told apart, ones.
+
+        Each row that moved may have been another value.
+        """
+        if self.strangers is None:
+            yield np.ones(2 * self.moved)
+        else:
+            none = np.zeros_like(self.strangers)
+            yield too_many(self.strangers, n_present, none, self.margin.present)
+            yield np.ones(len(none))
+
     def _of_ranks(self, n_present: int) -> Iterator[FloatArray]:
         """Yield the chances of so many, and of so few, new rows before ranks of the fitted ones."""
         n, sums = self.margin.present, np.cumsum(self.margin.parts)
@@ -303,6 +389,15 @@ class _Seen:
         """Return how many fitted rows at least, and at most, are in the cells up to each."""
         sums, n = np.cumsum(self.margin.parts), self.margin.present
         return _up(sums * n), np.where(sums == PARTS, n, _up((sums + 1) * n) - 1)
+
+
+def _tally(values: Array, counts: IntArray) -> IntArray:
+    """Return how often each distinct value comes."""
+    odd = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+    distinct, places = np.unique(values[~odd], return_inverse=True)
+    found = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(found, places, counts[~odd])
+    return np.append(found, counts[odd])
 
 
 def _both_ways(d: IntArray, m: int, least: IntArray, most: IntArray, n: int) -> list[FloatArray]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, listed, meant, quoted
 from sklearn_puffer._noise import Mixing, Unchanged
+from sklearn_puffer._noiser.checked_rows import check_rows
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
     Group,
@@ -27,9 +28,10 @@ from sklearn_puffer._noiser.conditional_priors import (
     make_groups,
 )
 from sklearn_puffer._noiser.grids import Grids, on_steps
+from sklearn_puffer._noiser.margins import Conditional, Margin
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.scales import losses_at
-from sklearn_puffer._releases import jsonable, plain_record, short_number
+from sklearn_puffer._releases import Drift, jsonable, plain_record, short_number
 from sklearn_puffer._tables import CodeArray, Column, Name, Pair, Secret, records_frame
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Noise
@@ -148,7 +150,7 @@ class Against:
 
 @dataclass(frozen=True, eq=False)
 class FittedRelease:
-    """Whom and what a release protects: columns, and neither laws nor rows.
+    """Whom and what a release protects, and how its columns were distributed.
 
     Attributes
     ----------
@@ -162,6 +164,10 @@ class FittedRelease:
     groups : sequence of sequence of int
         Positions of the columns that are released jointly.
     columns : sequence of Column
+    margins : sequence of Margin
+        How the values of each column were distributed over the rows, in thousandths of them.
+    conditional : Conditional or None
+        The same of the rows of each secret.
     """
 
     secrets: Mapping[Name, Sequence[Any]]
@@ -169,6 +175,23 @@ class FittedRelease:
     pairs: Mapping[Name, Sequence[Pair]]
     groups: Sequence[Sequence[int]]
     columns: Sequence[Column]
+    margins: Sequence[Margin] = field(default=(), kw_only=True)
+    conditional: Conditional | None = field(default=None, kw_only=True)
+
+    def check(self, X: Any, sensitive: Any = None) -> Drift:
+        """Return whether rows still look like those of `fit`: see `Certificate`."""
+        return check_rows(self, X, sensitive)
+
+    def among(self, labels: Mapping[Name, Sequence[Any]]) -> Self:
+        """Return the release as it protects these secrets alone, from each other."""
+        pairs = {
+            name: [pair for pair in own if set(pair) <= set(labels[name])]
+            for name, own in self.pairs.items()
+            if name in labels
+        }
+        some = {name: own for name, own in pairs.items() if own}
+        secrets = {name: labels[name] for name in some}
+        return replace(self, secrets=secrets, pairs=some)
 
     def _checked(self, prior: Any) -> Adversary:
         """Return the laws of a prior, by the rules of ``adversaries=``."""
@@ -231,7 +254,8 @@ class FittedRelease:
 class FittedNoise(FittedRelease):
     """The noise of a fitted release, and whom and what it protects: all but the priors.
 
-    It holds columns, and neither laws nor rows, so it is small, and can be pickled.
+    It holds columns and no rows, and of laws only those of single columns, in thousandths when it
+    is saved, so it is small, and can be pickled.
 
     Attributes
     ----------
@@ -315,6 +339,8 @@ class FittedNoise(FittedRelease):
         return replace(
             self,
             members=[every],
+            margins=(),
+            conditional=None,
             groups=[list(every)],
             columns=[self.columns[k] for k in places],
             theta=self.theta[places],

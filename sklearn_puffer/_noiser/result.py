@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_puffer._base import FloatArray, __version__, utc_now
 from sklearn_puffer._noise import MixedNoise, Mixing
 from sklearn_puffer._noiser.conditional_priors import Adversary, SecretPair
-from sklearn_puffer._noiser.margins import Margin
+from sklearn_puffer._noiser.margins import Conditional, Margin
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.release import ColumnRelease, Patterns, remapped, scale_of
 from sklearn_puffer._noiser.scales import Calibrated
@@ -73,6 +73,7 @@ class Learnt:
     remarks: list[str]
     mixings: tuple[Mixing | None, ...]
     margins: list[Margin]
+    conditional: Conditional
     models: tuple[ModelFacts, ...] = ()
     counted: tuple[CountedLoss, ...] = ()
     known: Sequence[tuple[Name, ...]] = ()
@@ -189,6 +190,8 @@ class Learnt:
             settings.notion,
             settings.releases,
             self.mixings,
+            margins=self.margins,
+            conditional=self.conditional,
         )
 
     @cached_property

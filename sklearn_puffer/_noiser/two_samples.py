@@ -18,6 +18,7 @@ from scipy.special import gammaln
 from sklearn_puffer._base import ULP, FloatArray, IntArray
 
 _ROUNDINGS = 16.0
+_LEAST = -700.0  # below which an exponential is no normal float
 
 
 def too_many(d: IntArray, m: int, c: IntArray, n: int) -> FloatArray:
@@ -50,7 +51,7 @@ def too_many(d: IntArray, m: int, c: IntArray, n: int) -> FloatArray:
     log_mass = sum(terms) + _ROUNDINGS * ULP * size * np.log(size)
     ratio = (m - some) * others / ((some + 1.0) * (n - others + 1.0))
     beyond = ratio < 1.0
-    bound = np.exp(np.minimum(log_mass, 0.0)) / np.where(beyond, 1.0 - ratio, 1.0)
+    bound = np.exp(np.clip(log_mass, _LEAST, 0.0)) / np.where(beyond, 1.0 - ratio, 1.0)
     found: FloatArray = np.where(beyond & (some > 0.0), np.minimum(bound, 1.0), 1.0)
     return found
 

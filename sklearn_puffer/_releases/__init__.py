@@ -32,7 +32,7 @@ from sklearn_puffer._releases.composition import (
     Rule,
     scale_for_releases,
 )
-from sklearn_puffer._releases.drift import LEAST_ROWS, ColumnDrift, Drift
+from sklearn_puffer._releases.drift import LEAST_ROWS, ColumnDrift, Drift, SecretDrift
 from sklearn_puffer._releases.ledger import Ledger
 from sklearn_puffer._releases.ledger_file import exclusively, write
 from sklearn_puffer._releases.ledger_state import SCHEMA, Entry, LedgerError, OverspentError
@@ -78,6 +78,7 @@ __all__ = [
     "Precisions",
     "Refused",
     "Rule",
+    "SecretDrift",
     "SetLoss",
     "Source",
     "UncertifiedError",

@@ -337,6 +337,61 @@ loan by at most a factor of e^0.5 = 1.649.
             )
         return self.fitted.against(prior)
 
+    def check(self, table: Any, sensitive: Any = None) -> Any:
+        r"""Return whether other rows still look like those of `fit`, which the promise is about.
+
+        Parameters
+        ----------
+        table : DataFrame, lazy table or array-like of shape (n_rows, n_features)
+            The rows, with the columns that are released, found by name. Nothing is refused for
+            its values: those that `fit` has not seen are counted.
+        sensitive : str, int, list of these, or array-like of n_rows, default=None
+            The sensitive columns of the table by name, or their values, one a row: then the laws
+            of the rows of each secret are compared too, and the loss is estimated under the laws
+            that these rows have.
+
+        Returns
+        -------
+        Drift
+            ``drifted``, and in ``table`` for each column the share of values that `fit` has not
+            seen, the distance of the two laws and its p-value; with the secrets, ``by_secret`` and
+            ``loss``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the certificate was read from JSON, or the table lacks columns.
+
+        Notes
+        -----
+        *Formal guarantees.* Rows that are exchangeable with those of `fit`, as further draws of
+        the same law are, are called drifted with a chance of 1 % at most, whatever the law is.
+        Every value, and of columns with an order about a hundred ranks, have a bound on the tail
+        of a hypergeometric law, Fisher's exact test, at an equal part of that (Bonferroni). A
+        difference below about :math:`4.5 \sqrt{1/n + 1/m}/2` of the rows passes: 7 points of
+        1,000 new rows against very many. Secrets are compared by the same tests, and not by
+        whether the new shares are in the confidence set of the fitted ones: those of few rows
+        hardly ever are.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from sklearn_puffer import PufferfishNoiser
+        >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+        >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+        >>> certificate = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table).certificate_
+        >>> certificate.check(table).drifted, certificate.check(table.assign(cars=9)).drifted
+        (False, True)
+        >>> round(certificate.check(table, sensitive="loan").loss, 6)
+        0.5
+        """
+        if self.fitted is None:
+            raise ValueError(
+                "this certificate does not hold its noise, so it knows no fitted rows; take that "
+                "of a fitted PufferfishNoiser, or fit again."
+            )
+        return self.fitted.check(table, sensitive)
+
     def promise(self) -> str:
         """Return the promise in one sentence.
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from sklearn_puffer._base import Document, Page, Section, quoted, shown
-from sklearn_puffer._releases.certificate import plain_record
+from sklearn_puffer._base import Document, Page, Section, listed, quoted, shown
+from sklearn_puffer._releases.certificate import jsonable, plain_record
 from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._tables import Name, records_frame
 
@@ -18,6 +18,8 @@ LEVEL = 0.01
 LEAST_ROWS = 30
 """Fewer rows say nothing about their law."""
 _NAMED = 5
+_WORST = 10
+_TINY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,36 @@ class ColumnDrift:
 
 
 @dataclass(frozen=True)
+class SecretDrift:
+    """How the values of one column differ among the rows of one secret.
+
+    Attributes
+    ----------
+    sensitive : str or int
+    secret : object
+    n_rows, n_fitted : int
+        Rows that have it, here and in `fit`.
+    name, outside, missing, distance, p
+        As in `ColumnDrift`.
+    """
+
+    sensitive: Name
+    secret: Any
+    n_rows: int
+    n_fitted: int
+    name: Name
+    outside: float
+    missing: float
+    distance: float
+    p: float
+
+    @property
+    def drifted(self) -> bool:
+        """Whether so large a difference has a chance of 1 % at most if there is none."""
+        return self.p <= LEVEL
+
+
+@dataclass(frozen=True)
 class Drift(Document):
     """Whether rows still look like those of `fit`: made by ``certificate_.check``.
 
@@ -62,11 +94,26 @@ class Drift(Document):
         One a public column.
     n_rows, n_fitted : int
         Rows that were looked at, and of `fit`.
+    secrets : tuple of SecretDrift
+        With the secrets at hand: one for each secret and public column.
+    loss : float or None
+        With them: the loss of the release under the laws counted from these rows, an estimate, in
+        the unit of the budget; None where it cannot be computed, and ``why`` says why.
+    why : str
+    new_secrets : tuple
+        Sensitive columns with the values that `fit` has not seen.
+    budget : str
+        What is promised, in words.
     """
 
     columns: tuple[ColumnDrift, ...]
     n_rows: int
     n_fitted: int
+    secrets: tuple[SecretDrift, ...] = ()
+    loss: float | None = None
+    why: str = ""
+    new_secrets: tuple[tuple[Name, tuple[Any, ...]], ...] = ()
+    budget: str = ""
 
     @property
     def tested(self) -> bool:
@@ -76,13 +123,20 @@ class Drift(Document):
     @property
     def drifted(self) -> bool:
         """Whether some column differs by more than chance makes one table in a hundred differ."""
-        return any(column.drifted for column in self.columns)
+        public = any(column.drifted for column in self.columns)
+        return public or any(each.drifted for each in self.secrets)
 
     @property
     def table(self) -> Any:
         """The columns as a DataFrame, a row for each."""
         names = ["name", "outside", "missing", "distance", "p", "drifted"]
         return records_frame([*map(attrgetter(*names), self.columns)], names)
+
+    @property
+    def by_secret(self) -> Any:
+        """The columns among the rows of each secret as a DataFrame."""
+        names = [*SecretDrift.__dataclass_fields__, "drifted"]
+        return records_frame([*map(attrgetter(*names), self.secrets)], names)
 
     def warning(self) -> str:
         """Return what there is to warn of, with the figures of at most five columns."""
@@ -108,6 +162,15 @@ class Drift(Document):
             "columns": [
                 plain_record({**vars(column), "drifted": column.drifted}) for column in self.columns
             ],
+            "secrets": [
+                plain_record({**vars(each), "drifted": each.drifted}) for each in self.secrets
+            ],
+            "new_secrets": [
+                {"sensitive": jsonable(name), "secrets": jsonable(values)}
+                for name, values in self.new_secrets
+            ],
+            "loss": jsonable(self.loss),
+            "why_no_loss": self.why,
         }
 
     def _page(self) -> Page:
@@ -125,6 +188,21 @@ class Drift(Document):
             f"{self.n_rows} rows, against {self.n_fitted} of fit.",
             "The promise is about rows that follow the fitted law. That no difference is found "
             "proves none: it may be small, or lie in several columns together.",
+            *self._about_secrets(),
+        ]
+
+    def _about_secrets(self) -> list[str]:
+        if not (self.secrets or self.why):
+            return []
+        new = [f"{quoted(n)}: {listed(list(values))}" for n, values in self.new_secrets]
+        told = [f"Secrets that fit has not seen, of which nothing is said: {'; '.join(new)}."]
+        if self.loss is None:
+            return [*told[: len(new)], f"No loss is estimated: {self.why.rstrip('.')}."]
+        return [
+            *told[: len(new)],
+            f"Under the laws counted from these rows the loss is {short_number(self.loss)}, an "
+            f"ESTIMATE{f'; the budget is {self.budget}' if self.budget else ''}. Laws of few rows "
+            "differ by chance, which makes it larger; it counts rows whose values fit has seen.",
         ]
 
     def _sections(self) -> list[Section]:
@@ -134,7 +212,23 @@ class Drift(Document):
             "largest chance of such a difference if there is none, over all columns and values "
             f"together; differs: p is at most {LEVEL:.0%}"
         )
-        return [Section("Columns", note, _cells(self.columns))]
+        found = [Section("Columns", note, _cells(self.columns))]
+        if self.secrets:
+            worst = sorted(self.secrets, key=lambda each: (each.p, -each.distance))[:_WORST]
+            title = f"Columns among the rows of a secret, the worst of {len(self.secrets)}"
+            found.append(Section(title, "", _secret_cells(worst)))
+        return found
+
+
+def _secret_cells(secrets: Sequence[SecretDrift]) -> list[list[str]]:
+    columns = [ColumnDrift(s.name, s.outside, s.missing, s.distance, s.p) for s in secrets]
+    own = [[shown(s.sensitive), shown(s.secret), str(s.n_rows)] for s in secrets]
+    return [
+        [*before, *cells]
+        for before, cells in zip(
+            [["sensitive", "secret", "rows"], *own], _cells(columns), strict=True
+        )
+    ]
 
 
 def _figures(column: ColumnDrift) -> str:
@@ -150,7 +244,7 @@ def _cells(columns: Sequence[ColumnDrift]) -> list[list[str]]:
             f"{c.outside:.3f}",
             f"{c.missing:.3f}",
             f"{c.distance:.3f}",
-            f"{c.p:.2g}",
+            f"{c.p:.2g}" if c.p > _TINY else f"< {_TINY:g}",
             "YES" if c.drifted else "no",
         ]
         for c in columns

@@ -144,11 +144,7 @@ class Column:
             raise ValueError(unseen_message(self.name, [None], [gone], numeric=False))
         if self.kind == "category":
             return _LevelReader(self, values, unknown)
-        if values.kind == "category":
-            raise TypeError(
-                f"column {self.name!r} holds {values.kind} values, and held {self.kind} values in "
-                "fit; convert it to the type of the fitted table."
-            )
+        check_same_kind(self, values)
         if self.edges is not None:
             return _BinReader(self, values)
         return _NumberReader(self, values, unknown)
@@ -175,6 +171,86 @@ class Column:
                 'numbers; drop n_bins, or use prior="empirical".'
             )
         return replace(self, free=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Where the values of a column are in the alphabet of a fitted one; nothing is refused.
+
+    Attributes
+    ----------
+    codes : ndarray of intp of shape (n,)
+        The code of each value; of one that `fit` has not seen the nearest one, or 0 of a category.
+    strange, gone : ndarray of bool of shape (n,)
+        Which values `fit` has not seen, and which are missing and no value.
+    data : ndarray of shape (n,)
+        The values, by which strange ones are told apart.
+    counts : ndarray of int of shape (n,), or None
+        How many rows hold each.
+    """
+
+    codes: Array
+    strange: Array
+    gone: Array
+    data: Array
+    counts: Array | None
+
+
+def placed_in(column: Column, values: Values) -> Placed:
+    """Return where values are in the alphabet of a column; free columns have codes of 0.
+
+    Raises
+    ------
+    TypeError
+        If it holds another kind of values.
+
+    Examples
+    --------
+    >>> age = Column("age", "float", np.array([20.0, 30.0]), np.ones(2, dtype=bool))
+    >>> found = placed_in(age, Values("float", np.array([20.0, 29.0])))
+    >>> found.codes.tolist(), found.strange.tolist()
+    ([0, 1], [False, True])
+    """
+    values = as_levels(values) if column.kind == "category" else of_kind(column.kind, values)
+    check_same_kind(column, values)
+    gone = np.zeros(len(values), dtype=bool) if values.missing is None else values.missing
+    if column.kind == "category":
+        codes, strange = _placed_levels(column, values)
+    else:
+        codes, strange = _placed_numbers(column, np.where(gone, np.nan, values.data))
+    if column.missing_code is not None:
+        codes, gone = np.where(gone, column.missing_code, codes), np.zeros_like(gone)
+        strange &= codes != column.missing_code
+    return Placed(codes, strange & ~gone, gone, values.data, values.counts)
+
+
+def _placed_levels(column: Column, values: Values) -> tuple[Array, Array]:
+    assert column.levels is not None
+    assert values.levels is not None
+    known = {level: code for code, level in enumerate(column.levels)}
+    table = np.array([known.get(level, -1) for level in values.levels] + [-1], dtype=np.intp)
+    codes = table[values.data]
+    return np.maximum(codes, 0), codes < 0
+
+
+def _placed_numbers(column: Column, numbers: FloatArray) -> tuple[Array, Array]:
+    odd = ~np.isfinite(numbers)
+    bare = np.where(odd, column.atoms[0], numbers)
+    if column.free:
+        return np.zeros(len(bare), dtype=np.intp), odd
+    if column.edges is not None:
+        return np.searchsorted(column.edges, bare, side="left"), odd
+    codes = nearest(column.atoms, bare)
+    return codes, odd | (column.atoms[codes] != bare)
+
+
+def check_same_kind(column: Column, values: Values) -> None:
+    """Refuse categories where numbers were fitted."""
+    if column.kind != "category" and values.kind == "category":
+        raise TypeError(
+            f"column {column.name!r} holds {values.kind} values, and held {column.kind} values in "
+            "fit; convert it to the type of the fitted table."
+        )
 
 
 class Reader(ABC):

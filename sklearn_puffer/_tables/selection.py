@@ -156,6 +156,23 @@ def learn_secret(name: Name, values: Values, missing: Missing) -> Secret:
     ValueError
         If a value is missing or infinite, or there are fewer than two values.
     """
+    secret = read_secret(name, values, missing)
+    if len(secret.labels) < 2:
+        raise ValueError(
+            f"sensitive column {name!r} has one value only ({listed(secret.labels)}); "
+            "nothing can be told apart, so choose a column with at least two."
+        )
+    return secret
+
+
+def read_secret(name: Name, values: Values, missing: Missing) -> Secret:
+    """Return the same of rows that need not have two values.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing or infinite.
+    """
     if values.missing is not None and missing != "category":
         raise ValueError(
             f"sensitive column {name!r} has {values.n_missing} missing value(s) (NaN); "
@@ -168,11 +185,6 @@ def learn_secret(name: Name, values: Values, missing: Missing) -> Secret:
         raise ValueError(
             f"sensitive column {name!r} has both missing values and the value 'missing', which is "
             'what missing="category" calls them; rename that value.'
-        )
-    if len(labels) < 2:
-        raise ValueError(
-            f"sensitive column {name!r} has one value only ({listed(labels)}); "
-            "nothing can be told apart, so choose a column with at least two."
         )
     return Secret(name, labels, source)
 

@@ -1,0 +1,209 @@
+"""What ``certificate_.check`` does: whether rows still look like those that were fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import Array, as_array, listed, way_to_table
+from sklearn_puffer._noiser.margins import Margin, Seen
+from sklearn_puffer._releases import Drift, SecretDrift
+from sklearn_puffer._tables import (
+    Column,
+    Faults,
+    Name,
+    Placed,
+    Secret,
+    Source,
+    Values,
+    array_table,
+    beside,
+    frame_table,
+    is_frame,
+    is_lazy,
+    known,
+    lazy_table,
+    placed_in,
+    read_secret,
+)
+from sklearn_puffer.priors import Discrete
+
+_EARLIER = (
+    "this certificate does not know how the fitted values were distributed, as it was saved by an "
+    "earlier version; fit again."
+)
+
+
+def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
+    """Return how rows compare with those of `fit`, and with their secrets if these are at hand.
+
+    Parameters
+    ----------
+    fitted : FittedRelease
+    X : DataFrame, lazy table or array-like
+    sensitive : str, int, list of these, array-like of n_rows, or None
+    """
+    if not fitted.margins:
+        raise ValueError(_EARLIER)
+    table = _table(X, [column.name for column in fitted.columns])
+    secrets = _secrets(fitted, table, X, sensitive)
+    faults = Faults()
+    placed = faults.of(lambda c: placed_in(c, table.values(c.name)), fitted.columns)
+    faults.refuse()
+    everyone = [np.ones(len(each.codes), dtype=bool) for each in placed]
+    n_fitted = max(margin.total for margin in fitted.margins)
+    tests = len(placed) * (2 if secrets else 1)  # half of the error for each
+    columns = [
+        Seen.of(*of_column).compared(tests, table.n_rows)
+        for of_column in zip(fitted.margins, placed, everyone, strict=True)
+    ]
+    found = Drift(tuple(columns), table.n_rows, n_fitted)
+    return _with_secrets(found, fitted, placed, secrets) if secrets else found
+
+
+def _table(X: Any, names: Sequence[Name]) -> Source:
+    """Return the table of rows that are checked, which has the released columns."""
+    table: Source
+    if is_lazy(X):
+        table = lazy_table(X)
+    else:
+        X = known(X, "table")
+        table = frame_table(X, "table") if is_frame(X) else array_table(_matrix(X))
+    absent = [name for name in names if name not in table.names]
+    if absent:
+        raise ValueError(
+            f"table lacks column {listed(absent, len(absent))}, which fit released; columns are "
+            f"found by name, and those of table are {listed(list(table.names), 10)}."
+        )
+    if not table.n_rows:
+        raise ValueError("table has 0 rows; give at least one.")
+    return table
+
+
+def _matrix(X: Any) -> Array:
+    array = as_array(X, "table")
+    if array.ndim != 2:
+        raise ValueError(f"table must have rows and columns, got shape {array.shape}.")
+    return array
+
+
+# ------------------------------------------------------------------------------------ the secrets
+
+
+def _secrets(fitted: Any, table: Source, X: Any, sensitive: Any) -> list[Secret]:
+    """Return the secrets of the rows, under the names that `fit` knew them by."""
+    if sensitive is None:
+        return []
+    if is_lazy(X):
+        raise ValueError(
+            f"table is a lazy table ({type(X).__name__}), of whose rows the public columns alone "
+            f"are counted here; pass {way_to_table(X, 'table')}, or leave sensitive= out."
+        )
+    values = _named_secrets(fitted, table, sensitive)
+    if values is None:
+        values = _given_secrets(fitted, beside(sensitive, table.n_rows, X, "sensitive"))
+    return [read_secret(name, own, "category") for name, own in values.items()]
+
+
+def _named_secrets(fitted: Any, table: Source, sensitive: Any) -> dict[Name, Values] | None:
+    """Return the columns of the table that are named, or None where none is."""
+    names = [sensitive] if isinstance(sensitive, str | int | np.integer) else sensitive
+    if not isinstance(names, list | tuple) or not all(isinstance(n, str | int) for n in names):
+        return None
+    if names is sensitive and not {*names} & {*fitted.secrets, *table.names}:
+        return None  # a list of secrets, one a row
+    for name in names:
+        if name not in fitted.secrets or name not in table.names:
+            where = "fitted" if name not in fitted.secrets else "of table"
+            raise ValueError(
+                f"sensitive names {name!r}, which is no sensitive column {where}; those of fit "
+                f"are {listed(list(fitted.secrets))}. Name one that table has, or pass its values, "
+                "one a row."
+            )
+    return {name: table.values(name) for name in names}
+
+
+def _given_secrets(fitted: Any, given: Mapping[Name, Values]) -> dict[Name, Values]:
+    own = list(fitted.secrets)
+    if len(given) == len(own) == 1:
+        return {own[0]: next(iter(given.values()))}
+    strange = [name for name in given if name not in own]
+    if strange or not given:
+        raise ValueError(
+            f"sensitive has the column(s) {listed(list(given))}, and the sensitive columns of fit "
+            f"are {listed(own)}; give columns of those names."
+        )
+    return dict(given)
+
+
+def _with_secrets(
+    found: Drift, fitted: Any, placed: Sequence[Placed], secrets: Sequence[Secret]
+) -> Drift:
+    """Return the verdict with that on the laws of each secret, and what they would lose."""
+    margins = fitted.conditional.margins()
+    codes = {secret.name: _codes(secret, found.n_rows) for secret in secrets}
+    asked = [
+        (secret.name, label, codes[secret.name] == code)
+        for secret in secrets
+        for code, label in enumerate(secret.labels)
+        if label in margins[secret.name]
+    ]
+    tests = 2 * len(asked) * len(placed)
+    told = [
+        SecretDrift(name, label, int(rows.sum()), own[0].total, *column)
+        for name, label, rows in asked
+        for own in [margins[name][label]]
+        for column in _of_secret(own, placed, rows, tests)
+    ]
+    unknown = {
+        secret.name: tuple(x for x in secret.labels if x not in margins[secret.name])
+        for secret in secrets
+    }
+    loss, why = _estimated(fitted, placed, asked)
+    strangers = tuple((name, labels) for name, labels in unknown.items() if labels)
+    budget = fitted.notion.budget_name()
+    known_secrets = replace(found, secrets=tuple(told), new_secrets=strangers)
+    return replace(known_secrets, loss=loss, why=why, budget=budget)
+
+
+def _codes(secret: Secret, n_rows: int) -> Array:
+    codes = np.empty(n_rows, dtype=np.intp)
+    secret.coded.source.codes(slice(0, n_rows), codes)
+    return codes
+
+
+def _of_secret(
+    margins: Sequence[Margin], placed: Sequence[Placed], rows: Array, tests: int
+) -> Iterator[tuple[Any, ...]]:
+    for margin, own in zip(margins, placed, strict=True):
+        yield tuple(vars(Seen.of(margin, own, rows).compared(tests, int(rows.sum()))).values())
+
+
+def _estimated(
+    fitted: Any, placed: Sequence[Placed], asked: Sequence[tuple[Name, Any, Array]]
+) -> tuple[float | None, str]:
+    """Return the loss of the release under the laws counted from the rows, or why it has none."""
+    if any(column.free for column in fitted.columns):
+        return None, "the noise is for continuous laws, and rows have none"
+    whole = ~np.any([each.gone | each.strange for each in placed], axis=0)
+    laws: dict[Name, dict[Any, Discrete]] = {}
+    for name, label, rows in asked:
+        if (rows & whole).any():
+            laws.setdefault(name, {})[label] = _law(fitted.columns, placed, rows & whole)
+    among = fitted.among({name: list(of) for name, of in laws.items()})
+    if not any(among.pairs.values()):
+        return None, "no protected pair of secrets has rows whose values fit has seen"
+    try:
+        return float(among.against({n: laws[n] for n in among.secrets}).loss), ""
+    except ValueError as fault:
+        return None, str(fault)
+
+
+def _law(columns: Sequence[Column], placed: Sequence[Placed], rows: Array) -> Discrete:
+    """Return the law of the values that rows are released from."""
+    values = [column.atoms[own.codes[rows]] for column, own in zip(columns, placed, strict=True)]
+    cells, counts = np.unique(np.stack(values, axis=1), axis=0, return_counts=True)
+    return Discrete.from_counts(cells[:, 0] if len(columns) == 1 else cells, counts)
