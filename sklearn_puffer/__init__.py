@@ -1,20 +1,20 @@
 """Pufferfish privacy for tables: release public columns that tell little about sensitive ones."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sklearn_puffer._base import __version__
-from sklearn_puffer._noiser import PufferfishNoiser, PufferfishRelease
-from sklearn_puffer._releases import (
-    Certificate,
-    Ledger,
-    LedgerError,
-    OverspentError,
-    UncertifiedError,
-    UtilityWarning,
-)
-
 if TYPE_CHECKING:
+    from sklearn_puffer._base import __version__
     from sklearn_puffer._descent import PufferfishSGDClassifier, PufferfishSGDRegressor
+    from sklearn_puffer._noiser import PufferfishNoiser, PufferfishRelease
+    from sklearn_puffer._releases import (
+        Certificate,
+        Ledger,
+        LedgerError,
+        OverspentError,
+        UncertifiedError,
+        UtilityWarning,
+    )
     from sklearn_puffer._signoff import Plan, plan
     from sklearn_puffer._sums import PufferfishSum
 
@@ -35,22 +35,35 @@ __all__ = [
     "plan",
 ]
 
+_HOMES = {
+    "_base": ["__version__"],
+    "_descent": ["PufferfishSGDClassifier", "PufferfishSGDRegressor"],
+    "_noiser": ["PufferfishNoiser", "PufferfishRelease"],
+    "_releases": [
+        "Certificate",
+        "Ledger",
+        "LedgerError",
+        "OverspentError",
+        "UncertifiedError",
+        "UtilityWarning",
+    ],
+    "_signoff": ["Plan", "plan"],
+    "_sums": ["PufferfishSum"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = {"accounting", "bounds", "calibration", "closed_forms", "fits", "iteration", "noise"}
+_MODULES |= {"datasets", "notions", "priors", "users"}
+
 
 def __getattr__(name: str) -> Any:
-    """Import what few need when it is asked for: sums, descents, and what is done before."""
-    if name == "PufferfishSum":
-        from sklearn_puffer import _sums
-
-        return _sums.PufferfishSum
-    if name in ("PufferfishSGDClassifier", "PufferfishSGDRegressor"):
-        from sklearn_puffer import _descent
-
-        return getattr(_descent, name)
-    if name in ("Plan", "plan"):
-        from sklearn_puffer import _signoff
-
-        return getattr(_signoff, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import what is asked for when it is: the help of the command line needs none of it."""
+    if name in _MODULES:
+        return import_module(f"sklearn_puffer.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"sklearn_puffer.{_HOME_OF[name]}"), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

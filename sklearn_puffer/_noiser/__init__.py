@@ -18,6 +18,7 @@ from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
 from sklearn_puffer._noiser.release_form import PufferfishRelease
 from sklearn_puffer._noiser.scales import find_scales
+from sklearn_puffer._noiser.streams import check_stream, keyed_mark, types_of
 from sklearn_puffer._noiser.utility import RawLaw, utilities
 
 __all__ = [
@@ -31,14 +32,17 @@ __all__ = [
     "SecretPair",
     "adversaries",
     "channel_cells",
+    "check_stream",
     "drawn_priors",
     "find_scales",
     "fingerprint",
     "fit_table",
+    "keyed_mark",
     "over_set",
     "problems",
     "remapped",
     "scales",
+    "types_of",
     "utilities",
     "weights",
     "wide",

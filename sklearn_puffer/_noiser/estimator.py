@@ -583,7 +583,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         stream = stream_of(batches)
         own = StreamRelease(self, stream, keying_of_stream(keying, stream))
         own.check_ids()
-        return reader_of(own.schema, own.batches())
+        return reader_of(own.schema, own.batches(self._entropies()))
 
     def noisier(self, factor: float) -> Self:
         """Return a copy of this fitted noiser that adds ``factor`` times the noise.

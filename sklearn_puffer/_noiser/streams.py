@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import listed, quoted
+from sklearn_puffer._base import digest, listed, quoted
+from sklearn_puffer._noise import Entropy, KeyedBits, system_entropy
 from sklearn_puffer._noiser.channel_release import Moved
-from sklearn_puffer._noiser.keyed_rows import Keying
+from sklearn_puffer._noiser.keyed_rows import Keying, check_keying
 from sklearn_puffer._noiser.margins import drift_found, watch_of
 from sklearn_puffer._noiser.release import ColumnRelease, finished
 from sklearn_puffer._noiser.seen_ids import SeenIds
 from sklearn_puffer._releases import moved_rows_sentence
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import Name, Stream, Table, arrow, frame_table, resolve
+from sklearn_puffer._tables import Name, Stream, Table, arrow, frame_table, resolve, type_of
+
+_NO_ROWS = "batches has 0 rows, and a minimum of 1 is required to release."
 
 
 class StreamRelease:
@@ -33,7 +36,6 @@ class StreamRelease:
 
     def __init__(self, noiser: Any, stream: Stream, keying: Keying | None) -> None:
         self._noiser = copy.copy(noiser)
-        self._entropies = noiser._entropies()
         self._stream, self._keying = stream, keying
         self._names = _needed(noiser, stream, keying)
         self.schema = released_schema(self._noiser, _no_rows(stream, self._names))
@@ -54,8 +56,21 @@ class StreamRelease:
         for table in self._stream.tables([self._keying.row_id]):
             self._keyed(frame_table(table), table, seen)
 
-    def batches(self) -> Iterator[Any]:
-        """Yield the released rows as Arrow batches.
+    def check_rows(self) -> int:
+        """Refuse whatever the release of a row would refuse, and return how many there are.
+
+        What is drawn for that is thrown away.
+        """
+        n_rows = 0
+        for table in self._stream.tables(self._names):
+            self._noiser._drawn(frame_table(table), None, lambda column: system_entropy(), None)
+            n_rows += table.num_rows
+        if not n_rows:
+            raise ValueError(_NO_ROWS)
+        return n_rows
+
+    def batches(self, entropies: Callable[[], Callable[[int], Entropy]]) -> Iterator[Any]:
+        """Yield the released rows as Arrow batches, each with the next of ``entropies``.
 
         Raises
         ------
@@ -68,7 +83,7 @@ class StreamRelease:
         for table in self._stream.tables(self._names):
             own = frame_table(table)
             keyed = None if self._keying is None else self._keyed(own, table, seen)
-            released, moved = self._noiser._drawn(own, keyed, self._entropies(), watch)
+            released, moved = self._noiser._drawn(own, keyed, entropies(), watch)
             told.add(moved)
             yield from released.cast(self.schema).combine_chunks().to_batches()
         told.warn(self._stream)
@@ -108,7 +123,7 @@ class _Told:
 
     def warn(self, stream: Stream) -> None:
         if not self._some:
-            raise ValueError("batches has 0 rows, and a minimum of 1 is required to release.")
+            raise ValueError(_NO_ROWS)
         if self._values:
             warnings.warn(say.moved_sentence(self._values), UserWarning, stacklevel=3)
         if self._rows:
@@ -121,6 +136,33 @@ def _together(rows: Sequence[Moved]) -> Moved:
     mean = sum(each.mean_move * each.n_moved for each in rows) / n_moved
     losses = [each.loss for each in rows if each.loss is not None]
     return Moved(sum(each.n_rows for each in rows), n_moved, mean, max(losses, default=None))
+
+
+def check_stream(noiser: Any, stream: Stream) -> int:
+    """Refuse a stream of which any row would be refused, and return how many rows it has.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As the release would.
+    """
+    return StreamRelease(noiser, stream, None).check_rows()
+
+
+def keyed_mark(noiser: Any, what: str, *, row_id: Any, key: Any, dataset: str, release: int) -> str:
+    """Return what is the same of keyed releases that are the same, of tables called ``what``.
+
+    It is a function of the key that tells nothing of the noise, nor of the table.
+    """
+    keying = check_keying(row_id, key, dataset, release, None)
+    assert keying is not None
+    bits = KeyedBits(keying.key, digest("sklearn_puffer.mark/1", noiser._context(keying)))
+    return bits.ids_of([f"{what}|{row_id}"]).astype("<u8").tobytes().hex()
+
+
+def types_of(noiser: Any) -> dict[str, str]:
+    """Return the types that the released columns have in a CSV file."""
+    return {str(each.column.name): type_of(each.column) for each in noiser._columns()}
 
 
 def keying_of_stream(keying: Keying | None, stream: Stream) -> Keying | None:

@@ -37,7 +37,7 @@ from sklearn_puffer._releases.ledger import Ledger
 from sklearn_puffer._releases.ledger_file import exclusively, write
 from sklearn_puffer._releases.ledger_state import SCHEMA, Entry, LedgerError, OverspentError
 from sklearn_puffer._releases.models import CountedLoss, ModelFacts, model_sentences, weak_sentence
-from sklearn_puffer._releases.new_file import write_new
+from sklearn_puffer._releases.new_file import check_free, growing_file, write_new
 from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._releases.repeats import (
     MOST_RELEASES,
@@ -86,12 +86,14 @@ __all__ = [
     "adds_up",
     "certificate_from_dict",
     "channel_assumptions",
+    "check_free",
     "check_releases",
     "composition_rule",
     "decided_in_channel_sentence",
     "drawn_scales",
     "exclusively",
     "factor_below",
+    "growing_file",
     "jsonable",
     "ledger_file",
     "made_line",

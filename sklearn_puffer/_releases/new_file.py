@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from sklearn_puffer._releases.ledger_file import (
     explained,
@@ -42,6 +45,68 @@ def write_new(path: str | os.PathLike[str], data: bytes) -> None:
             with suppress(OSError):
                 fresh.unlink(missing_ok=True)
         sync_folder(place.parent)
+
+
+@contextmanager
+def growing_file(path: str | os.PathLike[str], *, force: bool = False) -> Iterator[BinaryIO]:
+    """Open a file to be written bit by bit, which has its name when all is on the disk.
+
+    Until then it lies beside its place as ``.puffer-*.partial``, for its owner alone; whatever is
+    raised, it is gone. Only what is killed leaves it behind.
+
+    Parameters
+    ----------
+    path : str or Path
+    force : bool, default=False
+        Whether it may take the place of another file.
+
+    Raises
+    ------
+    FileExistsError
+        If there is such a file, and no ``force``, before anything is written or at the end.
+    TypeError, ValueError, OSError
+        If that is no path, or the file cannot be written.
+    """
+    place = located(path)
+    check_free(place, force=force)
+    with explained(place, "the file cannot be written; choose another path"):
+        handle, name = tempfile.mkstemp(prefix=".puffer-", suffix=".partial", dir=place.parent)
+    fresh = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(OSError):  # a file system without rights
+            fresh.chmod(0o666 & ~_umask())
+        if force:
+            os.replace(fresh, place)
+        else:
+            _put(fresh, place)
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+    sync_folder(place.parent)
+
+
+def check_free(place: Path, *, force: bool = False) -> None:
+    """Refuse a place where there is a file, unless it may be replaced, or anything else.
+
+    Raises
+    ------
+    FileExistsError
+        Saying so.
+    """
+    if place.exists() and not (force and place.is_file()):
+        way = "choose another name, or pass --force to replace it"
+        raise FileExistsError(errno.EEXIST, f"there is a file already; {way}", str(place))
+
+
+def _umask() -> int:
+    """Return which rights new files do not get; it can be read only by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _put(fresh: Path, place: Path) -> None:

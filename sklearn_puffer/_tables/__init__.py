@@ -25,6 +25,7 @@ from sklearn_puffer._tables.counting import Cells, CodeArray, Coded, count, tall
 from sklearn_puffer._tables.engine import LazyTable, lazy_table
 from sklearn_puffer._tables.faults import Faults
 from sklearn_puffer._tables.features import Features
+from sklearn_puffer._tables.files import Layout, TableFile, TableWriter, kind_of, type_of
 from sklearn_puffer._tables.frame import (
     Finished,
     Source,
@@ -71,6 +72,7 @@ __all__ = [
     "Features",
     "Finished",
     "Kind",
+    "Layout",
     "LazyTable",
     "Missing",
     "Name",
@@ -81,6 +83,8 @@ __all__ = [
     "Source",
     "Stream",
     "Table",
+    "TableFile",
+    "TableWriter",
     "Unknown",
     "Values",
     "array_table",
@@ -104,6 +108,7 @@ __all__ = [
     "hardly_repeats",
     "is_frame",
     "is_lazy",
+    "kind_of",
     "known",
     "known_column",
     "lazy_names",
@@ -131,6 +136,7 @@ __all__ = [
     "standard_deviation",
     "stream_of",
     "tally",
+    "type_of",
     "way_to_rows",
     "without_na",
     "without_unused",

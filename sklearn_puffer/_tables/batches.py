@@ -76,6 +76,11 @@ class Stream:
             for start in range(0, table.num_rows, MOST_ROWS):
                 yield table.slice(start, MOST_ROWS)
 
+    def whole(self) -> Any:
+        """Return all rows as one Arrow table."""
+        pa = arrow("a stream")
+        return pa.concat_tables([self.schema.empty_table(), *self.tables(self.schema.names)])
+
 
 def stream_of(source: Any) -> Stream:
     """Return the stream of a source of rows, of which at most the first piece is read.
@@ -83,7 +88,7 @@ def stream_of(source: Any) -> Stream:
     Parameters
     ----------
     source : pyarrow Dataset, RecordBatchReader, Table or RecordBatch, DataFrame, or iterable
-        Of tables and batches.
+        Of tables and batches; or a Stream, as it is.
 
     Raises
     ------
@@ -98,6 +103,8 @@ def stream_of(source: Any) -> Stream:
     >>> stream.names, [table.num_rows for table in stream.tables(["a"])]
     (('a', 'b'), [2])
     """
+    if isinstance(source, Stream):
+        return source
     pa = arrow("a stream of batches")
     datasets = sys.modules.get("pyarrow.dataset")  # none of them is there before it is imported
     if datasets is not None and isinstance(source, datasets.Dataset):

@@ -1,0 +1,5 @@
+"""The command line: `python -m sklearn_puffer`, or the script `puffer`."""
+
+from sklearn_puffer.cli.run import main
+
+__all__ = ["main"]

@@ -1,0 +1,245 @@
+"""What can be typed: the commands, their arguments, and the help of each."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from sklearn_puffer.cli.settings import NAMES, PREFIX, noiser_parameters, value_of
+from sklearn_puffer.cli.speech import say
+
+_TOP = """
+Release a table so that its public columns tell little about sensitive ones.
+
+  puffer fit adult.csv release.json --sensitive race --public age --public education
+  puffer report release.json
+  puffer release release.json adult.csv released.csv
+"""
+
+_STATUS = """
+Exit status: 0 where all is well; 1 where a certificate does not hold or a budget is spent, and
+nothing was released; 2 of wrong usage, or of a file that cannot be used; 130 after Ctrl-C.
+"""
+
+_FIT = """
+Learn what the public columns of TABLE tell about the sensitive ones, find the noise, and write the
+form of the release: all that releasing takes, without the laws of the table.
+
+  puffer fit adult.csv release.json --sensitive race --public age --n-bins 20 --epsilon 0.5
+  puffer fit adult.parquet release.json --settings release.toml
+"""
+
+_SETTINGS = """
+Settings file (TOML), of which arguments win:
+
+  [table]                      # of CSV files
+  separator = ";"              # default: a comma
+  missing_values = ["", "?"]   # what stands for no value, where it is not quoted
+  types = { zip = "string" }   # string, integer, float or boolean
+  [noiser]                     # any parameter of PufferfishNoiser
+  sensitive = "race"
+  epsilon = 0.5
+  n_bins = { age = 20 }
+  [release]
+  row_id = "client"            # keyed noise; with key_file or key_env
+  key_env = "PUFFER_KEY"
+  dataset = "clients"
+  ledger = "clients.ledger"
+"""
+
+_RELEASE = """
+Release the public columns of INPUT into OUTPUT, a few rows in memory at a time. OUTPUT is there
+when all of it is, and never before; with a ledger, the release is on record before the first row.
+
+  puffer release release.json adult.csv released.csv
+  puffer release release.json clients.parquet out.parquet --ledger clients.ledger
+  puffer release release.json clients.csv out.csv --row-id client --key-env PUFFER_KEY
+
+With --row-id and a key an unchanged row comes out the same every time: after a run that was killed,
+do it again; a ledger counts the same keyed release of the same file once.
+"""
+
+_REPORT = """
+Show the certificate of a form or a saved noiser, or write it to a file (.txt, .html or .json).
+
+  puffer report release.json
+  puffer report release.json --out certificate.html
+"""
+
+_LEDGER = """
+Keep the record of what was released, so that it cannot be released too often.
+
+  puffer ledger create clients.ledger release.json
+  puffer ledger left clients.ledger release.json
+  puffer ledger show clients.ledger release.json
+  puffer ledger spend clients.ledger release.json --note "sent by hand"
+"""
+
+
+def parser(given: Sequence[str]) -> argparse.ArgumentParser:
+    """Return what reads the arguments; those of `fit` are made when it is asked for."""
+    top = _Parser(prog="puffer", description=_TOP, epilog=_STATUS)
+    top.add_argument("--version", action=_Version, help="show the version and exit")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _fit(commands, whole="fit" in given)
+    _release(commands)
+    _report(commands)
+    _ledger(commands)
+    return top
+
+
+class _Parser(argparse.ArgumentParser):
+    """One whose texts keep their lines, and which takes no abbreviations."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
+        )
+
+
+class _Version(argparse.Action):
+    """Show the version, which is imported for that alone."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **options)
+
+    def __call__(self, own: argparse.ArgumentParser, *others: Any) -> None:
+        from sklearn_puffer import __version__
+
+        say(f"puffer {__version__}")
+        own.exit()
+
+
+def _command(commands: Any, name: str, about: str, text: str, run: str) -> argparse.ArgumentParser:
+    """Add a command, whose work is done by ``module:function`` of this folder."""
+    own: argparse.ArgumentParser = commands.add_parser(
+        name, help=about, description=text, epilog=_STATUS
+    )
+    own.set_defaults(run=_later(run))
+    own.add_argument(
+        "--traceback", action="store_true", help="of an error, show where it came from, too"
+    )
+    return own
+
+
+def _later(place: str) -> Callable[[Any], int]:
+    """Return a function that is imported when it is called: help is to be fast."""
+    module, _, name = place.partition(":")
+    return lambda asked: getattr(import_module(f"sklearn_puffer.cli.{module}"), name)(asked)
+
+
+def _fit(commands: Any, *, whole: bool) -> None:
+    about = "learn the noise from a table, and write the form of the release"
+    own = _command(commands, "fit", about, _FIT + _SETTINGS, "fitting:fit")
+    own.add_argument("table", metavar="TABLE", help="a .parquet, .csv or .tsv file")
+    own.add_argument("form", metavar="FORM", help="the form to write, a .json file")
+    own.add_argument(
+        "--noiser",
+        metavar="FILE",
+        help="save the whole noiser, too (joblib); it holds the laws of the table: keep it as safe",
+    )
+    _shared(own)
+    own.add_argument("--force", action="store_true", help="replace files that are there")
+    if whole:
+        _add_parameters(own)
+
+
+def _add_parameters(own: argparse.ArgumentParser) -> None:
+    """Add the parameters of the noiser: their names, defaults and texts are its own."""
+    group = own.add_argument_group(
+        "parameters of PufferfishNoiser",
+        "VALUE is one of TOML (0.5, true, [1, 2], {age = 20}), or a plain word; NAME is a column, "
+        "and the option is repeated for several.",
+    )
+    for name, said in noiser_parameters().items():
+        several: dict[str, Any] = {"type": value_of, "metavar": "VALUE"}
+        if name in NAMES:
+            several = {"action": "append", "metavar": "NAME"}
+        text = said.replace("%", "%%")
+        option = f"--{name.replace('_', '-')}"
+        group.add_argument(option, dest=f"{PREFIX}{name}", help=text, **several)
+
+
+def _shared(own: argparse.ArgumentParser) -> None:
+    """Add what is said of CSV files."""
+    own.add_argument("--settings", metavar="TOML", help="a settings file; see `puffer fit --help`")
+    own.add_argument("--separator", metavar="CHARACTER", help="between values of a CSV file")
+    own.add_argument(
+        "--missing-value",
+        dest="missing_values",
+        action="append",
+        metavar="TEXT",
+        help="what stands for no value in a CSV file, besides nothing; repeated for several",
+    )
+    own.add_argument(
+        "--type",
+        dest="types",
+        action="append",
+        metavar="COLUMN=TYPE",
+        help="string, integer, float or boolean; repeated for several columns of a CSV file",
+    )
+
+
+def _release(commands: Any) -> None:
+    about = "release a table by a form or a saved noiser"
+    own = _command(commands, "release", about, _RELEASE, "releasing:release")
+    _form(own)
+    own.add_argument("input", metavar="INPUT", help="a .parquet, .csv or .tsv file")
+    own.add_argument("output", metavar="OUTPUT", help="the file to write, of any of these kinds")
+    own.add_argument("--row-id", metavar="NAME", help="the column of ids: asks for keyed noise")
+    key = own.add_mutually_exclusive_group()
+    key.add_argument("--key-file", metavar="FILE", help="that holds the key: 16 bytes or more")
+    key.add_argument("--key-env", metavar="VARIABLE", help="of the environment, with the key")
+    own.add_argument("--dataset", metavar="NAME", help="of the table, for keyed noise and ledger")
+    own.add_argument("--release", type=int, metavar="NUMBER", help="another one is drawn anew")
+    own.add_argument("--ledger", metavar="FILE", help="count this release there")
+    own.add_argument("--note", metavar="TEXT", help="for the ledger")
+    _shared(own)
+    own.add_argument("--force", action="store_true", help="replace OUTPUT if it is there")
+    own.add_argument("--quiet", action="store_true", help="tell no progress")
+
+
+def _form(own: argparse.ArgumentParser) -> None:
+    own.add_argument(
+        "form",
+        metavar="FORM",
+        help="a form (.json), or a saved noiser (.joblib), which runs code when it is loaded: open "
+        "only your own",
+    )
+
+
+def _report(commands: Any) -> None:
+    own = _command(commands, "report", "show the certificate", _REPORT, "reporting:report")
+    _form(own)
+    own.add_argument("--out", metavar="FILE", help="a .txt, .html or .json file to write")
+    own.add_argument("--force", action="store_true", help="replace the file if it is there")
+
+
+def _ledger(commands: Any) -> None:
+    about = "create, show and spend from a ledger"
+    own = commands.add_parser("ledger", help=about, description=_LEDGER, epilog=_STATUS)
+    actions = own.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, text in (
+        ("create", "start a ledger, with nothing spent"),
+        ("show", "show all that was released"),
+        ("left", "show what may still be released"),
+        ("spend", "put a release on record that is made elsewhere"),
+    ):
+        each = _command(actions, name, text, f"{text.capitalize()}.", f"ledgers:{name}")
+        each.add_argument("ledger", metavar="LEDGER", help="its file")
+        _form(each)
+        if name != "show":
+            _of_ledger(each, name)
+
+
+def _of_ledger(own: argparse.ArgumentParser, name: str) -> None:
+    if name == "create":
+        text = "independent data, each with a whole budget; repeated for several"
+        own.add_argument("--dataset", dest="datasets", action="append", metavar="NAME", help=text)
+        return
+    own.add_argument("--dataset", metavar="NAME", help="may be left out where there is only one")
+    if name == "spend":
+        own.add_argument("--releases", type=int, default=1, metavar="NUMBER", help="default: 1")
+        own.add_argument("--note", default="", metavar="TEXT")

@@ -1,0 +1,67 @@
+"""`puffer fit`: from a table to the form of its release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._releases import check_free, growing_file
+from sklearn_puffer._tables import TableFile
+from sklearn_puffer.cli.common import check_holds, layout_of
+from sklearn_puffer.cli.settings import NAMES, PREFIX, merged, noiser_parameters, read_settings
+from sklearn_puffer.cli.speech import say, tell
+
+
+def fit(asked: Any) -> int:
+    """Fit on a table, write the form, and say what is promised."""
+    settings = read_settings(asked.settings)
+    places = _places(asked)
+    noiser = PufferfishNoiser(**_parameters(settings["noiser"], asked))
+    file = TableFile(asked.table, layout_of(settings["table"], asked))
+    noiser.fit(file.stream(file.found_types()).whole())
+    say(_summary(noiser.certificate_))
+    check_holds(noiser)
+    form = noiser.to_json().encode()
+    if asked.noiser is not None:
+        with growing_file(asked.noiser, force=asked.force) as out:
+            joblib.dump(noiser, out)
+    with growing_file(asked.form, force=asked.force) as out:
+        out.write(form)
+    tell(f"wrote {', '.join(map(str, places))}; puffer report {asked.form} shows all of it")
+    return 0
+
+
+def _summary(certificate: Any) -> str:
+    """Return what is promised, the noise, and how much survives: the first parts of the whole."""
+    return "\n\n".join(str(certificate).split("\n\n")[:3])
+
+
+def _places(asked: Any) -> list[Path]:
+    """Return the files that are written, all of which must be free before any work is done."""
+    places = [Path(asked.form)]
+    if places[0].suffix.lower() != ".json":
+        raise ValueError(f"FORM is {asked.form!r}, and a form ends in .json; choose such a name.")
+    if asked.noiser is not None:
+        places.append(Path(asked.noiser))
+        if places[1].suffix.lower() != ".joblib":
+            raise ValueError(f"--noiser is {asked.noiser!r}, and must end in .joblib.")
+    for place in places:
+        check_free(place, force=asked.force)
+    return places
+
+
+def _parameters(section: dict[str, Any], asked: Any) -> dict[str, Any]:
+    """Return the noiser's parameters: those of the settings, and those typed, which win."""
+    found = merged(section, asked, noiser_parameters(), PREFIX)
+    for name in NAMES & found.keys():
+        if isinstance(found[name], list) and len(found[name]) == 1:
+            [found[name]] = found[name]
+    if found.get("random_state") is not None:
+        raise ValueError(
+            f"random_state={found['random_state']!r} makes releases that whoever knows it can "
+            "undo, and a form holds no seed; leave it out."
+        )
+    return found

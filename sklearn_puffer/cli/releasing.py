@@ -1,0 +1,125 @@
+"""`puffer release`: one release of a file, counted before its first row and whole or absent."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+from sklearn_puffer import Ledger
+from sklearn_puffer._base import __version__
+from sklearn_puffer._noiser import check_stream, keyed_mark, types_of
+from sklearn_puffer._releases import check_free, growing_file
+from sklearn_puffer._tables import Layout, Stream, TableFile, TableWriter, kind_of
+from sklearn_puffer.cli.common import check_holds, fitted, layout_of
+from sklearn_puffer.cli.settings import RELEASE, merged, read_settings
+from sklearn_puffer.cli.speech import Progress, tell
+
+
+def release(asked: Any) -> int:
+    """Release a file into another one."""
+    settings = read_settings(asked.settings)
+    layout = layout_of(settings["table"], asked)
+    how = merged(settings["release"], asked, RELEASE)
+    place = _place(asked, how.get("ledger"))
+    noiser = fitted(asked.form)
+    check_holds(noiser)
+    file = TableFile(asked.input, layout)
+    before = _mark(file.path)
+    stream = file.stream(types_of(noiser))
+    reader = noiser.transform_batches(stream, **_keying(how))
+    TableWriter(io.BytesIO(), place, reader.schema, layout).close()  # types that a file can hold
+    record = _record(noiser, stream, how, file.path)
+    with growing_file(place, force=asked.force) as out:
+        record()
+        _write(out, place, reader, file, layout, asked.quiet)
+        if _mark(file.path) != before:
+            raise ValueError(
+                f"the file {asked.input!r} was changed while it was released; release it again "
+                "when it is complete."
+            )
+    tell(f"wrote {str(place)!r}")
+    return 0
+
+
+def _keying(how: dict[str, Any]) -> dict[str, Any]:
+    key: Any = None
+    if how.get("key_file") is not None:
+        key = Path(how["key_file"])
+    if how.get("key_env") is not None:
+        key = f"env:{how['key_env']}"
+    keyed = how.get("row_id") is not None
+    if key is not None and not keyed:
+        raise ValueError(
+            "a key is given without --row-id, and keyed noise is drawn for an id; name the column "
+            "of ids."
+        )
+    own = {"row_id": how.get("row_id"), "key": key, "release": how.get("release", 0)}
+    return own | ({"dataset": how.get("dataset", "")} if keyed else {})
+
+
+def _place(asked: Any, ledger: str | None) -> Path:
+    """Return where the output goes, which must not be in the place of anything that is read."""
+    place = Path(asked.output)
+    kind_of(place)
+    for what, other in (("INPUT", asked.input), ("FORM", asked.form), ("--ledger", ledger)):
+        if other is not None and _is_same(place, Path(other)):
+            raise ValueError(f"OUTPUT is {what} itself ({asked.output!r}); choose another name.")
+    check_free(place, force=asked.force)
+    return place
+
+
+def _is_same(place: Path, other: Path) -> bool:
+    if place.exists() and other.exists():
+        return os.path.samefile(place, other)
+    return place.resolve() == other.resolve()
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    """Return what changes when a file is written to."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _write(
+    out: Any, place: Path, reader: Any, file: TableFile, layout: Layout, quiet: bool
+) -> None:
+    progress = Progress("release", quiet)
+    writer = TableWriter(out, place, reader.schema, layout)
+    for batch in reader:
+        writer.write(batch)
+        progress.add(batch.num_rows, file.done)
+    writer.close()
+    progress.end()
+
+
+def _record(noiser: Any, stream: Stream, how: dict[str, Any], path: Path) -> Any:
+    """Return what puts the release on record, after a look at whether it can be made at all."""
+    if how.get("ledger") is None:
+        return lambda: None
+    ledger = Ledger.open(how["ledger"], noiser)
+    check_stream(noiser, stream)  # a file that would be refused costs nothing
+    dataset, note = how.get("dataset"), how.get("note", "")
+    if (mark := _same_release(noiser, how, path)) is not None:
+        note = f"{note} [keyed {mark}]".strip()
+        if _is_on_record(ledger, dataset, note):
+            tell("this keyed release is on record already, and is made again as it was")
+            return lambda: None
+    return lambda: ledger.spend(dataset=dataset, note=note)
+
+
+def _is_on_record(ledger: Ledger, dataset: str | None, note: str) -> bool:
+    name = ledger.datasets[0] if dataset is None else dataset
+    return any((entry.dataset, entry.note) == (name, note) for entry in ledger.history())
+
+
+def _same_release(noiser: Any, how: dict[str, Any], path: Path) -> str | None:
+    """Return what two runs have in common that make the same release, to the last bit."""
+    own = _keying(how)
+    if own["key"] is None:
+        return None
+    with path.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    return keyed_mark(noiser, f"{__version__}|{content}", **own)

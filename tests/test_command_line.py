@@ -1,0 +1,679 @@
+"""The command line: whole files or none, true ledgers, one sentence for what is wrong."""
+
+import inspect
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease
+from sklearn_puffer._tables import TableWriter
+from sklearn_puffer.calibration import exact
+from sklearn_puffer.cli import main
+
+KEY = b"blake2b:" + 2 * b"0123456789abcdef"
+COMMANDS = [["fit"], ["release"], ["report"], ["ledger"]]
+COMMANDS += [["ledger", action] for action in ("create", "show", "left", "spend")]
+
+
+def make_table(n_rows=600, seed=0):
+    rng = np.random.default_rng(seed)
+    secret = rng.integers(0, 2, n_rows)
+    return pd.DataFrame(
+        {
+            "client": [f"{k:05d}" for k in rng.permutation(n_rows)],
+            "loan": np.where(secret, "yes", "no"),
+            "cars": rng.integers(0, 6, n_rows) + secret,
+            "income": np.round(rng.normal(10.0, 2.0, n_rows) + secret, 2),
+            "zip": rng.choice(["02139", "10001", "94110"], n_rows),
+            "owner": rng.random(n_rows) < 0.4 + 0.2 * secret,
+            "since": pd.date_range("2020-01-01", periods=n_rows).astype(str),
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a table, in which the commands are run."""
+    make_table().to_csv(tmp_path / "in.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TEST_KEY", KEY.decode())
+    (tmp_path / "key").write_bytes(KEY)
+    return tmp_path
+
+
+@pytest.fixture
+def fitted(folder):
+    """The same, with the form of a release."""
+    assert main(["fit", "in.csv", "r.json", *FIT]) == 0
+    return folder
+
+
+FIT = ["--sensitive", "loan", "--public", "cars", "--public", "zip", "--public", "owner"]
+KEYED = ["--row-id", "client", "--key-file", "key", "--dataset", "data"]
+
+
+def left_behind(folder):
+    return [path.name for path in folder.iterdir() if path.name.endswith((".partial", ".tmp"))]
+
+
+def told(capsys):
+    """Return what was said on standard error of the last run: one sentence, no traceback."""
+    text = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "Traceback" not in text
+    return text
+
+
+# ------------------------------------------------------------------------------------- what it is
+
+
+@pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)
+def test_every_help_has_an_example_and_says_what_the_status_means(command, capsys):
+    assert main([*command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Exit status: 0" in text
+    assert len(command) == 2 or f"  puffer {' '.join(command)}" in text
+
+
+def test_the_help_is_there_before_anything_heavy_is_imported():
+    code = (
+        "import sys; from sklearn_puffer.cli import main; status = main(['--help']);"
+        "heavy = {'sklearn', 'pandas', 'numpy', 'pyarrow', 'joblib'} & set(sys.modules);"
+        "sys.exit(status or bool(heavy))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_it_runs_as_a_module():
+    run = subprocess.run(
+        [sys.executable, "-m", "sklearn_puffer", "--version"], capture_output=True, text=True
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("puffer ")
+
+
+def test_fit_takes_every_parameter_of_the_noiser_and_no_other(capsys):
+    main(["fit", "--help"])
+    text = capsys.readouterr().out
+    group = text.partition("parameters of PufferfishNoiser")[2]
+    options = {line.split()[0] for line in group.splitlines() if line.startswith("  --")}
+    names = inspect.signature(PufferfishNoiser).parameters
+    assert options == {f"--{name.replace('_', '-')}" for name in names}
+
+
+def test_a_key_is_never_an_argument_that_a_list_of_processes_shows(fitted, capsys):
+    assert main(["release", "r.json", "in.csv", "out.csv", "--row-id", "client", "--key", "k"]) == 2
+    assert "unrecognized arguments: --key" in capsys.readouterr().err
+
+
+# -------------------------------------------------------------------------------------- releasing
+
+
+def in_memory(name):
+    """Return the release by the public interface, of what another reader makes of the table."""
+    table = pd.read_csv(name, dtype={"client": str, "zip": str})
+    release = PufferfishRelease.from_json(Path("r.json"))
+    return release.transform(table, row_id="client", key=Path("key"), dataset="data")
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out.parquet", "out.tsv"])
+@pytest.mark.parametrize("source", ["csv", "parquet"])
+def test_under_a_key_a_file_is_released_as_in_memory_to_the_last_bit(fitted, source, out):
+    if source == "parquet":
+        table = pd.read_csv("in.csv", dtype={"client": str, "zip": str})
+        table.to_parquet("in.parquet")
+    assert main(["release", "r.json", f"in.{source}", out, *KEYED]) == 0
+    if out.endswith(".parquet"):
+        found = pd.read_parquet(out)
+    else:
+        separator = "\t" if out.endswith(".tsv") else ","
+        found = pd.read_csv(out, dtype={"zip": str}, sep=separator)
+    want = in_memory("in.csv")
+    assert found.astype(want.dtypes).equals(want)
+    assert left_behind(fitted) == []
+
+
+def test_a_key_comes_from_the_environment_too(fitted):
+    by_name = ["--row-id", "client", "--key-env", "TEST_KEY", "--dataset", "data"]
+    assert main(["release", "r.json", "in.csv", "one.csv", *KEYED]) == 0
+    assert main(["release", "r.json", "in.csv", "two.csv", *by_name]) == 0
+    assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
+
+
+def test_without_a_key_every_run_is_a_release_of_its_own(fitted):
+    for name in ("one.csv", "two.csv"):
+        assert main(["release", "r.json", "in.csv", name]) == 0
+    assert Path("one.csv").read_bytes() != Path("two.csv").read_bytes()
+
+
+def test_columns_that_are_passed_come_out_as_they_were_written(folder):
+    rows = ['007,"a, ""b""",2020-01-01,yes,1', ",,,no,3", '1e5,"",01/02/2020,yes,2'] * 20
+    Path("in.csv").write_text("\n".join(["id,text,day,loan,cars", *rows, ""]))
+    options = ["--sensitive", "loan", "--public", "cars", "--remainder", "passthrough"]
+    assert main(["fit", "in.csv", "r.json", *options]) == 0
+    assert main(["release", "r.json", "in.csv", "out.csv"]) == 0
+    options = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(["id", "text", "day"], pa.string()),
+        strings_can_be_null=True,
+        null_values=[""],
+        quoted_strings_can_be_null=False,
+    )
+    before, after = (
+        pa.csv.read_csv(name, convert_options=options) for name in ("in.csv", "out.csv")
+    )
+    assert after.column_names == ["id", "text", "day", "cars"]
+    for name in ("id", "text", "day"):
+        assert after[name].equals(before[name])
+
+
+def test_types_are_found_in_the_whole_file_and_not_in_its_beginning(folder):
+    cars = ["1", "2"] * 300_000 + ["03"]
+    Path("in.csv").write_text(
+        "loan,cars\n" + "".join(f"{'yn'[k % 2]},{v}\n" for k, v in enumerate(cars))
+    )
+    options = ["--sensitive", "loan", "--public", "cars", "--epsilon", "30"]
+    assert main(["fit", "in.csv", "r.json", *options]) == 0
+    [column] = json.loads(Path("r.json").read_text())["columns"]
+    assert sorted(column["levels"]) == ["03", "1", "2"]
+
+
+def test_separators_missing_values_and_types_can_be_told(folder):
+    Path("in.csv").write_text("loan;cars;code\n" + "yes;1;7\nno;?;8\nno;3;7\nyes;3;8\n" * 20)
+    options = ["--sensitive", "loan", "--public", "cars", "--public", "code"]
+    told = ["--separator", ";", "--missing-value", "?", "--type", "code=string"]
+    assert main(["fit", "in.csv", "r.json", *options, *told, "--missing", "propagate"]) == 0
+    kinds = {c["name"]: c["kind"] for c in json.loads(Path("r.json").read_text())["columns"]}
+    assert kinds == {"cars": "integer", "code": "category"}
+    assert main(["release", "r.json", "in.csv", "out.csv", *told]) == 0
+    assert Path("out.csv").read_text().splitlines()[0] == '"cars";"code"'
+    assert pd.read_csv("out.csv", sep=";")["cars"].isna().sum() == 20
+
+
+def test_hostile_names_of_files_and_columns_are_names_alone(folder):
+    table = make_table().rename(columns={"cars": 'a "b",\n--force', "zip": "=1+1"})
+    source, out = "-in put;$(x)\u00e9.csv", "out {}'\n.csv"
+    table.to_csv(source, index=False)
+    names = ["--public", 'a "b",\n--force', "--public", "=1+1", "--sensitive", "loan"]
+    assert main(["fit", "r.json", *names, "--", source, "r.json"]) == 2
+    assert main(["fit", *names, "--", source, "r.json"]) == 0
+    assert main(["release", "--", "r.json", source, out]) == 0
+    assert list(pd.read_csv(out).columns) == ['a "b",\n--force', "=1+1"]
+
+
+# --------------------------------------------------------------------------- what is not released
+
+
+def test_nothing_is_overwritten_without_force(fitted, capsys):
+    Path("out.csv").write_text("mine")
+    assert main(["release", "r.json", "in.csv", "out.csv"]) == 2
+    assert "pass --force" in told(capsys)
+    assert Path("out.csv").read_text() == "mine"
+    assert main(["release", "r.json", "in.csv", "out.csv", "--force"]) == 0
+    assert Path("out.csv").read_text().startswith('"cars"')
+    form = Path("r.json").read_bytes()
+    assert main(["fit", "in.csv", "r.json", *FIT]) == 2
+    assert Path("r.json").read_bytes() == form
+
+
+@pytest.mark.parametrize("other", ["in.csv", "./in.csv", "link.csv", "hard.csv"])
+def test_the_output_is_never_the_input_even_by_force(fitted, capsys, other):
+    os.symlink("in.csv", "link.csv")
+    os.link("in.csv", "hard.csv")
+    before = Path("in.csv").read_bytes()
+    assert main(["release", "r.json", "in.csv", other, "--force"]) == 2
+    assert "OUTPUT is INPUT itself" in told(capsys)
+    assert Path("in.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "Empty CSV"),
+        (b"client,loan,cars,zip,owner\n", "0 rows"),
+        (b"client,cars,zip\na,1,02139\n", "lacks column 'owner'"),
+        (b"client,cars,cars,zip,owner\na,1,2,02139,true\n", "more than once"),
+        (b"client,cars,zip,owner\na,1,02139\n", "Expected 4 columns"),
+        (b"client,cars,zip,owner\na,1,\xff\xfe,true\n", "column 'zip'"),
+        (b"client,cars,zip,owner\na,many,02139,true\n", "column 'cars'"),
+        (b"client,cars,zip,owner\na,1,99999,true\n", "99999"),
+        (b"client,cars,zip,owner\na,,02139,true\n", "cars"),
+        (b"client,cars,zip,owner\na,1,02139,true\na,1,02139,true\n", "row_id 'client'"),
+        (b"client,cars,zip,owner\na,1,02139,true\n,1,02139,true\n", "row_id 'client' is missing"),
+    ],
+)
+def test_a_file_that_does_not_fit_gets_one_sentence_and_leaves_nothing(
+    fitted, capsys, content, message
+):
+    Path("bad.csv").write_bytes(content)
+    assert main(["ledger", "create", "l", "r.json", "--dataset", "data"]) == 0
+    assert main(["release", "r.json", "bad.csv", "out.csv", *KEYED, "--ledger", "l"]) == 2
+    assert message in told(capsys)
+    assert not Path("out.csv").exists()
+    assert left_behind(fitted) == []
+    release = PufferfishRelease.from_json(Path("r.json"))
+    assert Ledger.open("l", release).history() == ()  # what is refused costs nothing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["release", "r.json", "absent.csv", "out.csv"], "No such file"),
+        (["release", "r.json", ".", "out.csv"], "tables are files that end in"),
+        (["release", "r.json", "in.csv", "out.xlsx"], "rename or convert"),
+        (["release", "r.json", "in.csv", "no/out.csv"], "No such file"),
+        (["release", "in.csv", "in.csv", "out.csv"], "FORM is 'in.csv'"),
+        (["release", "bad.json", "in.csv", "out.csv"], "no whole form"),
+        (["release", "r.json", "bad.parquet", "out.csv"], "cannot be read as PARQUET"),
+        (["release", "r.json", "in.csv", "out.csv", "--key-file", "key"], "without --row-id"),
+        (["release", "r.json", "in.csv", "out.csv", "--row-id", "nobody"], "row_id"),
+        (
+            ["release", "r.json", "in.csv", "out.csv", "--row-id", "zip", "--key-env", "NO"],
+            "not set",
+        ),
+        (["release", "r.json", "in.csv", "out.csv", "--ledger", "absent"], "ledger"),
+        (["release", "r.json", "in.csv", "out.csv", "--separator", "::"], "one character"),
+        (["release", "r.json", "in.csv", "out.csv", "--type", "cars"], "COLUMN=TYPE"),
+        (["release", "r.json", "in.csv", "out.csv", "--type", "cars=date"], "must be one of"),
+        (["fit", "in.csv", "r.txt", *FIT], "ends in .json"),
+        (["fit", "in.csv", "s.json", *FIT, "--noiser", "n.pkl"], "must end in .joblib"),
+        (["fit", "in.csv", "s.json", "--sensitive", "lone"], "lone"),
+        (["fit", "in.csv", "s.json", *FIT, "--epsilon", "-1"], "epsilon"),
+        (["fit", "in.csv", "s.json", *FIT, "--noise", "gamma"], "noise"),
+        (["fit", "in.csv", "s.json", *FIT, "--random-state", "1"], "holds no seed"),
+        (["fit", "in.csv", "s.json", *FIT, "--type", "lone=string"], "types names column 'lone'"),
+        (["report", "r.json", "--out", "r.pdf"], ".txt, .html or .json"),
+    ],
+)
+def test_wrong_usage_gets_one_sentence_and_status_2(fitted, capsys, arguments, message):
+    Path("bad.json").write_text("{}")
+    Path("bad.parquet").write_bytes(b"PAR1 no")
+    capsys.readouterr()
+    assert main(arguments) == 2
+    assert message in told(capsys)
+    assert not {"out.csv", "s.json"} & {path.name for path in fitted.iterdir()}
+    assert left_behind(fitted) == []
+
+
+def broken_table():
+    """Return rows for whose mixtures the printed theorem is wrong."""
+    rng = np.random.default_rng(0)
+    secret = np.repeat([0, 1], 300)
+    far = np.tile(np.arange(300) < 30, 2)
+    values = rng.normal(size=600) + far * np.where(secret, 30, 20)
+    return pd.DataFrame({"loan": np.where(secret, "y", "n"), "x": values})
+
+
+BROKEN = {"prior": "gmm", "strategy": "monge", "delta": 1e-3}
+
+
+def test_where_the_certificate_does_not_hold_the_status_is_1_and_nothing_is_written(folder, capsys):
+    broken_table().to_csv("in.csv", index=False)
+    options = [f"--{name}={value}" for name, value in BROKEN.items()]
+    asked = ["fit", "in.csv", "r.json", "--sensitive", "loan", *options, "--noiser", "n.joblib"]
+    assert main(asked) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("Certificate: DOES NOT HOLD")
+    assert "the certificate does not hold" in err.splitlines()[-1]
+    assert {path.name for path in folder.iterdir()} == {"in.csv", "key"}
+
+
+def half(pairs, noise, notion):
+    """Return a bound that claims half of what is lost."""
+    bound = exact(pairs, noise, notion)
+
+    class Claim:
+        guess = bound.guess
+
+        def losses(self, factor):
+            return 0.5 * bound.losses(factor)
+
+    return Claim()
+
+
+def test_a_noiser_that_would_only_warn_is_not_released_either(folder, capsys):
+    options = {"public": "cars", "strategy": half, "on_uncertified": "warn"}
+    joblib.dump(PufferfishNoiser(sensitive="loan", **options).fit(make_table()), "n.joblib")
+    assert main(["release", "n.joblib", "in.csv", "out.csv"]) == 1
+    assert "does not hold" in told(capsys)
+    assert main(["report", "n.joblib"]) == 1
+    assert not Path("out.csv").exists()
+
+
+def test_a_missing_extra_is_named(fitted, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["release", "r.json", "in.csv", "out.csv"]) == 2
+    assert 'pip install "sklearn-puffer[cli]"' in told(capsys)
+
+
+def test_the_traceback_is_shown_to_whoever_asks_for_it(fitted, capsys):
+    assert main(["report", "absent.json", "--traceback"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------- ledgers
+
+
+def spent(path="l"):
+    return sum(each.releases for each in ledger(path).history())
+
+
+def ledger(path="l"):
+    return Ledger.open(path, PufferfishRelease.from_json(Path("r.json")))
+
+
+def test_a_release_is_on_record_before_its_first_row(fitted, monkeypatch):
+    main(["ledger", "create", "l", "r.json"])
+    seen = []
+    write = TableWriter.write
+
+    def watched(self, batch):
+        seen.append((spent(), Path("out.csv").exists()))
+        write(self, batch)
+
+    monkeypatch.setattr(TableWriter, "write", watched)
+    assert main(["release", "r.json", "in.csv", "out.csv", "--ledger", "l"]) == 0
+    assert set(seen) == {(1, False)}
+    assert spent() == 1
+
+
+def test_what_is_spent_is_not_released_again(fitted, capsys):
+    main(["ledger", "create", "l", "r.json"])
+    assert main(["release", "r.json", "in.csv", "one.csv", "--ledger", "l"]) == 0
+    assert main(["release", "r.json", "in.csv", "two.csv", "--ledger", "l"]) == 1
+    assert "overspend" in told(capsys)
+    assert not Path("two.csv").exists()
+    assert main(["ledger", "left", "l", "r.json"]) == 0
+    assert capsys.readouterr().out == "data: 0 more release(s) at the noiser's own scales\n"
+
+
+def test_a_keyed_release_is_made_again_without_being_counted_twice(fitted, capsys):
+    main(["ledger", "create", "l", "r.json"])
+    for name in ("one.csv", "two.csv"):
+        assert main(["release", "r.json", "in.csv", name, *KEYED, "--ledger", "l"]) == 0
+    assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
+    assert spent() == 1
+    assert KEY not in Path("l").read_bytes()
+
+
+@pytest.mark.parametrize("change", ["rows", "key", "release", "dataset", "no key"])
+def test_any_other_keyed_release_is_counted(fitted, capsys, change):
+    main(["ledger", "create", "l", "r.json"])
+    assert main(["release", "r.json", "in.csv", "one.csv", *KEYED, "--ledger", "l"]) == 0
+    asked = list(KEYED)
+    if change == "rows":
+        table = pd.read_csv("in.csv", dtype=str)
+        table["cars"] = table["cars"].to_numpy()[::-1]
+        table.to_csv("in.csv", index=False)
+    if change == "key":
+        Path("key").write_bytes(KEY + b"more")
+    if change == "release":
+        asked += ["--release", "1"]
+    if change == "no key":
+        asked = ["--row-id", "client"]
+    if change == "dataset":
+        ledger().add("other")
+        asked = [*KEYED[:-1], "other"]
+    status = main(["release", "r.json", "in.csv", "two.csv", *asked, "--ledger", "l"])
+    assert status == (0 if change == "dataset" else 1)
+
+
+def test_ledgers_are_created_shown_and_spent_from(fitted, capsys):
+    assert main(["ledger", "create", "l", "r.json", "--dataset", "a", "--dataset", "b"]) == 0
+    assert main(["ledger", "spend", "l", "r.json", "--dataset", "b", "--note", "by hand"]) == 0
+    assert main(["ledger", "spend", "l", "r.json", "--dataset", "b"]) == 1
+    capsys.readouterr()
+    assert main(["ledger", "show", "l", "r.json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "b: 1 release(s)  by hand"
+    assert [line.split(" more")[0] for line in lines[1:]] == ["a: 1", "b: 0"]
+    assert main(["ledger", "create", "l", "r.json"]) == 2
+
+
+# ------------------------------------------------------------------------------------- interrupts
+
+
+def test_after_ctrl_c_there_is_no_output_and_the_ledger_has_counted(fitted, capsys, monkeypatch):
+    def interrupted(self, batch):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TableWriter, "write", interrupted)
+    main(["ledger", "create", "l", "r.json"])
+    assert main(["release", "r.json", "in.csv", "out.csv", "--ledger", "l"]) == 130
+    assert "stopped" in told(capsys)
+    assert not Path("out.csv").exists()
+    assert left_behind(fitted) == []
+    assert spent() == 1
+
+
+def test_a_full_disk_leaves_nothing(fitted, capsys, monkeypatch):
+    def full(self, batch):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(TableWriter, "write", full)
+    assert main(["release", "r.json", "in.csv", "out.csv"]) == 2
+    assert "No space left" in told(capsys)
+    assert left_behind(fitted) == []
+
+
+def test_an_input_that_changes_meanwhile_is_not_handed_out(fitted, capsys, monkeypatch):
+    write = TableWriter.write
+
+    def changed(self, batch):
+        write(self, batch)
+        with open("in.csv", "a") as file:
+            file.write("\n")
+
+    monkeypatch.setattr(TableWriter, "write", changed)
+    assert main(["release", "r.json", "in.csv", "out.csv"]) == 2
+    assert "was changed" in told(capsys)
+    assert not Path("out.csv").exists()
+
+
+def test_an_output_that_appears_meanwhile_is_not_replaced(fitted, capsys, monkeypatch):
+    write = TableWriter.write
+
+    def racing(self, batch):
+        write(self, batch)
+        Path("out.csv").write_text("mine")
+
+    monkeypatch.setattr(TableWriter, "write", racing)
+    assert main(["release", "r.json", "in.csv", "out.csv"]) == 2
+    assert Path("out.csv").read_text() == "mine"
+    assert left_behind(fitted) == []
+
+
+def test_a_released_file_has_the_rights_of_any_new_file(fitted):
+    assert main(["release", "r.json", "in.csv", "out.csv"]) == 0
+    Path("plain").write_text("")
+    rights = [stat.S_IMODE(Path(name).stat().st_mode) for name in ("out.csv", "plain")]
+    assert rights[0] == rights[1]
+
+
+# --------------------------------------------------------------------------------------- settings
+
+SETTINGS = """
+[noiser]
+sensitive = "loan"
+public = ["cars", "owner"]
+epsilon = 0.5
+secret_pairs = [["no", "yes"]]
+[table]
+types = { client = "string" }
+[release]
+row_id = "client"
+key_env = "TEST_KEY"
+"""
+
+
+def test_a_settings_file_makes_the_same_release_and_arguments_win(folder):
+    Path("s.toml").write_text(SETTINGS)
+    by = ["--settings", "s.toml"]
+    assert main(["fit", "in.csv", "r.json", *by]) == 0
+    assert main(["fit", "in.csv", "other.json", *by, "--epsilon", "2"]) == 0
+    one, other = (PufferfishRelease.from_json(Path(n)) for n in ("r.json", "other.json"))
+    assert (one.certificate_.epsilon, other.certificate_.epsilon) == (0.5, 2.0)
+    for name in ("one.csv", "two.csv"):
+        assert main(["release", "r.json", "in.csv", name, *by]) == 0
+    assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[noiser]\nepsilom = 1", "'epsilom'"),
+        ("[noise]\nepsilon = 1", "'noise'"),
+        ("[table]\nseperator = ';'", "'seperator'"),
+        ("[release]\nkey = 'secret'", "'key'"),
+        ("noiser = 3", "write [noiser] above it"),
+        ("[noiser", "no TOML"),
+        ("[table]\nmissing_values = '?'", "list of strings"),
+        ("[table]\nseparator = 3", "separator"),
+        ("[table]\ntypes = 3", "types"),
+        ("[table]\ntypes = { cars = 3 }", "types"),
+    ],
+)
+def test_settings_that_nothing_reads_are_refused_by_name(folder, capsys, text, message):
+    Path("s.toml").write_text(text)
+    assert main(["fit", "in.csv", "r.json", *FIT, "--settings", "s.toml"]) == 2
+    assert message in told(capsys)
+    assert not Path("r.json").exists()
+
+
+def test_the_certificate_is_shown_and_written(fitted, capsys):
+    capsys.readouterr()
+    assert main(["report", "r.json"]) == 0
+    assert capsys.readouterr().out.startswith("Certificate: holds")
+    for name in ("c.txt", "c.html", "c.json"):
+        assert main(["report", "r.json", "--out", name]) == 0
+    certificate = PufferfishRelease.from_json(Path("r.json")).certificate_
+    assert Path("c.json").read_text() == certificate.to_json()
+    assert "<table" in Path("c.html").read_text()
+
+
+# ------------------------------------------------------------------------------ killed, and large
+
+
+def run_until(ready, how, *arguments):
+    """Run a command, and end it by a signal when something is so; return its status."""
+    command = [sys.executable, "-m", "sklearn_puffer", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as run:
+        while run.poll() is None and not ready():
+            time.sleep(0.005)
+        run.send_signal(how)
+    return run.returncode
+
+
+def partial(folder, size):
+    """Return whether a part of the output of more than that size is there."""
+    return any(path.stat().st_size > size for path in folder.glob(".puffer-*.partial"))
+
+
+@pytest.fixture
+def large(fitted):
+    pd.concat([make_table(50_000, seed) for seed in range(3)]).assign(
+        client=[f"{k:07d}" for k in range(150_000)]
+    ).to_csv("large.csv", index=False)
+    return fitted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "sizes", "status"),
+    [
+        (signal.SIGKILL, (-1, 0, 900_000), -9),
+        (signal.SIGTERM, (0,), 143),
+        (signal.SIGINT, (0,), 130),
+    ],
+)
+def test_a_run_that_is_ended_leaves_nothing_and_is_done_again(large, how, sizes, status):
+    Path("key").write_bytes(KEY.removeprefix(b"blake2b:"))
+    main(["ledger", "create", "l", "r.json"])
+    asked = ["release", "r.json", "large.csv", "out.csv", *KEYED, "--ledger", "l", "--quiet"]
+    for size in sizes:
+        assert run_until(lambda size=size: partial(large, size), how, *asked) == status
+        assert not Path("out.csv").exists()
+        assert size < 0 or spent() == 1
+        assert how == signal.SIGKILL or left_behind(large) == []
+        for path in large.glob(".puffer-*.partial"):
+            path.unlink()
+    assert main(asked) == 0
+    assert spent() == 1
+    whole = in_memory("large.csv")
+    assert pd.read_csv("out.csv", dtype={"zip": str}).astype(whole.dtypes).equals(whole)
+
+
+PEAK = """
+import resource, sys
+from sklearn_puffer.calibration import exact
+from sklearn_puffer.cli import main
+status = main(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+sys.exit(status)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read in kilobytes")
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_file_much_larger_than_a_batch_takes_no_more_memory(large, suffix):
+    table = pa.csv.read_csv("large.csv", convert_options=_text(["client", "zip"]))
+    if suffix == "parquet":
+        with pa.parquet.ParquetWriter("large.parquet", table.schema) as writer:
+            for _ in range(20):
+                writer.write_table(table, row_group_size=50_000)
+        pa.parquet.write_table(table[:50_000], "small.parquet")
+    else:
+        text = Path("large.csv").read_text().partition("\n")
+        Path("large.csv").write_text("".join([*text, *[text[2]] * 19]))
+        Path("small.csv").write_text("\n".join([text[0], *text[2].splitlines()[:50_000], ""]))
+
+    def peak(name):
+        asked = [sys.executable, "-c", PEAK, "release", "r.json", name, f"{name}.out.{suffix}"]
+        run = subprocess.run([*asked, "--quiet"], capture_output=True, text=True, check=True)
+        return int(run.stdout)
+
+    assert peak(f"large.{suffix}") - peak(f"small.{suffix}") < 60
+
+
+def _text(names):
+    return pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "command_line.md"
+
+
+@pytest.mark.slow
+def test_the_page_about_the_command_line_runs_from_top_to_bottom(tmp_path):
+    """As a reader would copy it: what is written to files is written, and all commands succeed."""
+    blocks = re.findall(r"```(python|bash|toml)\n(.*?)```", PAGE.read_text(), re.S)
+    puffer = tmp_path / "bin" / "puffer"
+    puffer.parent.mkdir()
+    puffer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sklearn_puffer "$@"\n')
+    puffer.chmod(0o755)
+    python = f"{puffer.parent}{os.pathsep}{os.environ['PATH']}"
+    for kind, text in blocks:
+        if kind == "toml":
+            (tmp_path / "release.toml").write_text(text)
+            continue
+        if "pip install" in text:
+            continue
+        command = [sys.executable, "-c", text] if kind == "python" else ["bash", "-euc", text]
+        own = {**os.environ, "PATH": python}
+        run = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True)
+        assert run.returncode == 0, f"{text}\n{run.stderr}"
+    assert {"clients.csv", "release.json", "released.parquet"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
