@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         Ledger,
         LedgerError,
         OverspentError,
+        PersonLedger,
         UncertifiedError,
         UtilityWarning,
     )
@@ -23,6 +24,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "OverspentError",
+    "PersonLedger",
     "Plan",
     "PufferfishNoiser",
     "PufferfishRelease",
@@ -44,6 +46,7 @@ _HOMES = {
         "Ledger",
         "LedgerError",
         "OverspentError",
+        "PersonLedger",
         "UncertifiedError",
         "UtilityWarning",
     ],

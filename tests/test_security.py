@@ -12,6 +12,7 @@ from scipy import stats
 
 from sklearn_puffer import (
     Ledger,
+    PersonLedger,
     PufferfishNoiser,
     PufferfishSGDClassifier,
     PufferfishSGDRegressor,
@@ -40,6 +41,7 @@ def test_every_parameter_that_is_named_exists():
             PufferfishSGDClassifier,
             Ledger.create,
             Ledger.spend,
+            PersonLedger.create,
         )
         for name in inspect.signature(call).parameters
     }

@@ -16,6 +16,7 @@ from sklearn_puffer._noise.integer_rows import WHOLE, IntegerRows, RowSampler
 from sklearn_puffer._noise.keyed import ByRow, KeyedBits, RowWords
 from sklearn_puffer._noise.keys import ShippedKey, fresh_key, read_key, shipped_key
 from sklearn_puffer._noise.laplace_sampler import LaplaceSampler
+from sklearn_puffer._noise.marks import PersonMarks, fresh_salt, integer_ids
 from sklearn_puffer._noise.mixed_noise import MixedNoise, without_mixings
 from sklearn_puffer._noise.mixing import Mixing, MixingSampler, Unchanged, kept_numerator
 from sklearn_puffer._noise.protocol import Noise
@@ -79,6 +80,7 @@ __all__ = [
     "Mixing",
     "MixingSampler",
     "Noise",
+    "PersonMarks",
     "ProductNoise",
     "RowSampler",
     "RowWords",
@@ -96,10 +98,12 @@ __all__ = [
     "coarse_enough",
     "density_at_zero",
     "fresh_key",
+    "fresh_salt",
     "gaussian",
     "gaussian_hockey_stick",
     "gaussian_mass",
     "grid_step",
+    "integer_ids",
     "kept_numerator",
     "laplace",
     "laplace_renyi",

@@ -49,8 +49,7 @@ class KeyedBits(NotCopied):
 
     def ids_of(self, texts: Sequence[str]) -> Words:
         """Return the 128 bits of each id that is a string, shape (n, 2)."""
-        tags = b"".join(map(self._prf.id_of, texts))
-        return np.frombuffer(tags, dtype="<u8").astype(np.uint64).reshape(-1, 2)
+        return self._prf.ids_of(texts)
 
     def columns(self, ids: Words, columns: Sequence[IntArray]) -> list[RowWords]:
         """Return the source of bits of each column of some rows.
@@ -73,7 +72,8 @@ class RowWords(NotCopied):
     """
 
     def __init__(self, prf: Prf, tags: Words, label: int, firsts: Words) -> None:
-        self._prf, self._tags, self._label = prf, tags, label
+        self._prf, self._label = prf, label
+        self.tags = tags  # rows of the same tag have the same bits
         self._firsts: Words | None = firsts
         self._used = np.zeros(len(tags), dtype=np.int64)
         self._rows: NDArray[np.intp] | None = None
@@ -102,7 +102,7 @@ class RowWords(NotCopied):
     def _further(self, each: int) -> Words:
         assert each <= self._prf.width
         rows = slice(None) if self._rows is None else self._rows
-        words = self._prf.expand(self._tags[rows], self._label, self._used[rows])
+        words = self._prf.expand(self.tags[rows], self._label, self._used[rows])
         self._used[rows] += 1
         return words.T[:each].reshape(-1)
 

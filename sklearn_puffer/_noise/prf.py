@@ -54,6 +54,10 @@ class Prf(NotCopied, ABC):
         """Return the 128 bits that stand for an id which is a string."""
         return hashlib.blake2b(_utf8(text), digest_size=16, key=self._ids).digest()
 
+    def ids_of(self, texts: Sequence[str]) -> Words:
+        """Return the 128 bits of each id that is a string, shape (n, 2)."""
+        return _words(b"".join(map(self.id_of, texts)), 2)
+
     def rows(self, ids: Words, columns: Sequence[IntArray]) -> tuple[Words, list[Words]]:
         """Return the tags of rows, of shape (n, 2), and the first words of each column.
 

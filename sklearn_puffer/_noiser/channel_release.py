@@ -122,11 +122,22 @@ class ChannelRelease:
             raise
         if watch is not None:
             watch.add(readers, table.n_rows)
-        words = None if keyed is None else _words(keyed, found)
+        words = None if keyed is None else self._words(keyed, found)
         drawn = self.rows.sampler(entropy(0)).draw(found, words)
         written = self._written(table, readers, drawn, order)
         written |= {name: Finished(table.original(name), passed=True) for name in passed}
         return table.build({name: written[name] for name in order}), moved
+
+    def _words(self, keyed: KeyedRows, found: Array) -> NDArray[np.uint64]:
+        """Return the word that each row is drawn by, whose cell is all that it depends on."""
+        cells = found.astype(np.int64, copy=False)
+        # what is drawn shows the block: under a floor rows of one block have the same targets
+        block = self.rows.targets[self.rows.starts[:-1]]
+        words = np.empty(len(cells), dtype=np.uint64)
+        for rows in _blocks(len(cells)):
+            bits = keyed.columns(rows, [cells[rows]], [block[cells[rows]]])[0]
+            words[rows] = bits.words(len(words[rows]))
+        return words
 
     def _readers(self, table: Table, unknown: Any, missing: Missing) -> list[Reader]:
         def opened(release: ColumnRelease) -> Reader:
@@ -222,15 +233,6 @@ class ChannelRelease:
             np.take(values, drawn, out=out)
             written[name] = finished(release, out, None)
         return written
-
-
-def _words(keyed: KeyedRows, found: Array) -> NDArray[np.uint64]:
-    """Return the word that each row is drawn by, whose cell is all that it depends on."""
-    cells = found.astype(np.int64, copy=False)
-    words = np.empty(len(cells), dtype=np.uint64)
-    for rows in _blocks(len(cells)):
-        words[rows] = keyed.columns(rows, [cells[rows]])[0].words(len(words[rows]))
-    return words
 
 
 def _moves_rows(unknown: Any) -> bool:

@@ -34,7 +34,7 @@ from sklearn_puffer._noiser.channel_settings import check_channel
 from sklearn_puffer._noiser.fit_table import learn
 from sklearn_puffer._noiser.formed import form_of, state_of
 from sklearn_puffer._noiser.input_table import first_table, next_table, refuse_lazy
-from sklearn_puffer._noiser.keyed_rows import KeyedRows, Keying, check_keying
+from sklearn_puffer._noiser.keyed_rows import KeyedRows, Keying, Noted, Noting, check_keying
 from sklearn_puffer._noiser.lazy_release import check_lazily, plan_release
 from sklearn_puffer._noiser.lazy_rows import check_lazy
 from sklearn_puffer._noiser.margins import Margin, Watch, check_on_drift, drift_found, watch_of
@@ -42,6 +42,7 @@ from sklearn_puffer._noiser.one_release import drawn
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     as_certified,
+    finer_steps,
     fingerprint,
     noisier,
     scale_of,
@@ -470,10 +471,11 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         are independent in the same sense. A row whose public values changed is drawn anew, as a
         whole: that it changed, and that it changed back, is seen, and not protected, and each
         different row of an id is one more release of that person, also of the columns that stayed
-        as they were. An optimal channel without a floor promises nothing for a second one. No call
-        sees earlier ones: plan such releases with ``releases=``. Who has the key takes all noise
-        away. Fit once, and save the noiser: what is fitted anew need not be the same to the last
-        bit.
+        as they were. They add up as releases of one row do (``releases=``) if the changes tell
+        nothing about the secret and the first row, and can tell twice as much otherwise; an optimal
+        channel without a floor promises nothing for a second one. No call sees earlier ones, but a
+        `PersonLedger` does. Who has the key takes all noise away. Fit once, and save the noiser:
+        what is fitted anew need not be the same to the last bit.
 
         *Lazy tables.* Each part of a lazy table is released where it is, by the code and the bits
         of a release in memory: a plan that is computed again, in other parts or after a failure is
@@ -584,6 +586,19 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         own = StreamRelease(self, stream, keying_of_stream(keying, stream))
         own.check_ids()
         return reader_of(own.schema, own.batches(self._entropies()))
+
+    def _release_noted(
+        self, X: Any, row_id: Any, key: bytes, *, marks: Any, whole: bool, **about: Any
+    ) -> tuple[Any, Noted]:
+        """Return a keyed release, and what a ledger of persons keeps of its rows."""
+        units = [1]
+        if self._channel is None:
+            pairs = zip(self._releases, self._least, strict=True)
+            units = [finer_steps(release, grid) for release, (_, grid, _) in pairs]
+        noting = Noting(row_id, marks, whole, units)
+        released = self.transform(X, row_id=noting, key=key, **about)
+        assert noting.noted is not None
+        return released, noting.noted
 
     def noisier(self, factor: float) -> Self:
         """Return a copy of this fitted noiser that adds ``factor`` times the noise.

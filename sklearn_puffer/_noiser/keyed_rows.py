@@ -9,20 +9,116 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import Array, IntArray, check_count, quoted
-from sklearn_puffer._noise import KeyedBits, RowWords, fresh_key, read_key
+from sklearn_puffer._base import IntArray, check_count, quoted
+from sklearn_puffer._noise import (
+    KeyedBits,
+    PersonMarks,
+    RowWords,
+    fresh_key,
+    integer_ids,
+    read_key,
+)
 from sklearn_puffer._tables import Name, Table, Values, beside, resolve
+
+
+class Noted:
+    """What a ledger of persons keeps of the rows of a release, filled block by block.
+
+    Parameters
+    ----------
+    marks : PersonMarks
+    ids : ndarray of uint64 of shape (n, 2)
+    whole : bool
+        Whether the form of a row is all that noise is drawn for, or only what every release of the
+        row shows, whatever noise is drawn.
+    units : sequence of int
+        By which the steps of each column are multiplied, so that rows are compared on one grid.
+    is_text : bool
+        Whether ids are strings.
+
+    Attributes
+    ----------
+    persons : ndarray of uint64 of shape (n, 2)
+    forms, draws : ndarray of uint64 of shape (n,)
+        What tells the forms, and the noise, of an id's rows apart.
+    """
+
+    def __init__(
+        self,
+        marks: PersonMarks,
+        ids: NDArray[np.uint64],
+        whole: bool,
+        units: Sequence[int],
+        is_text: bool,
+    ) -> None:
+        self._marks, self._ids, self._whole, self._units = marks, ids, whole, units
+        self.is_text = is_text
+        self.persons = marks.persons(ids)
+        self.forms, self.draws = (np.empty(len(ids), dtype=np.uint64) for _ in range(2))
+
+    def take(
+        self, rows: slice, placed: Sequence[IntArray], seen: Sequence[IntArray], words: RowWords
+    ) -> None:
+        """Note a block of rows."""
+        told = seen
+        if self._whole:
+            scaled = (each * unit for each, unit in zip(placed, self._units, strict=True))
+            told = [*seen, *scaled]
+        self.forms[rows] = self._marks.rows(self._ids[rows], told)
+        self.draws[rows] = self._marks.draws(words.tags)
 
 
 class KeyedRows:
     """The bits of each row of a table, and the 128 bits of each id."""
 
-    def __init__(self, bits: KeyedBits, ids: NDArray[np.uint64]) -> None:
-        self._bits, self.ids = bits, ids
+    def __init__(
+        self, bits: KeyedBits, ids: NDArray[np.uint64], noted: Noted | None = None
+    ) -> None:
+        self._bits, self.ids, self.noted = bits, ids, noted
 
-    def columns(self, rows: slice, placed: Sequence[IntArray]) -> list[RowWords]:
-        """Return the bits of each column of ``rows``, given all that noise is drawn for there."""
-        return self._bits.columns(self.ids[rows], placed)
+    def columns(
+        self, rows: slice, placed: Sequence[IntArray], seen: Sequence[IntArray] = ()
+    ) -> list[RowWords]:
+        """Return the bits of each column of ``rows``, given all that noise is drawn for there.
+
+        Parameters
+        ----------
+        rows : slice
+        placed : sequence of ndarrays of int64
+            What noise is drawn for.
+        seen : sequence of ndarrays of int64
+            What every release shows of it, whatever noise is drawn.
+        """
+        bits = self._bits.columns(self.ids[rows], placed)
+        if self.noted is not None:
+            self.noted.take(rows, placed, seen, bits[0])
+        return bits
+
+
+@dataclass
+class Noting:
+    """How a ledger of persons asks `transform` for notes: in the place of ``row_id``.
+
+    Attributes
+    ----------
+    row_id : str, int or array-like
+    marks, whole, units
+        As in `Noted`.
+    noted : Noted or None
+        Of the last release.
+    """
+
+    row_id: Any
+    marks: PersonMarks
+    whole: bool
+    units: Sequence[int]
+    noted: Noted | None = None
+
+    def begin(self, values: Values, name: Name) -> Noted:
+        """Return the notes of rows with these ids, yet to be filled."""
+        ids = _id_blocks(values, name, self.marks)
+        self.noted = Noted(self.marks, ids, self.whole, self.units, values.kind == "category")
+        return self.noted
 
 
 @dataclass(frozen=True)
@@ -44,16 +140,20 @@ class Keying:
     dataset: str
     release: int
     given: Any = field(repr=False, default=None)
+    noting: Noting | None = None
 
     def rows(self, table: Table, X: Any, context: str) -> KeyedRows:
         """Return the bits of the rows of X, all of whose ids must be there and differ."""
-        return keyed_rows(KeyedBits(self.key, context), table, self.row_id, X)
+        return keyed_rows(KeyedBits(self.key, context), table, self.row_id, X, self.noting)
 
 
-def keyed_rows(bits: KeyedBits, table: Table, row_id: Any, X: Any = None) -> KeyedRows:
+def keyed_rows(
+    bits: KeyedBits, table: Table, row_id: Any, X: Any = None, noting: Noting | None = None
+) -> KeyedRows:
     """Return the bits of the rows of a table, by the ids in it or beside X."""
     name, values = _ids_of(row_id, table, X)
-    return KeyedRows(bits, _id_blocks(values, name, bits))
+    ids = _id_blocks(values, name, bits)
+    return KeyedRows(bits, ids, None if noting is None else noting.begin(values, name))
 
 
 def check_keying(
@@ -77,8 +177,10 @@ def check_keying(
             f"random_state={quoted(random_state)} and row_id= are both given, and keyed noise has "
             "no seed; set random_state=None, and pass key= for noise that can be repeated."
         )
+    noting = row_id if isinstance(row_id, Noting) else None
+    ids = row_id if noting is None else noting.row_id
     material = fresh_key() if key is None else read_key(key)
-    return Keying(row_id, material, dataset, number, key)
+    return Keying(ids, material, dataset, number, key, noting)
 
 
 def _check_fresh(key: Any, dataset: str, release: int) -> None:
@@ -102,13 +204,13 @@ def _ids_of(row_id: Any, table: Table, X: Any) -> tuple[Name, Values]:
     return next(iter(columns.items()))
 
 
-def _id_blocks(values: Values, name: Name, bits: KeyedBits) -> NDArray[np.uint64]:
+def _id_blocks(values: Values, name: Name, bits: KeyedBits | PersonMarks) -> NDArray[np.uint64]:
     """Return 128 bits for each id, all of which must differ."""
     check_present(0 if values.missing is None else int(values.missing.sum()), len(values), name)
     if values.kind == "integer" and values.data.dtype.kind in "iu":
         ascending = np.sort(values.data)  # np.unique takes ten times as long
         check_unlike(1 + int((ascending[1:] != ascending[:-1]).sum()), len(values), name)
-        return _of_integers(values.data)
+        return integer_ids(values.data)
     if values.kind != "category" or not all(isinstance(each, str) for each in values.levels or ()):
         raise TypeError(
             f"row_id {quoted(name)} holds neither whole numbers of 64 bits nor strings "
@@ -117,13 +219,6 @@ def _id_blocks(values: Values, name: Name, bits: KeyedBits) -> NDArray[np.uint64
     used = np.bincount(values.data, minlength=1)
     check_unlike(int(np.count_nonzero(used)), len(values), name)
     return bits.ids_of(values.levels or ())[values.data]
-
-
-def _of_integers(ids: Array) -> NDArray[np.uint64]:
-    """Return integers of any type in 128 bits, so that equal ones are equal."""
-    lower = ids.astype(np.uint64)
-    upper = np.where(ids < 0, np.uint64(2**64 - 1), np.uint64(0))
-    return np.stack([lower, upper], axis=1)
 
 
 def check_present(n_absent: int, n_rows: int, name: Name) -> None:

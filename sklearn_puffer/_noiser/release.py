@@ -179,6 +179,14 @@ def as_certified(
     return replace(release, noise=noise, grid=grid, remapping=remapping)
 
 
+def finer_steps(release: ColumnRelease, grid: float) -> int:
+    """Return how many steps of a grid, at most as coarse, are one step of the release.
+
+    It is 1 where rows are not counted in steps.
+    """
+    return round(release.grid / grid) if release.noise is not None and grid > 0.0 else 1
+
+
 def _lies_on(column: Column, grid: float) -> bool:
     """Return whether all values of a column are known to lie on a grid."""
     places = column.atoms / grid
@@ -338,7 +346,9 @@ def _run_keyed(workers: Sequence[_Worker], n_rows: int, keyed: KeyedRows) -> Non
     for rows in _slices(0, n_rows, BLOCK_ROWS):
         placed = [worker.placed(rows) for worker in workers]
         seen = [w.told(rows, own) for w, own in zip(workers, placed, strict=True)]
-        bits = keyed.columns(rows, seen)
+        # which values are missing is shown by every release
+        gone = [] if keyed.noted is None else [(own == _GONE).astype(np.int64) for own in seen]
+        bits = keyed.columns(rows, seen, gone)
         for worker, own, words in zip(workers, placed, bits, strict=True):
             worker.run_keyed(rows, own, words)
 

@@ -39,6 +39,7 @@ from sklearn_puffer._releases.ledger_state import SCHEMA, Entry, LedgerError, Ov
 from sklearn_puffer._releases.models import CountedLoss, ModelFacts, model_sentences, weak_sentence
 from sklearn_puffer._releases.new_file import check_free, growing_file, write_new
 from sklearn_puffer._releases.numbers import short_number
+from sklearn_puffer._releases.person_ledger import PersonLedger
 from sklearn_puffer._releases.repeats import (
     MOST_RELEASES,
     adds_up,
@@ -75,6 +76,7 @@ __all__ = [
     "ModelFacts",
     "OverspentError",
     "PairLoss",
+    "PersonLedger",
     "Precisions",
     "Refused",
     "Rule",

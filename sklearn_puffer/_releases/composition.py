@@ -27,6 +27,13 @@ W(y|x) <= e^f W(y|x') within a block, whatever was drawn first, the law of the n
 mixture of rows of one block under every secret, so that it tells f at most: j draws lose
 epsilon + (j - 1) f, and under (epsilon, delta) the same delta.
 
+Rows that change are other data: x_1, x_2, ... with Y_r = x_r + N_r. Given the changes x_r - x_1,
+Y_r less its change is a release of x_1, so the rules for noise hold for the law of secret and x_1
+given the changes, which is the certified one where the changes tell neither. They hold under no
+weaker one: of two rows that are independent given the secret, 0 or 1 with chances 3/4 and 1/4 or
+the other way round, little noise at any scale tells log 3 each, and log 9 together. Draws from a
+channel with a floor add up for any rows of one block, whatever changes.
+
 Of other noise nothing like it is known (`Refused`): every column may be released once. Cauchy
 precisions do not add up: two releases at twice the scale lose 4 asinh(d / (4 s)) over a move of d,
 which is more than the 2 asinh(d / (2 s)) of one.
@@ -44,7 +51,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn_puffer._base import (
     check_count,
@@ -129,6 +136,8 @@ class Rule(ABC):
 
     budgets: Mapping[Axis, Amount]  # infinite where no noise is needed
     draws: int | None
+    #: Why releases of a row that changed do not add up so, whatever the changes tell; or nothing.
+    refuses_changes: ClassVar[str] = ""
 
     @abstractmethod
     def cost(self, axis: Axis, scales: Mapping[float, int]) -> Amount:

@@ -106,7 +106,7 @@ class Ledger:
     ) -> None:
         self.path = located(path)
         self.fingerprint = fingerprint
-        self.timeout = _check_timeout(timeout)
+        self.timeout = check_timeout(timeout)
         self._seen: tuple[Snapshot, State] | None = None
 
     @classmethod
@@ -146,10 +146,10 @@ class Ledger:
         OSError
             If the file cannot be written.
         """
-        certificate = _certificate(noiser)
+        certificate = certificate_for(noiser)
         names = _check_datasets(["data"] if datasets is None else datasets)
         ledger = cls(path, certificate.fingerprint, timeout)
-        state = State.start(ledger.fingerprint, certificate.rule, _scales(certificate), names)
+        state = State.start(ledger.fingerprint, certificate.rule, scales_of(certificate), names)
         state.left(names[0])  # a rule that does not know the columns is refused here
 
         def begin(lock: Lock) -> None:
@@ -187,7 +187,7 @@ class Ledger:
         LedgerError
             If the file is damaged, of another version, or the ledger of another noiser.
         """
-        certificate = _certificate(noiser)
+        certificate = certificate_for(noiser)
         ledger = cls(path, certificate.fingerprint, timeout)
         ledger._check_noiser(certificate)
         return ledger
@@ -379,7 +379,7 @@ class Ledger:
         noiser refuses costs nothing, and a crash in between has spent at most, never released.
         """
         used = noiser if check_positive(factor, "factor") == 1.0 else noiser.noisier(factor)
-        scales = None if used is noiser else _scales(used.certificate_)
+        scales = None if used is noiser else scales_of(used.certificate_)
         return self._handed_out(noiser, lambda: used.transform(X), scales, dataset, note)
 
     def release(
@@ -417,7 +417,7 @@ class Ledger:
         note: str,
     ) -> Any:
         """Return what is computed, when it is on record."""
-        state = self._check_noiser(_certificate(noiser))
+        state = self._check_noiser(certificate_for(noiser))
         state.entry(scales, 1, dataset, note)
         released = compute()
         try:
@@ -427,11 +427,17 @@ class Ledger:
             raise
         return released
 
+    def _spent_by(self, certificate: Any, dataset: str | None) -> list[Entry]:
+        """Return what was spent of a dataset, if the certificate is that of the ledger's noiser."""
+        state = self._check_noiser(certificate)
+        name = state.name(dataset)
+        return [entry for entry in state.entries if entry.dataset == name]
+
     def _check_noiser(self, certificate: Any) -> State:
         state = self._current()
         own = state.fingerprint, state.scales, state.rule
-        if own != (certificate.fingerprint, _scales(certificate), certificate.rule):
-            raise LedgerError(_foreign(self.path))
+        if own != (certificate.fingerprint, scales_of(certificate), certificate.rule):
+            raise LedgerError(foreign(self.path))
         return state
 
     def _current(self) -> State:
@@ -454,12 +460,13 @@ class Ledger:
     def _read(self, snapshot: Snapshot) -> State:
         state = State.from_bytes(snapshot.data, self.path)
         if state.fingerprint != self.fingerprint:
-            raise LedgerError(_foreign(self.path))
+            raise LedgerError(foreign(self.path))
         self._seen = snapshot, state  # in one step, for other threads may be asking
         return state
 
 
-def _certificate(noiser: Any) -> Any:
+def certificate_for(noiser: Any) -> Any:
+    """Return the certificate of a noiser, or the certificate itself, by which one may spend."""
     if isinstance(noiser, CertifiedEstimator) and hasattr(noiser, "certificate_"):
         noiser._check_as_certified()
     certificate = getattr(noiser, "certificate_", noiser)
@@ -476,7 +483,8 @@ def _certificate(noiser: Any) -> Any:
     return certificate
 
 
-def _scales(certificate: Any) -> dict[Axis, float]:
+def scales_of(certificate: Any) -> dict[Axis, float]:
+    """Return the scales of one release, by axis of its rule."""
     if isinstance(certificate.rule, Draws):
         return dict(certificate.rule.scales)
     return {plain(column.name): float(column.theta) for column in certificate.columns}
@@ -507,7 +515,8 @@ def _check_releases(releases: Any) -> int:
     return check_count(releases, "releases")
 
 
-def _check_timeout(timeout: Any) -> float:
+def check_timeout(timeout: Any) -> float:
+    """Return a number of seconds to wait."""
     if isinstance(timeout, bool) or not isinstance(timeout, Real):
         raise TypeError(f"timeout must be a number of seconds, got {quoted(timeout)}.")
     try:
@@ -536,7 +545,8 @@ def _check_datasets(names: Sequence[str]) -> tuple[str, ...]:
     return every
 
 
-def _foreign(path: Path) -> str:
+def foreign(path: Path) -> str:
+    """Return what is said of the ledger of another noiser."""
     return (
         f"the ledger {str(path)!r} belongs to another noiser; open it with the noiser it was "
         "created for, or create a ledger for data that were never released."

@@ -132,7 +132,7 @@ class Lock:
             while not self._taken():
                 left = deadline - time.monotonic()
                 if left <= 0.0:
-                    raise OSError(errno.ETIMEDOUT, _waited(timeout))
+                    raise OSError(errno.ETIMEDOUT, waited(timeout))
                 time.sleep(min(pause, left))
                 pause = min(2.0 * pause, _LONGEST_PAUSE)
 
@@ -190,7 +190,8 @@ class Lock:
 _every_lock: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
-def _waited(timeout: float) -> str:
+def waited(timeout: float) -> str:
+    """Return what is said of a lock that was not had in so many seconds."""
     return (
         f"another process or thread still holds it after {timeout:g} s; wait for that one, or end "
         "it, or open the ledger with a longer timeout"

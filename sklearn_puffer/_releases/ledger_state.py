@@ -138,7 +138,7 @@ class State:
         try:
             record = json.loads(data)
             checksum = record.pop("checksum", None)
-            if (schema := record["schema"]) == SCHEMA and checksum == _checksum(record):
+            if (schema := record["schema"]) == SCHEMA and checksum == checksum_of(record):
                 return cls._from_record(record)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as fault:
             raise LedgerError(f"{str(path)!r} is not a ledger, or a damaged one.") from fault
@@ -179,7 +179,7 @@ class State:
             "datasets": list(self.datasets),
             "spent": spent,
         }
-        record["checksum"] = _checksum(record)
+        record["checksum"] = checksum_of(record)
         lines = ",\n".join(f'"{key}": {_text(value)}' for key, value in record.items())
         return f"{{\n{lines}\n}}\n".encode()
 
@@ -289,7 +289,8 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _checksum(record: Mapping[str, Any]) -> str:
+def checksum_of(record: Mapping[str, Any]) -> str:
+    """Return what finds accidents to a record of plain values; whatever order its keys have."""
     return hashlib.sha256(_text(record).encode()).hexdigest()
 
 

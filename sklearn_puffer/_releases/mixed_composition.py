@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn_puffer._noise import kept_numerator
 from sklearn_puffer._releases.composition import (
@@ -86,6 +86,10 @@ class MixedPrecisions(Rule):
     scales: Mapping[Axis, float]
     budgets: Mapping[Axis, Amount] = field(init=False, repr=False, compare=False)
     draws: int | None = field(init=False, repr=False, compare=False, default=None)
+    refuses_changes: ClassVar[str] = (
+        "columns without an order have no differences that could tell nothing; declare their order "
+        "by categories="
+    )
 
     def __post_init__(self) -> None:
         scales = {axis: check_scale(s, axis, free=True) for axis, s in self.scales.items()}

@@ -43,6 +43,7 @@ from sklearn_puffer._tables.frame import (
     records_frame,
     secret_columns,
     series,
+    taken_rows,
 )
 from sklearn_puffer._tables.opening import is_lazy, way_to_rows
 from sklearn_puffer._tables.plans import check_lazy_kinds, lazy_names, planned
@@ -135,6 +136,7 @@ __all__ = [
     "series",
     "standard_deviation",
     "stream_of",
+    "taken_rows",
     "tally",
     "type_of",
     "way_to_rows",

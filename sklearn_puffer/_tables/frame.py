@@ -16,7 +16,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import Array, as_array, on_one_line, refuse_masked, refuse_tables
+from sklearn_puffer._base import (
+    Array,
+    BoolArray,
+    as_array,
+    on_one_line,
+    refuse_masked,
+    refuse_tables,
+)
 from sklearn_puffer._tables.columns import Column
 from sklearn_puffer._tables.values import (
     Name,
@@ -174,6 +181,17 @@ def as_pandas(X: Any) -> Any:
         return X
     frame = nw.from_native(X, eager_only=True)
     return pd.DataFrame({name: _as_pandas_column(frame[name]) for name in frame.columns})
+
+
+def taken_rows(X: Any, kept: BoolArray) -> Any:
+    """Return some rows of a DataFrame or an array, in their order.
+
+    >>> taken_rows(np.array([[1], [2], [3]]), np.array([True, False, True])).tolist()
+    [[1], [3]]
+    """
+    if isinstance(X, pd.DataFrame) or not is_frame(X):
+        return X[kept]
+    return nw.from_native(X, eager_only=True).filter(kept.tolist()).to_native()
 
 
 def _as_pandas_column(column: nw.Series[Any]) -> Any:

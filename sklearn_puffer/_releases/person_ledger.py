@@ -1,0 +1,659 @@
+"""The ledger of persons: what the rows of each have spent, in a database beside a saved noiser."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+import numpy as np
+
+from sklearn_puffer._base import (
+    Page,
+    Section,
+    check_choice,
+    check_count,
+    check_positive,
+    quoted,
+    shown,
+    way_to_table,
+)
+from sklearn_puffer._noise import PersonMarks, fresh_salt, integer_ids, read_key
+from sklearn_puffer._releases import person_file
+from sklearn_puffer._releases.composition import Axis, Rule
+from sklearn_puffer._releases.ledger import (
+    Ledger,
+    certificate_for,
+    check_timeout,
+    foreign,
+    scales_of,
+)
+from sklearn_puffer._releases.ledger_file import Lock, exclusively, explained, located, sync_folder
+from sklearn_puffer._releases.ledger_state import Entry, LedgerError, OverspentError
+from sklearn_puffer._releases.person_spend import BASE, Asked, Book, Verdict, as_blobs
+from sklearn_puffer._releases.person_state import CHANGES, About, Call, PersonLeft, scales_to
+from sklearn_puffer._tables import is_lazy, taken_rows
+
+Answer = TypeVar("Answer")
+Changes = Literal["refuse", "count"]
+Exhausted = Literal["raise", "withhold"]
+
+_MOST = 2**63
+_SHOWN = 10  # histories, and calls, on a page
+_CHANGES = {
+    "refuse": "A row that changed is not released again.",
+    "count": "A row that changed is one more release of its person, and that it changed is taken "
+    "to tell nothing.",
+}
+
+
+class PersonLedger:
+    r"""What the rows of each person have spent, on record in a database (SQLite).
+
+    Made by `PersonLedger.create`, `PersonLedger.open` and `PersonLedger.migrate`. A person is an id
+    of ``row_id=``, one row of a table. The same noise again is the same release, and spends
+    nothing; another ``release`` or ``dataset``, another scale, and a row that changed, where that
+    is allowed, is one more release of its person.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    fingerprint : str
+        That of the noiser, from its certificate.
+    key : bytes, Path or "env:NAME"
+        That of the noise: persons are recognised by it. A `Path` or "env:NAME" is read at each
+        use; with bytes the ledger cannot be pickled.
+    timeout : float, default=60.0
+        For how many seconds a call waits while others spend; `math.inf` for ever.
+
+    See Also
+    --------
+    Ledger : Counts releases of whole tables.
+
+    Notes
+    -----
+    *Formal guarantees.* As long as every release of a person's rows was spent here first:
+
+    - A person whose row did not change has had releases of one row, which add up by the noiser's
+      rule: their joint law loses no more than the certificate promises. Sums are exact, a person
+      at a time, over all data sets together.
+    - With ``changes="refuse"`` a person has no other: a row that is not the one on record, as noise
+      is drawn for it (values in bins, not columns that are passed), is not released.
+    - With ``changes="count"`` a changed row is one more release of its person, of all columns.
+      Given whether and how much each row changed, releases less the changes are releases of the
+      first row. So their joint law loses no more than the certificate promises, *if the changes
+      tell nothing about secret and first row*, as when all ages grow by one; what the changes
+      themselves tell is not counted. Two rows that are independent given the secret can tell twice
+      as much. Draws from a channel with a floor add up whatever the changes tell.
+
+    *What a changed row reveals.* That and when it changed, and that it changed back (the same
+    release as before), is seen in sticky releases and not protected; and its unchanged columns are
+    released a second time, which is counted.
+
+    *Refusals.* Whether a row is released depends on its id, on how many different releases the id
+    has had, on whether this is one of them, and on what every release of it shows anyway: that it
+    changed, which values are missing, and the block of a channel. Whoever sees all releases knows
+    that. It depends on no value, secret or noise.
+
+    *What the file tells.* Persons, rows and noise are in it as keyed marks of 128, 64 and 64 bits
+    (see `_noise.marks`), so that without the key it tells neither who nor what; with the key, ids
+    and rows can be guessed and checked. It tells how many persons and calls there are, how many
+    releases each mark has had, that releases are of one mark, the names and scales of columns, and
+    the data sets and notes as they were given; whoever watches it, when.
+
+    *What it cannot see.* Releases that were never spent here, other noisers on the same rows,
+    copies of the file, and an older state that was put back. It needs its ``-journal`` file after a
+    crash, and the key for ever: another key would know nobody.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PersonLedger, PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars, "client": range(30)})
+    >>> options = {"sensitive": "loan", "public": ["cars"], "releases": 2}
+    >>> noiser = PufferfishNoiser(epsilon=1.0, **options).fit(table)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> key = b"blake2b:" + bytes(32)  # secrets.token_bytes(32), for noise that is secret
+    >>> ledger = PersonLedger.create(f"{folder.name}/clients.sqlite", noiser, key=key)
+    >>> monday = ledger.transform(noiser, table, row_id="client")
+    >>> tuesday = ledger.transform(noiser, table, row_id="client")  # the same, and free
+    >>> tuesday.equals(monday), ledger.left(7).releases
+    (True, 1)
+    >>> anew = ledger.transform(noiser, table[:10], row_id="client", release=1)
+    >>> ledger.left(7).releases, ledger.left(17).releases
+    (0, 1)
+    >>> ledger.transform(noiser, table, row_id="client", release=2)
+    Traceback (most recent call last):
+    ...
+    sklearn_puffer.OverspentError: of 30 rows, 10 have no release left...
+    >>> rest = ledger.transform(noiser, table, row_id="client", release=2, exhausted="withhold")
+    >>> len(rest), ledger.history()[-1].withheld
+    (20, 10)
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        fingerprint: str,
+        key: Any,
+        timeout: float = 60.0,
+    ) -> None:
+        self.path = located(path)
+        self.fingerprint = fingerprint
+        self.timeout = check_timeout(timeout)
+        read_key(key)
+        self._key = _Held(key) if isinstance(key, bytes) else key
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        noiser: Any,
+        *,
+        key: Any,
+        changes: Changes = "refuse",
+        timeout: float = 60.0,
+    ) -> Self:
+        """Start the ledger of a noiser, in which nobody has spent anything.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that does not exist yet, in a folder that does.
+        noiser : fitted PufferfishNoiser or PufferfishRelease, or its certificate
+            Whose releases are counted.
+        key : bytes, Path or "env:NAME"
+            That of the noise, as in `PufferfishNoiser.transform`, and for good.
+        changes : {"refuse", "count"}, default="refuse"
+            What becomes of a row that is not the one its person had before: it is not released, or
+            counts as one more release, which takes the changes to tell nothing (see above).
+        timeout : float, default=60.0
+            For how many seconds a call waits while others spend; `math.inf` for ever.
+
+        Returns
+        -------
+        PersonLedger
+            With the file on the disk.
+
+        Raises
+        ------
+        FileExistsError
+            If there is such a file.
+        TypeError, ValueError
+            If the certificate does not hold, or names no rule by which releases add up; of
+            ``changes="count"`` with columns without an order; if the path leads to no file, or the
+            key is none.
+        OSError
+            If the file cannot be written.
+        """
+        return cls._begin(path, certificate_for(noiser), key, changes, timeout, ())
+
+    @classmethod
+    def _begin(
+        cls,
+        path: str | os.PathLike[str],
+        certificate: Any,
+        key: Any,
+        changes: str,
+        timeout: float,
+        base: Sequence[Entry],
+    ) -> Self:
+        """Start a ledger in which everybody has had some releases."""
+        ledger = cls(path, certificate.fingerprint, key, timeout)
+        rule, scales = certificate.rule, scales_of(certificate)
+        check_choice(changes, "changes", CHANGES)
+        if changes == "count" and rule.refuses_changes:
+            raise ValueError(
+                f'changes="count" asks for releases of rows that changed, and '
+                f'{rule.refuses_changes}, or leave changes="refuse".'
+            )
+        rule.meter({}).times({axis: {scale: 1} for axis, scale in scales.items()})  # or raises
+        salt = fresh_salt()
+        check = PersonMarks(read_key(key), salt).check
+        about = About(certificate.fingerprint, rule, scales, changes, salt, check)
+        person_file.create(ledger.path, partial(_fill, about, base))
+        return ledger
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], noiser: Any, *, key: Any, timeout: float = 60.0
+    ) -> Self:
+        """Open what `create` started.
+
+        Parameters
+        ----------
+        path : str or Path
+            That of `create`.
+        noiser : fitted PufferfishNoiser or PufferfishRelease, or its certificate
+            The one that the ledger was created for, or loaded from where it was saved.
+        key : bytes, Path or "env:NAME"
+            The same as in `create`.
+        timeout : float, default=60.0
+            For how many seconds a call waits while others spend; `math.inf` for ever.
+
+        Returns
+        -------
+        PersonLedger
+            With all that was spent until now.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        LedgerError
+            If the file is damaged, of another version, or the ledger of another noiser or key.
+        """
+        certificate = certificate_for(noiser)
+        ledger = cls(path, certificate.fingerprint, key, timeout)
+        ledger._read(lambda book, about: ledger._check_noiser(certificate, about))
+        return ledger
+
+    @classmethod
+    def migrate(
+        cls,
+        ledger: Any,
+        path: str | os.PathLike[str],
+        noiser: Any,
+        *,
+        key: Any,
+        dataset: str | None = None,
+        changes: Changes = "refuse",
+    ) -> Self:
+        """Start a ledger in which every person has spent what a `Ledger` says.
+
+        Parameters
+        ----------
+        ledger : Ledger
+            In which releases of whole tables are on record. It is closed: its file gets the ending
+            ``.migrated``, so that nothing is spent in both.
+        path : str or Path
+            A file that does not exist yet.
+        noiser : fitted PufferfishNoiser or PufferfishRelease, or its certificate
+            To which the ledger belongs.
+        key : bytes, Path or "env:NAME"
+            As in `create`.
+        dataset : str, optional
+            In which of its data sets these persons are; may be left out where there is only one.
+        changes : {"refuse", "count"}, default="refuse"
+            As in `create`.
+
+        Returns
+        -------
+        PersonLedger
+            In which also whoever is not on record yet has had those releases, taken to be of the
+            row that comes first here.
+
+        Raises
+        ------
+        FileExistsError
+            If there is a file at ``path``.
+        LedgerError, TypeError, ValueError, OSError
+            As in `create`, and if the ledger cannot be read or belongs to another noiser; then it
+            is not closed.
+        """
+        if not isinstance(ledger, Ledger):
+            raise TypeError(
+                f"ledger must be a Ledger, got {quoted(ledger)}; open it with Ledger.open."
+            )
+        certificate = certificate_for(noiser)
+        begin = partial(cls._begin, path, certificate, key, changes, ledger.timeout)
+
+        def succeed(_: Lock) -> None:
+            base = ledger._spent_by(certificate, dataset)
+            with _closed(ledger.path):
+                begin(base)
+
+        exclusively(ledger.path, ledger.timeout, succeed)
+        return cls(path, certificate.fingerprint, key, ledger.timeout)
+
+    def __repr__(self) -> str:
+        return f"PersonLedger({str(self.path)!r})"
+
+    def __str__(self) -> str:
+        return self._page().text()
+
+    def _repr_html_(self) -> str:
+        return self._page().html()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if isinstance(self._key, _Held):
+            raise TypeError(
+                "a PersonLedger whose key was given as bytes cannot be pickled or copied, for the "
+                "copy would hold the key; open it with key=Path(...) or key='env:NAME'."
+            )
+        return self.__dict__
+
+    @property
+    def rule(self) -> Rule:
+        """How releases of a person add up, and the budget of each."""
+        return self._read(lambda book, about: about.rule)
+
+    @property
+    def changes(self) -> str:
+        """What becomes of rows that changed: "refuse" or "count"."""
+        return self._read(lambda book, about: about.changes)
+
+    @property
+    def n_persons(self) -> int:
+        """How many persons are on record."""
+        return self._read(lambda book, about: sum(book.tally().values()))
+
+    def left(self, person: str | int) -> PersonLeft:
+        """Return what may still be released of a person.
+
+        Parameters
+        ----------
+        person : str or int
+            The id, as in the column of ids.
+
+        Returns
+        -------
+        PersonLeft
+            In releases at the noiser's own scales, and what is left on each axis; of a person who
+            is not on record, all that there is.
+
+        Raises
+        ------
+        TypeError
+            If that is no id of the kind that the ledger knows.
+        """
+
+        def look(book: Book, about: About) -> PersonLeft:
+            kind = "string" if isinstance(person, str) else "integer"
+            _check_kind(about, kind, f"person {quoted(person)}")
+            marks = self._marks(about)
+            ids = marks.ids_of([person]) if isinstance(person, str) else _integer_id(person)
+            history = book.history_of(as_blobs(marks.persons(ids))[0])
+            return book.judge.left(history, about.scales)
+
+        if not isinstance(person, str):
+            _integer_id(person)
+        return self._read(look)
+
+    def history(self) -> tuple[Call, ...]:
+        """Return the calls that are on record.
+
+        Returns
+        -------
+        tuple of Call
+            In their order.
+        """
+        return self._read(lambda book, about: book.calls())
+
+    def transform(
+        self,
+        noiser: Any,
+        X: Any,
+        *,
+        row_id: Any,
+        dataset: str = "",
+        release: int = 0,
+        factor: float = 1.0,
+        exhausted: Exhausted = "raise",
+        note: str = "",
+    ) -> Any:
+        """Release X by the noiser, with keyed noise, and put each person's part on record before.
+
+        Parameters
+        ----------
+        noiser : fitted PufferfishNoiser or PufferfishRelease
+            The one that the ledger belongs to.
+        X : DataFrame or array-like
+            As in the noiser's ``transform``; no lazy table.
+        row_id : str, int or array-like
+            The column of X, or the column beside it, that holds the person of each row: all
+            different.
+        dataset : str, default=""
+            As in the noiser's ``transform``: another one draws anew, and is one more release.
+        release : int, default=0
+            Likewise.
+        factor : float, default=1.0
+            How many times the noiser's noise is added (see `PufferfishNoiser.noisier`): a release
+            at larger scales spends less.
+        exhausted : {"raise", "withhold"}, default="raise"
+            What becomes of the call if some persons have no release left, or changed where that is
+            refused: nothing is released, or their rows are left out; `history` counts them.
+        note : str, default=""
+            Kept with the call.
+
+        Returns
+        -------
+        table of the type of X
+            What the noiser's ``transform`` returns, but for rows that are withheld.
+
+        Raises
+        ------
+        OverspentError
+            If rows may not be released; nothing is released or spent.
+        LedgerError
+            If the ledger belongs to another noiser or key, or is damaged; nothing is released.
+        TypeError, ValueError
+            If X or an argument does not fit; nothing is spent.
+        OSError
+            If the ledger cannot be read, locked or written; a `TimeoutError` if others held it for
+            longer than the ledger's ``timeout``.
+
+        Notes
+        -----
+        The release is computed first, then all its persons are judged and put on record in one
+        transaction, and only then it is handed out. A call that died in between is repeated for
+        free: the same rows get the same noise, which is on record.
+        """
+        check_choice(exhausted, "exhausted", ["raise", "withhold"])
+        _check_call(dataset, release, note)
+        _refuse_lazy(X)
+        if row_id is None:
+            raise ValueError("row_id is None, and persons are known by it; name the column of ids.")
+        certificate = certificate_for(noiser)
+        about = self._read(lambda book, about: self._check_noiser(certificate, about))
+        used = noiser if check_positive(factor, "factor") == 1.0 else noiser.noisier(factor)
+        options = {"marks": self._marks(about), "whole": about.whole}
+        options |= {"dataset": dataset, "release": release}
+        released, noted = _noted(used)(X, row_id, self._key_now(), **options)
+        call = Call(dataset, int(release), note, scales_of(used.certificate_))
+        try:
+            withheld = self._spend(noted, call, exhausted)
+        except BaseException:
+            del released, noted  # tracebacks hold the variables of this frame
+            raise
+        return taken_rows(released, ~withheld) if withheld.any() else released
+
+    def _spend(self, noted: Any, call: Call, exhausted: str) -> Any:
+        """Put the release of these rows on record, and return which may not be released."""
+        asked = Asked(noted.persons, noted.forms, noted.draws)
+
+        def record(connection: sqlite3.Connection) -> Any:
+            book, about = self._book(connection)
+            kind = "string" if noted.is_text else "integer"
+            _check_kind(about, kind, "row_id")
+            if not about.ids:
+                text = (replace(about, ids=kind).to_text(),)
+                connection.execute("UPDATE about SET text = ?", text)
+            number = book.kind(call.scales)
+            verdict, histories = book.judged(asked, number)
+            if exhausted == "raise" and verdict.withheld.any():
+                raise OverspentError(_overspent(verdict, about))
+            book.put(asked, verdict.new, histories, number)
+            book.note(call, number, verdict)
+            return verdict.withheld
+
+        return person_file.change(self.path, self.timeout, record)
+
+    def _book(self, connection: sqlite3.Connection) -> tuple[Book, About]:
+        about = person_file.about(connection, self.path)
+        if about.fingerprint != self.fingerprint:
+            raise LedgerError(foreign(self.path))
+        if self._marks(about).check != about.check:
+            raise LedgerError(
+                f"the ledger {str(self.path)!r} knows persons by another key, and would take "
+                "everybody for somebody new; open it with the key it was created with."
+            )
+        return Book(connection, self.path, about.rule), about
+
+    def _read(self, look: Callable[[Book, About], Answer]) -> Answer:
+        return person_file.read(self.path, self.timeout, lambda each: look(*self._book(each)))
+
+    def _marks(self, about: About) -> PersonMarks:
+        return PersonMarks(self._key_now(), about.salt)
+
+    def _key_now(self) -> bytes:
+        key = self._key
+        return read_key(key.get() if isinstance(key, _Held) else key)
+
+    def _check_noiser(self, certificate: Any, about: About) -> About:
+        own = about.fingerprint, about.scales, about.rule
+        if own != (certificate.fingerprint, scales_of(certificate), certificate.rule):
+            raise LedgerError(foreign(self.path))
+        return about
+
+    def _page(self) -> Page:
+        return self._read(lambda book, about: _page(book, about, self.path))
+
+
+class _Held:
+    """A key in memory, which nobody prints."""
+
+    def __init__(self, key: bytes) -> None:
+        self.get: Callable[[], bytes] = lambda: key
+
+    def __repr__(self) -> str:
+        return "<key>"
+
+
+def _noted(noiser: Any) -> Callable[..., Any]:
+    """Return how a noiser releases rows and says of which persons."""
+    release: Callable[..., Any] | None = getattr(noiser, "_release_noted", None)
+    if release is None:
+        raise TypeError(
+            f"noiser is a {type(noiser).__name__}, which has no rows of persons; pass a fitted "
+            "PufferfishNoiser or PufferfishRelease."
+        )
+    return release
+
+
+def _refuse_lazy(X: Any) -> None:
+    if is_lazy(X):
+        raise TypeError(
+            f"X is a lazy table ({type(X).__name__}), and who is in it is not known before it is "
+            f"computed; pass {way_to_table(X, 'X')}, or its parts one after the other."
+        )
+
+
+def _check_call(dataset: Any, release: Any, note: Any) -> None:
+    """Refuse what the database cannot hold; the noiser looks at the rest."""
+    for name, value in (("dataset", dataset), ("note", note)):
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be a string, got {quoted(value)}.")
+        if any("\ud800" <= each <= "\udfff" for each in value):
+            raise ValueError(f"{name} must be Unicode, got {quoted(value)}; leave out surrogates.")
+    if check_count(release, "release", minimum=0) >= _MOST:
+        raise ValueError("release must lie between 0 and 2**63; number releases from 0 on.")
+
+
+def _check_kind(about: About, kind: str, what: str) -> None:
+    if about.ids and about.ids != kind:
+        known = {"string": "strings", "integer": "whole numbers"}[about.ids]
+        raise TypeError(
+            f"{what} is none of the ids that the ledger knows, which are {known}: others would be "
+            "other persons; convert it."
+        )
+
+
+def _integer_id(person: Any) -> Any:
+    """Return the bits of an id that is a whole number."""
+    if isinstance(person, bool | np.bool_) or not isinstance(person, Integral):
+        raise TypeError(f"person must be an id, a str or an int, got {quoted(person)}.")
+    number = int(person)
+    if not -_MOST <= number < 2 * _MOST:
+        raise TypeError(f"person must be an int of 64 bits, got {quoted(person)}.")
+    return integer_ids(np.array([number], dtype=np.int64 if number < _MOST else np.uint64))
+
+
+def _fill(about: About, base: Sequence[Entry], connection: sqlite3.Connection) -> None:
+    """Write the first state: what it is about, and what everybody has had."""
+    connection.execute("INSERT INTO about VALUES (?)", (about.to_text(),))
+    kinds: list[Mapping[Axis, float]] = []
+    counts: dict[int, int] = {}
+    for entry in base:
+        if entry.scales not in kinds:
+            kinds.append(entry.scales)
+        kind = kinds.index(entry.scales)
+        counts[kind] = counts.get(kind, 0) + entry.releases
+    rows = [(kind, json.dumps(scales_to(scales))) for kind, scales in enumerate(kinds)]
+    connection.executemany("INSERT INTO kinds VALUES (?, ?)", rows)
+    text = json.dumps(sorted(counts.items()))
+    connection.execute("INSERT INTO histories VALUES (?, ?)", (BASE, text))
+
+
+@contextmanager
+def _closed(path: Path) -> Iterator[None]:
+    """Put the file of a ledger away, before its successor begins; or back, if that fails."""
+    away = path.with_name(f"{path.name}.migrated")
+    if away.exists():
+        raise FileExistsError(
+            errno.EEXIST, "there is a ledger that was migrated; move it elsewhere", str(away)
+        )
+    with explained(path, "the ledger cannot be closed, and nothing was changed"):
+        os.rename(path, away)
+        sync_folder(path.parent)
+    try:
+        yield
+    except BaseException:
+        os.rename(away, path)
+        raise
+
+
+def _overspent(verdict: Verdict, about: About) -> str:
+    overspent, changed = int(verdict.overspent.sum()), int(verdict.changed.sum())
+    said = []
+    if overspent:
+        said.append(f"{overspent:,} have no release left")
+    if changed and about.whole:
+        said.append(f"{changed:,} changed since their last release")
+    elif changed:
+        said.append(f"{changed:,} lack other values, or are in another block, than before")
+    return (
+        f"of {len(verdict.changed):,} rows, {' and '.join(said)}, and nothing was spent or "
+        'released; pass exhausted="withhold" to leave them out, or plan more releases of each row '
+        "(releases=) in the fit before the first one."
+    )
+
+
+def _page(book: Book, about: About, path: Path) -> Page:
+    """Return what a ledger holds, for people."""
+    tally, calls = book.tally(), book.calls()
+    n_new, n_rows = (sum(getattr(call, name) for call in calls) for name in ("new", "rows"))
+    lines = [
+        f"{sum(tally.values()):,} person(s) on record have had {n_new:,} release(s), in "
+        f"{len(calls):,} call(s) of {n_rows:,} row(s).",
+        _CHANGES[about.changes],
+    ]
+    head = ["persons", "releases had", "releases left"]
+    had = [(book.judge.left(counts, about.scales), n) for counts, n in tally.items()]
+    cells = [[f"{n:,}", str(left.released), str(left.releases)] for left, n in had]
+    recent = [
+        [str(value) for value in (shown(call.dataset), call.release, call.rows, call.new)]
+        + [str(value) for value in (call.repeated, call.withheld, shown(call.note))]
+        for call in calls[-_SHOWN:]
+    ]
+    columns = ["data set", "release", "rows", "new", "repeated", "withheld", "note"]
+    return Page(
+        f"Ledger of persons {shown(str(path))}",
+        lines,
+        [
+            Section("Persons", cells=[head, *cells[:_SHOWN]]),
+            Section(f"Last {_SHOWN} calls", cells=[columns, *recent]),
+        ],
+    )

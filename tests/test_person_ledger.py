@@ -1,0 +1,657 @@
+"""The ledger of persons: what each has spent, what is refused, and what its file tells."""
+
+import copy
+import math
+import os
+import pickle
+import sqlite3
+import threading
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from sklearn_puffer import (
+    Ledger,
+    LedgerError,
+    OverspentError,
+    PersonLedger,
+    PufferfishNoiser,
+    PufferfishRelease,
+)
+from sklearn_puffer._releases import person_spend
+from sklearn_puffer._releases.person_spend import matched
+from sklearn_puffer.noise import OptimalChannel
+
+KEY = b"blake2b:" + bytes(range(32))
+N = 12
+
+
+def make_table(n=60):
+    cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * (n // 10)
+    loan = ["no", "yes"] * (n // 2)
+    return pd.DataFrame({"loan": loan, "cars": cars, "client": range(1000, 1000 + n)})
+
+
+@pytest.fixture(scope="module")
+def table():
+    return make_table()
+
+
+@pytest.fixture(scope="module")
+def noiser(table):
+    return fitted(table)
+
+
+def fitted(table, **options):
+    own = {"epsilon": 1.0, "sensitive": "loan", "public": ["cars"], "releases": 2}
+    return PufferfishNoiser(**own | options).fit(table)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "clients.sqlite"
+
+
+@pytest.fixture
+def ledger(path, noiser):
+    return PersonLedger.create(path, noiser, key=KEY)
+
+
+@pytest.fixture
+def counting(tmp_path, noiser):
+    return PersonLedger.create(tmp_path / "counting.sqlite", noiser, key=KEY, changes="count")
+
+
+def changed(table, rows, by=1):
+    """Return a table in which some rows have another value that occurs."""
+    values = sorted(set(table["cars"]))
+    other = [values[(values.index(v) + by) % len(values)] for v in table["cars"]]
+    return table.assign(cars=np.where(np.isin(range(len(table)), rows), other, table["cars"]))
+
+
+# ------------------------------------------------------------------------- what a person spends
+
+
+def test_the_same_rows_again_come_out_the_same_and_spend_nothing(ledger, noiser, table):
+    first = ledger.transform(noiser, table, row_id="client")
+    plain = noiser.transform(table, row_id="client", key=KEY)
+    pd.testing.assert_frame_equal(first, plain)
+    again = ledger.transform(noiser, table[::-1], row_id="client")
+    pd.testing.assert_frame_equal(again[::-1], first)
+    assert {ledger.left(client).releases for client in table["client"]} == {1}
+    assert [(call.new, call.repeated) for call in ledger.history()] == [(60, 0), (0, 60)]
+
+
+def test_other_releases_and_data_sets_spend_on_their_persons_alone(ledger, noiser, table):
+    ledger.transform(noiser, table[:4], row_id="client")
+    ledger.transform(noiser, table[2:6], row_id="client", dataset="other")
+    ledger.transform(noiser, table[5:7], row_id="client", release=1)
+    left = [ledger.left(client).releases for client in table["client"][:9]]
+    assert left == [1, 1, 0, 0, 1, 0, 1, 2, 2]
+    assert [ledger.left(client).released for client in (1000, 1002, 1008)] == [1, 2, 0]
+    assert ledger.n_persons == 7
+
+
+def test_a_release_with_more_noise_spends_less(ledger, noiser, table):
+    whole = Fraction(1) / Fraction(float(noiser.theta_["cars"]))
+    ledger.transform(noiser, table, row_id="client", factor=4.0)
+    left = ledger.left(1000)
+    assert left.releases == 1
+    spent = Fraction(1) / Fraction(float(noiser.noisier(4.0).theta_["cars"]))
+    budget = noiser.certificate_.rule.budgets["cars"]
+    assert left.by_axis["cars"] == pytest.approx(float(budget - spent))
+    assert budget >= 2 * whole
+
+
+def test_a_form_of_a_release_serves_the_ledger_of_its_noiser(ledger, noiser, table):
+    form = PufferfishRelease.from_json(noiser.to_json())
+    first = ledger.transform(noiser, table, row_id="client")
+    pd.testing.assert_frame_equal(ledger.transform(form, table, row_id="client"), first)
+    assert ledger.history()[-1].new == 0
+
+
+@pytest.mark.parametrize("kind", ["polars", "array", "text ids"])
+def test_tables_of_any_kind_are_released_and_withheld_by_rows(ledger, noiser, table, kind):
+    ids, small = table["client"].to_numpy(), table[["loan", "cars"]]
+    X = {"polars": pl.from_pandas(small), "array": small, "text ids": small}[kind]
+    ids = ids.astype(str) if kind == "text ids" else ids
+    first = ledger.transform(noiser, X[:20], row_id=ids[:20])
+    ledger.transform(noiser, X[:10], row_id=ids[:10], release=1)
+    rest = ledger.transform(noiser, X[:20], row_id=ids[:20], release=2, exhausted="withhold")
+    assert type(rest) is type(first)
+    assert len(rest) == 10
+    expected = noiser.transform(X[10:20], row_id=ids[10:20], key=KEY, release=2)
+    assert expected.equals(rest)
+    assert ledger.left(str(ids[0]) if kind == "text ids" else int(ids[0])).releases == 0
+
+
+calls = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, N - 1), min_size=1, max_size=N, unique=True),  # persons
+        st.lists(st.integers(0, N - 1), max_size=3),  # whose value is another one
+        st.sampled_from(["", "b"]),
+        st.integers(0, 2),
+        st.sampled_from([1.0, 2.0]),
+        st.sampled_from(["raise", "withhold"]),
+    ),
+    max_size=8,
+)
+
+
+class Oracle:
+    """All that every person was released, in plain lists, and sums of precisions by hand."""
+
+    def __init__(self, noiser, changes):
+        self.scale = {f: float(noiser.noisier(f).theta_["cars"]) for f in (1.0, 2.0)}
+        self.room = 2 / Fraction(self.scale[1.0])
+        self.had, self.changes = {}, changes
+
+    def fits(self, person, scale):
+        scales = [each for _, each in self.had.get(person, {}).values()] + [scale]
+        return sum(1 / Fraction(each) for each in scales) <= self.room
+
+    def judge(self, person, value, call):
+        """Return "repeated", "withheld" or "new" for the value of a person in a call."""
+        had = self.had.get(person, {})
+        if (*call, value) in had:
+            return "repeated"
+        values = {value for value, _ in had.values()}
+        if self.changes == "refuse" and values - {value}:
+            return "withheld"
+        return "new" if self.fits(person, self.scale[call[2]]) else "withheld"
+
+    def spend(self, person, value, call):
+        own = self.had.setdefault(person, {})
+        own[(*call, value)] = (value, self.scale[call[2]])
+
+
+@pytest.mark.parametrize("changes", ["refuse", "count"])
+@given(plan=calls)
+@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate])
+def test_every_spend_is_that_of_an_oracle_with_a_list_for_every_person(
+    tmp_path_factory, noiser, table, changes, plan
+):
+    path = tmp_path_factory.mktemp("oracle") / "clients.sqlite"
+    ledger, oracle = (
+        PersonLedger.create(path, noiser, key=KEY, changes=changes),
+        Oracle(noiser, changes),
+    )
+    for persons, others, dataset, release, factor, exhausted in plan:
+        X = changed(table, others).iloc[persons]
+        call = dataset, release, factor
+        told = [
+            oracle.judge(p, v, call) for p, v in zip(X["client"], X["cars"].tolist(), strict=True)
+        ]
+        options = {"dataset": dataset, "release": release, "factor": factor}
+        if exhausted == "raise" and "withheld" in told:
+            with pytest.raises(OverspentError):
+                ledger.transform(noiser, X, row_id="client", **options)
+            continue
+        found = ledger.transform(noiser, X, row_id="client", exhausted=exhausted, **options)
+        assert list(found.index) == [
+            i for i, t in zip(X.index, told, strict=True) if t != "withheld"
+        ]
+        last = ledger.history()[-1]
+        assert (last.new, last.repeated, last.withheld) == tuple(
+            told.count(name) for name in ("new", "repeated", "withheld")
+        )
+        for p, v, t in zip(X["client"], X["cars"].tolist(), told, strict=True):
+            if t == "new":
+                oracle.spend(p, v, call)
+    for person in table["client"][:N].tolist():
+        left = ledger.left(person)
+        assert left.released == len(oracle.had.get(person, {}))
+        assert (left.releases >= 1) == oracle.fits(person, oracle.scale[1.0])
+
+
+@given(
+    known=st.sets(st.tuples(*[st.integers(0, 3)] * 2), max_size=12),
+    asked=st.sets(st.tuples(*[st.integers(0, 3)] * 2), min_size=1, max_size=12),
+)
+def test_marks_that_share_a_half_are_told_apart(known, asked):
+    rows, wanted = sorted(known), list(asked)
+    marks = np.array(rows, dtype=np.uint64).reshape(-1, 2)
+    places = matched(np.array(wanted, dtype=np.uint64), marks)
+    assert [rows[k] if k >= 0 else None for k in places] == [
+        each if each in known else None for each in wanted
+    ]
+
+
+def test_few_persons_are_found_among_many_and_many_among_few(ledger, noiser, table):
+    ledger.transform(noiser, table, row_id="client")
+    for size in (1, 5, 60):
+        ledger.transform(noiser, table[:size], row_id="client")
+        assert ledger.history()[-1].repeated == size
+    more = pd.concat([table, table.assign(client=table["client"] + 500)])
+    ledger.transform(noiser, more, row_id="client")
+    assert (ledger.history()[-1].new, ledger.history()[-1].repeated) == (60, 60)
+
+
+# ------------------------------------------------------------------------------ rows that changed
+
+
+def test_a_row_that_changed_is_refused_and_comes_back_with_its_old_value(ledger, noiser, table):
+    first = ledger.transform(noiser, table, row_id="client")
+    other = changed(table, [3, 5])
+    with pytest.raises(OverspentError, match="of 60 rows, 2 changed since their last release"):
+        ledger.transform(noiser, other, row_id="client")
+    rest = ledger.transform(noiser, other, row_id="client", exhausted="withhold")
+    assert list(rest.index) == [k for k in range(60) if k not in (3, 5)]
+    pd.testing.assert_frame_equal(ledger.transform(noiser, table, row_id="client"), first)
+    assert ledger.left(1003).releases == 1
+
+
+def test_a_changed_row_is_one_more_release_and_changed_back_the_same(counting, noiser, table):
+    first = counting.transform(noiser, table, row_id="client")
+    counting.transform(noiser, changed(table, [3]), row_id="client")
+    assert [counting.left(client).releases for client in (1003, 1004)] == [0, 1]
+    pd.testing.assert_frame_equal(counting.transform(noiser, table, row_id="client"), first)
+    with pytest.raises(OverspentError, match="of 60 rows, 1 have no release left"):
+        counting.transform(noiser, changed(table, [3], by=2), row_id="client")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_puffer.UtilityWarning")
+def test_values_of_one_bin_and_passed_columns_are_no_change(tmp_path, table):
+    loan = np.where((table["cars"] > 2) ^ (table["client"] % 7 == 0), "yes", "no")
+    wide = table.assign(day=1, income=10.0 + table["cars"], loan=loan)
+    options = {"epsilon": 0.5, "public": ["income"], "n_bins": 3, "remainder": "passthrough"}
+    noiser = fitted(wide, **options)
+    ledger = PersonLedger.create(tmp_path / "a.sqlite", noiser, key=KEY)
+    ledger.transform(noiser, wide, row_id="client")
+    ledger.transform(
+        noiser, wide.assign(day=2, income=wide["income"].clip(upper=18.0)), row_id="client"
+    )
+    assert ledger.history()[-1].repeated == 60
+
+
+def test_what_a_refusal_says_is_the_same_whatever_the_values_are(tmp_path, noiser, table):
+    """Two tables that share no value, with the same pattern of changes and repeats."""
+    outcomes = []
+    for by in (1, 2):
+        ledger = PersonLedger.create(tmp_path / f"{by}.sqlite", noiser, key=KEY, changes="count")
+        start = changed(table, range(60), by=by)
+        told = []
+        for rows, release in (([], 0), ([1, 2], 0), ([1, 2, 3], 1), ([], 2)):
+            X = changed(start, rows, by=by)
+            try:
+                ledger.transform(noiser, X, row_id="client", release=release)
+            except OverspentError as error:
+                told.append(str(error))
+            kept = ledger.transform(
+                noiser, X, row_id="client", release=release, exhausted="withhold"
+            )
+            told.append(list(kept.index))
+        told.append(ledger.history())
+        outcomes.append(told)
+    assert outcomes[0] == outcomes[1]
+
+
+def test_precisions_do_not_bound_rows_that_are_independent_given_the_secret():
+    """Why changed rows are refused unless the changes are taken to tell nothing."""
+    likely, scale, width = {"a": 0.25, "b": 0.75}, 0.05, 1.0
+
+    def density(y, share, theta):
+        weights = ((0.0, 1 - share), (width, share))
+        return sum(w * math.exp(-abs(y - x) / theta) / (2 * theta) for x, w in weights)
+
+    def loss(theta):  # of one row, at the points where it is largest
+        ratios = [density(y, likely["b"], theta) / density(y, likely["a"], theta) for y in (-1, 2)]
+        return max(abs(math.log(ratio)) for ratio in ratios)
+
+    assert loss(scale) == pytest.approx(math.log(3))
+    assert 2 * loss(2 * scale) > 1.99 * loss(scale)  # half the precision each, and twice the loss
+
+
+def test_columns_without_an_order_have_no_changes_that_could_count(path, table):
+    town = table.assign(town=["Aix", "Bonn", "Cork", "Aix", "Bonn"] * 12)
+    noiser = fitted(town, public=["cars", "town"], dependence="independent", epsilon=3.0)
+    with pytest.raises(ValueError, match=r'without an order .* categories=, or leave changes="ref'):
+        PersonLedger.create(path, noiser, key=KEY, changes="count")
+    ledger = PersonLedger.create(path, noiser, key=KEY)
+    ledger.transform(noiser, town, row_id="client")
+    with pytest.raises(OverspentError, match="1 changed"):
+        ledger.transform(noiser, town.assign(town=["Bonn", *town["town"][1:]]), row_id="client")
+
+
+def test_missing_values_that_stay_missing_are_seen_and_their_pattern_may_not_change(
+    tmp_path, table
+):
+    gaps = table.assign(cars=[None if k % 7 == 0 else float(v) for k, v in enumerate(table.cars)])
+    noiser = fitted(gaps, missing="propagate")
+    ledger = PersonLedger.create(tmp_path / "a.sqlite", noiser, key=KEY, changes="count")
+    ledger.transform(noiser, gaps, row_id="client")
+    with pytest.raises(OverspentError, match="2 lack other values"):
+        ledger.transform(noiser, gaps.assign(cars=[3.0, None, *gaps.cars[2:]]), row_id="client")
+
+
+def channel_table():
+    rng = np.random.default_rng(1)
+    secret = rng.integers(0, 2, 600)
+    age = rng.integers(0, 3, 600) + (secret & rng.integers(0, 2, 600))
+    return pd.DataFrame({"client": range(600), "secret": secret, "age": age})
+
+
+@pytest.mark.parametrize("changes", ["refuse", "count"])
+def test_a_channel_without_a_floor_refuses_a_second_row_of_one_id(path, changes):
+    table = channel_table()
+    options = {"sensitive": "secret", "public": ["age"], "noise": "optimal"}
+    noiser = PufferfishNoiser(epsilon=0.3, **options).fit(table)
+    ledger = PersonLedger.create(path, noiser, key=KEY, changes=changes)
+    ledger.transform(noiser, table, row_id="client")
+    other = table.assign(age=np.where(table["client"] == 4, (table["age"] + 1) % 3, table["age"]))
+    with pytest.raises(OverspentError, match="of 600 rows, 1 have no release left"):
+        ledger.transform(noiser, other, row_id="client")
+    with pytest.raises(OverspentError, match="of 600 rows, 600 have no release left"):
+        ledger.transform(noiser, table, row_id="client", release=1)
+
+
+def test_a_channel_with_a_floor_counts_changed_rows(path):
+    table = channel_table()
+    options = {"sensitive": "secret", "public": ["age"], "noise": OptimalChannel(floor=0.5)}
+    noiser = PufferfishNoiser(epsilon=1.0, releases=2, **options).fit(table)
+    ledger = PersonLedger.create(path, noiser, key=KEY, changes="count")
+    ledger.transform(noiser, table, row_id="client")
+    other = table.assign(age=np.where(table["client"] == 4, (table["age"] + 1) % 3, table["age"]))
+    ledger.transform(noiser, other, row_id="client")
+    assert [ledger.left(client).releases for client in (3, 4)] == [1, 0]
+
+
+def test_the_same_row_on_a_coarser_grid_has_not_changed(path, table):
+    even = table.assign(cars=[64.0 * v for v in table["cars"]])
+    other = fitted(even)
+    assert other.noisier(64.0)._releases[0].grid > other._releases[0].grid
+    own = PersonLedger.create(path, other, key=KEY)
+    own.transform(other, even, row_id="client", factor=64.0)
+    own.transform(other, even, row_id="client")
+    assert own.history()[-1].new == 60
+
+
+# ------------------------------------------------------------------------------ what its file tells
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_puffer.UtilityWarning")
+def test_a_stolen_file_holds_no_id_value_or_key(tmp_path, table):
+    pay = np.where(table["cars"] > 0, 71234.5, 81234.5)
+    secret = table.assign(pay=pay, client=[f"Ada Lovelace {k}" for k in range(60)])
+    noiser = fitted(secret, public=["pay"], epsilon=0.3)
+    ledger = PersonLedger.create(tmp_path / "a.sqlite", noiser, key=KEY)
+    ledger.transform(noiser, secret, row_id="client")
+    data = ledger.path.read_bytes()
+    values = [np.float64(71234.5).tobytes(), np.float64(71234.5).tobytes()[::-1], b"71234"]
+    for token in (b"Lovelace", KEY, KEY[8:], KEY.hex().encode(), *values):
+        assert token not in data
+
+
+def test_a_stolen_file_tells_nothing_of_equal_values_or_of_other_files(tmp_path, noiser, table):
+    same = table.assign(cars=5)
+    made = []
+    for name in "ab":
+        ledger = PersonLedger.create(tmp_path / name, noiser, key=KEY)
+        ledger.transform(noiser, same, row_id="client")
+        with sqlite3.connect(ledger.path) as connection:
+            rows = connection.execute("SELECT person, form, draws FROM persons").fetchall()
+        connection.close()
+        assert all(len(set(column)) == 60 for column in zip(*rows, strict=True))
+        made += [token for row in rows for token in row]
+    assert len(set(made)) == len(made)
+
+
+def test_the_key_is_in_no_repr_pickle_copy_or_error(ledger, noiser, table):
+    ledger.transform(noiser, table, row_id="client")
+    for text in (repr(ledger), str(ledger), ledger._repr_html_(), repr(vars(ledger))):
+        assert repr(KEY)[2:-1] not in text
+    for make in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="given as bytes cannot be pickled"):
+            make(ledger)
+
+
+def test_a_ledger_whose_key_is_in_a_file_is_pickled_without_it(path, noiser, table, tmp_path):
+    place = tmp_path / "key"
+    place.write_bytes(KEY)
+    ledger = PersonLedger.create(path, noiser, key=place)
+    data = pickle.dumps(ledger)
+    assert KEY not in data
+    pickle.loads(data).transform(noiser, table, row_id="client")
+    assert PersonLedger.open(path, noiser, key=KEY).left(1000).releases == 1
+
+
+def test_it_shows_what_persons_have_had(ledger, noiser, table):
+    ledger.transform(noiser, table, row_id="client", note="<b>monday</b>")
+    ledger.transform(noiser, table[:10], row_id="client", release=1)
+    text = str(ledger)
+    assert "60 person(s) on record have had 70 release(s), in 2 call(s) of 70 row(s)." in text
+    assert "A row that changed is not released again." in text
+    assert "&lt;b&gt;monday" in ledger._repr_html_()
+
+
+# ------------------------------------------------------------------------------- what is refused
+
+
+def test_a_refused_call_spends_nothing(ledger, noiser, table):
+    ledger.transform(noiser, table, row_id="client")
+    ledger.transform(noiser, table[:1], row_id="client", release=1)
+    before = ledger.path.read_bytes()
+    with pytest.raises(
+        OverspentError, match="1 have no release left, and nothing was spent or rel"
+    ):
+        ledger.transform(noiser, table, row_id="client", release=2)
+    assert ledger.path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"row_id": None}, ValueError, "row_id is None, and persons are known by it"),
+        ({"row_id": "who"}, ValueError, "row_id"),
+        ({"exhausted": "skip"}, ValueError, "exhausted must be"),
+        ({"release": -1}, ValueError, "release must be at least 0"),
+        ({"release": 2**63}, ValueError, "release must lie between"),
+        ({"release": 1.0}, TypeError, "release must be an integer"),
+        ({"dataset": 7}, TypeError, "dataset must be a string"),
+        ({"dataset": "\udc80"}, ValueError, "dataset must be Unicode"),
+        ({"note": b""}, TypeError, "note must be a string"),
+        ({"factor": 0.5}, ValueError, "factor must be at least 1"),
+        ({"row_id": "loan"}, ValueError, "2 distinct ids"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(ledger, noiser, table, options, error, message):
+    before = ledger.path.read_bytes()
+    with pytest.raises(error, match=message):
+        ledger.transform(noiser, table, **{"row_id": "client", **options})
+    assert ledger.path.read_bytes() == before
+
+
+def test_a_lazy_table_is_refused_by_name(ledger, noiser, table):
+    with pytest.raises(TypeError, match=r"lazy table \(LazyFrame\), and who is in it"):
+        ledger.transform(noiser, pl.from_pandas(table).lazy(), row_id="client")
+
+
+def test_ids_of_another_kind_would_be_other_persons(ledger, noiser, table):
+    ledger.transform(noiser, table, row_id="client")
+    with pytest.raises(TypeError, match=r"row_id is none of the ids .* are whole numbers"):
+        ledger.transform(noiser, table, row_id=table["client"].astype(str))
+    with pytest.raises(TypeError, match="person '1000' is none of the ids"):
+        ledger.left("1000")
+    for wrong in (1.0, True, None, 2**64, b"1000"):
+        with pytest.raises(TypeError, match="person must be"):
+            ledger.left(wrong)
+    assert ledger.left(np.int16(1000)).releases == 1
+    assert ledger.left(2**64 - 1).releases == ledger.left(-1).releases == 2
+
+
+def test_another_key_would_know_nobody_and_is_refused(ledger, noiser):
+    with pytest.raises(LedgerError, match="knows persons by another key"):
+        PersonLedger.open(ledger.path, noiser, key=KEY + b"!")
+    with pytest.raises(ValueError, match="shorter than 16 bytes"):
+        PersonLedger.open(ledger.path, noiser, key=b"short")
+    with pytest.raises(TypeError, match="key is a NoneType"):
+        PersonLedger.create(ledger.path, noiser, key=None)
+
+
+def test_the_ledger_of_another_noiser_is_refused(ledger, table):
+    other = fitted(table, epsilon=2.0)
+    with pytest.raises(LedgerError, match="another noiser"):
+        PersonLedger.open(ledger.path, other, key=KEY)
+    with pytest.raises(LedgerError, match="another noiser"):
+        ledger.transform(other, table, row_id="client")
+
+
+def test_what_has_no_rows_is_refused(ledger, noiser, table):
+    with pytest.raises(TypeError, match="has no rows of persons"):
+        ledger.transform(noiser.certificate_, table, row_id="client")
+
+
+def test_create_never_overwrites_and_takes_no_foreign_journal(ledger, noiser, tmp_path):
+    with pytest.raises(FileExistsError):
+        PersonLedger.create(ledger.path, noiser, key=KEY)
+    (tmp_path / "new.sqlite-journal").write_bytes(b"left over")
+    with pytest.raises(FileExistsError, match="journal of another database"):
+        PersonLedger.create(tmp_path / "new.sqlite", noiser, key=KEY)
+    with pytest.raises(FileNotFoundError, match="nothing was spent"):
+        PersonLedger.open(tmp_path / "none.sqlite", noiser, key=KEY)
+
+
+def sql(statement):
+    def run(path):
+        connection = sqlite3.connect(path)
+        with connection:
+            connection.execute(statement)
+        connection.close()
+
+    return run
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+DAMAGES = {
+    "emptied": lambda path: path.write_bytes(b""),
+    "cut off": cut,
+    "zeros": lambda path: path.write_bytes(b"\0" * 9000),
+    "no database": lambda path: path.write_text("{}"),
+    "a trigger": sql("CREATE TRIGGER t AFTER INSERT ON persons BEGIN DELETE FROM persons; END"),
+    "no persons": sql("DROP TABLE persons"),
+    "no rule": sql("DELETE FROM about"),
+    "another rule": sql("UPDATE about SET text = replace(text, 'refuse', 'count')"),
+    "no histories": sql("DELETE FROM histories"),
+    "histories of no kind": sql("UPDATE histories SET counts = '[[7, 1]]' WHERE history = 1"),
+    "a person's history": sql("UPDATE persons SET history = 99"),
+    "a negative history": sql("UPDATE persons SET history = -1"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_ledger_is_refused_and_left_as_it_is(ledger, noiser, table, damage):
+    ledger.transform(noiser, table, row_id="client")
+    damage(ledger.path)
+    before = ledger.path.read_bytes()
+    for use in (
+        lambda: ledger.transform(noiser, table, row_id="client"),
+        lambda: ledger.left(1000),
+    ):
+        with pytest.raises(LedgerError, match="not a ledger of persons, or a damaged one"):
+            use()
+    assert ledger.path.read_bytes() == before
+
+
+def test_a_file_of_a_newer_schema_is_refused(ledger):
+    sql("UPDATE about SET text = replace(text, 'persons/1', 'persons/2')")(ledger.path)
+    with pytest.raises(LedgerError, match=r"written as 'sklearn_puffer.persons/2'.*that wrote it"):
+        ledger.left(1000)
+
+
+def test_a_second_name_of_the_file_is_refused(ledger):
+    os.link(ledger.path, ledger.path.with_name("other"))
+    with pytest.raises(LedgerError, match="2 names"):
+        ledger.left(1000)
+
+
+# ---------------------------------------------------------------------------------------- migration
+
+
+def test_what_a_ledger_says_everybody_has_spent(path, noiser, table, tmp_path):
+    old = Ledger.create(tmp_path / "old.ledger", noiser)
+    old.transform(noiser, table, factor=2.0)
+    ledger = PersonLedger.migrate(old, path, noiser, key=KEY)
+    budget = noiser.certificate_.rule.budgets["cars"]
+    spent = 1 / Fraction(float(noiser.noisier(2.0).theta_["cars"]))
+    left = ledger.left(1000)
+    assert (left.releases, left.released) == (1, 1)
+    assert left.by_axis["cars"] == pytest.approx(float(budget - spent))
+    ledger.transform(noiser, table, row_id="client")
+    with pytest.raises(OverspentError, match="60 have no release left"):
+        ledger.transform(noiser, table, row_id="client", release=1)
+    with pytest.raises(FileNotFoundError):
+        old.spend()
+    assert (tmp_path / "old.ledger.migrated").exists()
+
+
+def test_a_migration_that_fails_leaves_the_ledger_open(path, noiser, tmp_path):
+    old = Ledger.create(tmp_path / "old.ledger", noiser, datasets=["a", "b"])
+    old.spend(dataset="a")
+    path.write_text("taken")
+    with pytest.raises(FileExistsError):
+        PersonLedger.migrate(old, path, noiser, key=KEY, dataset="a")
+    with pytest.raises(ValueError, match="dataset must be one of"):
+        PersonLedger.migrate(old, path, noiser, key=KEY)
+    with pytest.raises(TypeError, match="ledger must be a Ledger"):
+        PersonLedger.migrate("old.ledger", path, noiser, key=KEY)
+    assert old.left("a").releases == 1
+    path.unlink()
+    assert PersonLedger.migrate(old, path, noiser, key=KEY, dataset="b").left(1).releases == 2
+
+
+# -------------------------------------------------------------------------- processes and threads
+
+
+def test_threads_that_spend_at_once_never_overspend(ledger, noiser, table):
+    done = []
+
+    def spend(release):
+        try:
+            ledger.transform(noiser, table, row_id="client", release=release)
+            done.append(release)
+        except OverspentError:
+            pass
+
+    threads = [threading.Thread(target=spend, args=(k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(done) == 2
+    assert ledger.left(1000).releases == 0
+
+
+def test_a_ledger_that_others_hold_is_waited_for_and_then_refused(ledger, noiser, table):
+    holder = sqlite3.connect(ledger.path, isolation_level=None, check_same_thread=False)
+    holder.execute("BEGIN EXCLUSIVE")
+    short = PersonLedger(ledger.path, ledger.fingerprint, KEY, timeout=0.05)
+    with pytest.raises(TimeoutError, match=r"still holds it after 0\.05 s"):
+        short.transform(noiser, table, row_id="client")
+    threading.Timer(0.1, holder.close).start()
+    ledger.transform(noiser, table, row_id="client")
+    assert ledger.left(1000).releases == 1
+
+
+def test_nothing_is_handed_out_that_is_not_on_record(ledger, noiser, table, monkeypatch):
+    def fail(*args):
+        raise OSError(28, "No space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(person_spend.Book, "note", fail)
+        with pytest.raises(OSError, match="No space") as caught:
+            ledger.transform(noiser, table, row_id="client")
+    trace, frames = caught.value.__traceback__, []
+    while trace is not None:
+        frames.append(trace.tb_frame.f_locals)
+        trace = trace.tb_next
+    assert not any("released" in variables for variables in frames)
+    assert ledger.left(1000).releases == 2
+    assert ledger.n_persons == 0
