@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -98,6 +99,7 @@ class CheckedEntropy(NotCopied):
         return words[:count]
 
 
+@lru_cache(maxsize=1024)
 def _most_repeats(trials: int) -> float:
     """Return what a binomial of chance 1/256 exceeds with a chance below 2^-64 (Bernstein)."""
     mean = trials / 256.0

@@ -191,13 +191,16 @@ class ChunkSampler(Sampler):
     def __init__(self, law: Chunks, grid: Grid, entropy: Entropy) -> None:
         super().__init__(grid, entropy)
         self._chunks = law
-        # bits of h and of the upper l that are rounded off as well, with a carry that fits beside
-        low_bits = int(law.low_bits)
-        coarse, carry = self._shift - low_bits, self._half >> low_bits
-        reach = (law.body.size << CELL_BITS) + carry
-        self._is_coarse = coarse > 0 and reach < 2**31 and carry << low_bits == self._half
-        if self._is_coarse:
-            self._coarse, self._carry = (np.array(k, dtype=np.int32) for k in (coarse, carry))
+        self._is_coarse = self._shift > law.low_bits and self._fits_32_bits()
+
+    def _fits_32_bits(self) -> bool:
+        """Return whether only h and the upper bits of l decide K, and note how they are rounded."""
+        low_bits = int(self._chunks.low_bits)
+        carry = self._half >> low_bits
+        reach = (self._chunks.body.size << CELL_BITS) + carry
+        self._coarse = np.array(self._shift - low_bits, dtype=np.int32)
+        self._carry = np.array(carry % 2**31, dtype=np.int32)
+        return reach < 2**31 and carry << low_bits == self._half
 
     def _many(self, out: IntArray) -> NDArray[np.intp]:
         """Fill ``out`` with draws of J, and return where one of the rest must go instead."""

@@ -500,7 +500,7 @@ def _few_numbers(data: Array) -> FloatArray | None:
         block = data[start : start + BLOCK_ROWS]
         if lookup is None or len(atoms) > _MOST_STREAMED_ATOMS:
             return None
-        if not lookup.find(block, codes[: len(block)]):
+        if not lookup.has_all(block, codes[: len(block)]):
             atoms = np.union1d(atoms, np.asarray(block, dtype=float))
             lookup = Lookup(atoms) if np.isfinite(atoms).all() else None
     return np.unique(atoms + 0.0)  # -0.0 is 0.0

@@ -162,12 +162,12 @@ def _stream(
             coded.source.codes(rows, out[:n])
         part = None if weights is None else weights[rows]
         for g, group in enumerate(groups):
-            _mix(codes[:, :n], [(k, columns[k].size) for k in group], key[:n])
+            mixed = _mixed(codes[:, :n], [(k, columns[k].size) for k in group], key[:n])
             for s in range(len(secrets)):
                 table = tables[s][g]
                 if table is not None:
                     np.multiply(secret_codes[s, :n], widths[g], out=scratch[:n])
-                    scratch[:n] += key[:n]
+                    scratch[:n] += mixed
                     _add(table, scratch[:n], part)
     return [
         [None if t is None else t.reshape(secret.size, -1) for t in row]
@@ -175,12 +175,16 @@ def _stream(
     ]
 
 
-def _mix(codes: Array, radices: Sequence[tuple[int, int]], key: Array) -> None:
-    """Write the mixed-radix number of each row of codes into ``key``; it may wrap where unused."""
-    np.copyto(key, codes[radices[0][0]])
+def _mixed(codes: Array, radices: Sequence[tuple[int, int]], key: Array) -> Array:
+    """Return the mixed-radix number of each row of codes; it may wrap where unused."""
+    first: Array = codes[radices[0][0]]
+    if len(radices) == 1:
+        return first
+    np.copyto(key, first)
     for column, size in radices[1:]:
         key *= size
         key += codes[column]
+    return key
 
 
 def _add(table: Array, key: Array, weights: Array | None) -> None:

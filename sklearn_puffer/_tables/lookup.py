@@ -62,22 +62,32 @@ class Lookup:
         np.take(self.atoms, codes, out=scratch, mode="clip")
         return bool((scratch == values).all())  # so a wrong guess, NaN too, is never taken
 
+    def has_all(self, block: Array, codes: Array) -> bool:
+        """Return whether every value is one of the atoms; ``codes`` is overwritten, or not."""
+        if self.gapless and block.dtype.kind in "iu":
+            return self._lie_between_ends(block)
+        return self.find(block, codes)
+
+    def _lie_between_ends(self, integers: Array) -> bool:
+        if not integers.size:
+            return True
+        first, last = int(self.atoms[0]), int(self.atoms[-1])
+        return first <= int(integers.min()) and int(integers.max()) <= last
+
     def _count_from_first(self, block: Array, codes: Array) -> bool:
         """Write how far each integer lies from the first atom; return False if one lies outside."""
-        first, last = int(self.atoms[0]), int(self.atoms[-1])
         integers = block
-        if (
-            not block.flags.c_contiguous and block.dtype != np.uint64
-        ):  # which may not fit into codes
+        fits = block.dtype.kind == "i" or block.dtype.itemsize < codes.itemsize
+        if fits and not block.flags.c_contiguous:
             np.copyto(codes, block, casting="unsafe")  # strided columns are read once
             integers = codes
-        if not block.size or int(integers.min()) < first or int(integers.max()) > last:
-            return not block.size
+        if not self._lie_between_ends(integers):
+            return False
         if integers.dtype == codes.dtype:
-            np.subtract(integers, first, out=codes)
+            np.subtract(integers, int(self.atoms[0]), out=codes)
         else:
             np.copyto(codes, integers, casting="unsafe")
-            codes -= first
+            codes -= int(self.atoms[0])
         return True
 
     def _guess(self, values: FloatArray, factor: float, codes: Array, scratch: FloatArray) -> None:
