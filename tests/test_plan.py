@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import warnings
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -520,3 +521,77 @@ def test_the_plan_of_adult_names_its_cliff_and_what_to_look_at_first(table):
     assert "A channel takes for granted" in why
     laplace = told.table[told.table["setting"] == "Laplace noise, 5 bins"]
     assert told.table["change"][k] < 0.5 * laplace["change"].item()
+
+
+def test_days_count_from_1970_in_every_century_and_the_day_is_that_of_utc():
+    late = pd.Timestamp("1969-12-31 23:00", tz="America/New_York")
+    frame = pd.DataFrame(
+        {
+            "old": pd.Series([np.datetime64("0900-03-01T12", "s")] * 2),
+            "before": pd.Series([pd.Timestamp("1969-12-31 12:00"), pd.Timestamp("1970-01-01")]),
+            "zoned": pd.Series([late, late]),
+            "mixed": pd.Series([late.to_pydatetime(), late.date()], dtype=object),
+            "month": pd.Series(pd.PeriodIndex(["1970-02", "1970-03"], freq="M")),
+        }
+    )
+    days = recoded(frame, days=list(frame))
+    assert days["old"].tolist() == [date(900, 3, 1).toordinal() - date(1970, 1, 1).toordinal()] * 2
+    assert days["before"].tolist() == [-1, 0]
+    assert days["zoned"].tolist() == [0, 0]
+    assert days["mixed"].tolist() == [0, -1]
+    assert days["month"].tolist() == [31, 59]
+
+
+def test_days_are_no_identifiers_even_if_each_row_has_its_own():
+    since = pd.date_range("2020-01-01", periods=60)
+    told = plan(small(60).assign(since=since), "group", epsilon=1.0, dates="days", time_limit=0)
+    assert told.columns.loc["since", ["use", "kind"]].tolist() == ["release", "days"]
+
+
+def test_numbers_with_gaps_beside_secrets_with_gaps_are_left_out():
+    table = small(60)
+    table["group"] = table["group"].where(table.index % 9 > 0)
+    table["visits"] = table["visits"].where(table.index % 7 > 0)
+    told = plan(table, "group", epsilon=1.0, noise="laplace", time_limit=None)
+    assert told.columns.loc["visits", "use"] == "leave out"
+    assert "missing" in told.columns.loc["visits", "remark"]
+    assert (told.table["verdict"] == "holds").any()
+
+
+def test_a_channel_leaves_out_numbers_with_gaps_and_counts_them_as_constants():
+    table = small(60)
+    table["visits"] = table["visits"].where(table.index % 7 > 0)
+    told = plan(table, "group", epsilon=1.0, time_limit=None)
+    channel = told.table["setting"] == "optimal channel, without 'visits'"
+    assert channel.any()
+    k = int(channel.idxmax())
+    assert "leaves out 'visits', counted as constants" in told.why(k)
+    noiser = told.noiser(k).fit(table)
+    present = table["visits"].dropna()
+    spread = present.std(ddof=0)
+    constant = (present - present.sort_values().iloc[(len(present) - 1) // 2]).abs().mean() / spread
+    expected = (constant + noiser.utility_.loc["town", "change_sd"]) / 2
+    assert told.table["change"][k] == pytest.approx(expected, rel=1e-9)
+
+
+def test_what_is_recommended_promises_what_the_caller_asks_of_all_settings():
+    told = plan(
+        small(80), "group", epsilon=1.0, adversaries="confidence", public=["town"], time_limit=None
+    )
+    ((k, _),) = told.recommended()
+    assert told.table["promise"][k] == told.promise == "whole row, sampling error included"
+
+
+def test_a_column_that_occurs_twice_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"column 'a' occurs more than once in table"):
+        plan(pd.DataFrame(np.zeros((4, 2)), columns=["a", "a"]), "a")
+
+
+def test_a_secret_that_is_missing_here_and_there_is_a_secret_against_which_the_rest_is_protected():
+    table = small(90)
+    table["group"] = table["group"].where(table.index % 5 > 0)
+    told = plan(table, "group", public=["town"], epsilon=1.0, time_limit=None)
+    pairs = told.table["promise"] == "whole row, fewer pairs"
+    fitted = told.noiser(int(pairs.idxmax())).fit(table)
+    assert {pair[1] for pair in fitted.secret_pairs_["group"]} == {"b", "c", "missing"}
+    assert not told.table["promise"].str.contains("the rest").any()

@@ -109,6 +109,11 @@ class Scope:
         return math.prod(float(cells_of(column, bins)) for column in self.columns)
 
     @property
+    def promise(self) -> str:
+        """What is promised where nothing but the caller's own settings changes it."""
+        return promise_of(self.fixed, fewer_pairs=False, merged=False)
+
+    @property
     def wide(self) -> bool:
         """Whether that is more than the exact loss is computed on, with few bins."""
         return self.cells(COARSE) > MAX_CELLS
@@ -144,7 +149,8 @@ def candidates_of(scope: Scope) -> list[Candidate]:
 
 def without(scope: Scope, column: Name) -> list[Candidate]:
     """Return what is tried where a column that asks for most of the noise is left out."""
-    if len(scope.columns) < 2 or "known" in scope.fixed:
+    grouped = not isinstance(scope.fixed.get("dependence", ""), str)
+    if len(scope.columns) < 2 or "known" in scope.fixed or grouped:
         return []
     settings = [_Setting(5, f"{_noise_word(scope)}", {}, _bins(scope)[0], (column,))]
     if "noise" not in scope.fixed:

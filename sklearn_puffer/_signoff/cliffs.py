@@ -9,7 +9,6 @@ from sklearn_puffer._base import listed, quoted
 from sklearn_puffer._releases import sentences
 from sklearn_puffer._signoff.candidates import COARSE, Scope
 from sklearn_puffer._signoff.columns import ColumnFacts
-from sklearn_puffer._signoff.promises import WHOLE_ROW
 from sklearn_puffer._signoff.trials import Trial
 from sklearn_puffer._tables import Name
 from sklearn_puffer.accounting import MAX_CELLS
@@ -107,7 +106,8 @@ def _single_rows(trials: Sequence[Trial]) -> Iterator[str]:
 
 
 def _worthless(scope: Scope, trials: Sequence[Trial]) -> Iterator[str]:
-    budgets = [f"{e:g}" for e in scope.epsilons if _all_worse(_plain_noises(trials, e), scope)]
+    noises = {epsilon: _plain_noises(trials, epsilon, scope.promise) for epsilon in scope.epsilons}
+    budgets = [f"{epsilon:g}" for epsilon, own in noises.items() if _all_worse(own, scope)]
     if budgets:
         yield (
             f"at epsilon {', '.join(budgets)} every noise tried on the row as a whole changes "
@@ -120,9 +120,9 @@ def _all_worse(trials: Sequence[Trial], scope: Scope) -> bool:
     return bool(trials) and all(trial.worse == len(scope.columns) for trial in trials)
 
 
-def _plain_noises(trials: Sequence[Trial], epsilon: float) -> list[Trial]:
+def _plain_noises(trials: Sequence[Trial], epsilon: float, promise: str) -> list[Trial]:
     """Return what came of noise on all proposed columns together, as it is."""
     noises = [t for t in trials if t.fitted and not t.candidate.is_channel]
-    whole = [t for t in noises if t.candidate.promise == WHOLE_ROW and not t.candidate.left_out]
+    whole = [t for t in noises if t.candidate.promise == promise and not t.candidate.left_out]
     native = [t for t in whole if t.candidate.params.get("output", "native") != "remapped"]
     return [trial for trial in native if trial.candidate.epsilon == epsilon]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -31,8 +31,8 @@ class ColumnFacts:
     name : str or int
     use : {"sensitive", "release", "leave out", "not asked for"}
     kind : str
-        In words: "number", "whole number", "yes or no", "order", "category", "date", "identifier",
-        "constant", "nothing" or "unreadable".
+        In words: "number", "whole number", "yes or no", "order", "category", "date", "days",
+        "identifier", "constant", "nothing" or "unreadable".
     distinct, missing : int
         How many different values it has, and in how many rows it has none.
     remark : str
@@ -58,7 +58,7 @@ class ColumnFacts:
     @property
     def numeric(self) -> bool:
         """Whether bins are possible."""
-        return self.kind in ("number", "whole number", "identifier")
+        return self.kind in ("number", "whole number", "days", "identifier")
 
     @property
     def hardly_repeats(self) -> bool:
@@ -74,6 +74,7 @@ def read_columns(
     sensitive: Sequence[Name],
     public: Collection[Name] | None,
     dates: Collection[Name],
+    days: Collection[Name],
     orders: Mapping[Any, Any],
 ) -> list[ColumnFacts]:
     """Return what the columns are, in the order of the table.
@@ -86,7 +87,9 @@ def read_columns(
         The columns to release, which are then proposed whatever they look like; None for all that
         are fit for it.
     dates : collection of names
-        Columns of dates, times and durations.
+        Columns of dates, times and durations, as they are.
+    days : collection of names
+        Those that have become whole days.
     orders : mapping
         The declared values of some columns, as in ``categories=``.
     """
@@ -102,13 +105,34 @@ def read_columns(
             continue
         asked = public is not None and name in public
         fact = _read(name, values, sensitive, asked=asked, ordered=name in orders)
+        fact = _in_days(fact) if name in days else fact
         skipped = fact.use != "sensitive" and public is not None and not asked
         facts.append(ColumnFacts(name, "not asked for", fact.kind) if skipped else fact)
     return facts
 
 
+def without_odd_gaps(facts: Sequence[ColumnFacts]) -> list[ColumnFacts]:
+    """Leave out numbers with gaps beside secrets with gaps: no one setting has a place for both."""
+    if not any(each.missing for each in facts if each.use == "sensitive"):
+        return list(facts)
+    remark = "it has missing values beside those of a sensitive column; fill or drop one of them"
+    return [
+        replace(each, use="leave out", remark=remark)
+        if each.use == "release" and each.numeric and each.missing
+        else each
+        for each in facts
+    ]
+
+
 def _use(name: Name, sensitive: Sequence[Name]) -> Use:
     return "sensitive" if name in sensitive else "leave out"
+
+
+def _in_days(fact: ColumnFacts) -> ColumnFacts:
+    """Return what a column of days is: they number no rows, even if each has its own."""
+    if fact.kind == "identifier":
+        return replace(fact, use="release", kind="days", remark=f"{_BINS}: it goes into bins")
+    return replace(fact, kind="days") if fact.kind == "whole number" else fact
 
 
 def _date(name: Name, sensitive: Sequence[Name]) -> ColumnFacts:

@@ -24,7 +24,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._releases import sentences
 from sklearn_puffer._signoff.columns import ColumnFacts
-from sklearn_puffer._signoff.promises import MODEL, WHOLE_ROW
+from sklearn_puffer._signoff.promises import WHOLE_ROW, only_adds_a_model
 from sklearn_puffer._signoff.trials import Trial, best_of
 from sklearn_puffer._tables import Name, named_frame, recoded, records_frame
 
@@ -63,6 +63,8 @@ class Plan(Document):
         Seconds, after which no setting was tried.
     channel_seconds : float or None
         Seconds that the search for each channel got.
+    promise : str
+        What is promised by the settings that change nothing but noise, bins and output.
     version, date : str
         Of the library, and the time of the plan (UTC, ISO 8601).
     name : str
@@ -88,6 +90,7 @@ class Plan(Document):
     days: tuple[Name, ...] = ()
     time_limit: float | None = None
     channel_seconds: float | None = None
+    promise: str = WHOLE_ROW
     version: str = ""
     date: str = field(default="", compare=False)
     name: str = field(default="", compare=False)
@@ -227,9 +230,9 @@ class Plan(Document):
     def _first_choice(self, epsilon: float) -> Trial | None:
         own = [t for t in self.trials if t.verdict == "holds" and t.candidate.epsilon == epsilon]
         own = [t for t in own if not t.weak]
-        plain = [t for t in own if t.candidate.promise == WHOLE_ROW]
+        plain = [t for t in own if t.candidate.promise == self.promise]
         counted = [t for t in plain if not _memorised(t)]
-        model = [t for t in own if t.candidate.promise == f"{WHOLE_ROW}, {MODEL}"]
+        model = [t for t in own if only_adds_a_model(t.candidate.promise, self.promise)]
         return next(iter([*counted, *model, *plain, *own]), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -404,6 +407,11 @@ def _remarks(trial: Trial) -> list[str]:
         said.append(
             "Most rows occur once, so that the counted law is this table: a promise against it "
             "says little about what can be learnt, and a classifier is the better adversary."
+        )
+    if trial.fitted and trial.change == 0.0:
+        said.append(
+            "It changes nothing: the prior itself is within the budget, as far as its rows tell; a "
+            'confidence set (adversaries="confidence") says how far that is.'
         )
     if trial.worse:
         columns = "one column" if trial.worse == 1 else f"{trial.worse} columns"

@@ -28,7 +28,7 @@ from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._signoff.alone import with_shares
 from sklearn_puffer._signoff.candidates import Scope, candidates_of, without
 from sklearn_puffer._signoff.cliffs import cliffs_of, costly_column
-from sklearn_puffer._signoff.columns import ColumnFacts, read_columns
+from sklearn_puffer._signoff.columns import ColumnFacts, read_columns, without_odd_gaps
 from sklearn_puffer._signoff.plan import Plan
 from sklearn_puffer._signoff.trials import Clock, Trial, tried
 from sklearn_puffer._tables import (
@@ -151,13 +151,15 @@ def _plan(
     clock: Clock,
     fixed: dict[str, Any],
 ) -> Plan:
+    frame_table(frame, "table")  # which checks its labels
     timed = date_columns(frame)
     days = tuple(timed) if dates else ()
     frame = recoded(frame, days=days)
     source = frame_table(frame)
     hidden, asked = _named(source, sensitive, public)
     orders = fixed.get("categories") or {}
-    facts = read_columns(source, hidden, asked, [n for n in timed if not dates], orders)
+    left = [name for name in timed if name not in days]
+    facts = without_odd_gaps(read_columns(source, hidden, asked, left, days, orders))
     proposed = [each for each in facts if each.use == "release"]
     fixed.setdefault("missing", _missing(facts))
     counts = {name: _tally(source, name) for name in hidden}
@@ -173,6 +175,7 @@ def _plan(
         sensitive=tuple(hidden),
         facts=tuple(shared.get(each.name, each) for each in facts),
         trials=tuple(sorted(trials, key=lambda trial: trial.order)),
+        promise=scope.promise,
         cliffs=tuple(cliffs_of(scope, proposed, counts, trials, middle)),
         n_rows=source.n_rows,
         n_tried=len(part),

@@ -17,8 +17,6 @@ from sklearn_puffer._tables import recoded
 
 Verdict = Literal["holds", "does not hold", "refused", "failed", "not tried"]
 
-_SLOWER = 1.25  # what a fit may take longer than the last one of its kind
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -94,7 +92,7 @@ class Clock:
         """Return why there is no time for a candidate; nothing where there is."""
         if self.left <= 0.0:
             return f"the time limit of {self.limit:g} s was over"
-        needed = self._took.get((candidate.label, candidate.promise), 0.0) / _SLOWER
+        needed = self._took.get((candidate.label, candidate.promise), 0.0)
         if needed <= self.left:
             return ""
         return (
@@ -120,7 +118,7 @@ def tried(candidate: Candidate, frame: Any, columns: Sequence[ColumnFacts], cloc
         noiser, warned = fitted(candidate, frame, clock.ends)
     except OutOfTimeError:
         seconds = monotonic() - began
-        clock.note(candidate, max(seconds, 2.0 * _SLOWER))
+        clock.note(candidate, seconds)
         reason = f"the time limit of {clock.limit:g} s came after {seconds:.0f} s of its fit"
         return Trial(candidate, "not tried", reason, seconds=seconds)
     except (TypeError, ValueError, ModuleNotFoundError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date
 from typing import Any
 
 import narwhals as nw
@@ -11,8 +12,8 @@ import pandas as pd
 from sklearn_puffer._tables.values import Name
 
 _DAY = pd.Timedelta(days=1)
-_EPOCH = pd.Timestamp(0)
-_DATES = frozenset({"date", "datetime", "datetime64"})
+_EPOCH = date(1970, 1, 1).toordinal()
+_DATES = frozenset({"date", "datetime", "datetime64", "period"})
 _DURATIONS = frozenset({"timedelta", "timedelta64"})
 
 
@@ -70,13 +71,33 @@ def recoded(
 
 def _as_days(column: pd.Series[Any]) -> pd.Series[Any]:
     """Return whole days, as integers that may be missing where some are."""
-    if _kind(column) in _DURATIONS:
-        times = pd.to_timedelta(column)
-    else:
-        times = pd.to_datetime(column, utc=True).dt.tz_localize(None) - _EPOCH
-    missing = times.isna()
-    counted = times.fillna(_DAY) // _DAY
-    return counted.astype("Int64").mask(missing) if missing.any() else counted.astype("int64")
+    missing = column.isna()
+    present = column[~missing]
+    days = _durations(present) if _kind(column) in _DURATIONS else _dates(present)
+    return days.reindex(column.index).astype("Int64") if missing.any() else days
+
+
+def _durations(column: pd.Series[Any]) -> pd.Series[Any]:
+    return (pd.to_timedelta(column) // _DAY).astype("int64")
+
+
+def _dates(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return days since 1970-01-01, of any century."""
+    if isinstance(column.dtype, pd.PeriodDtype):
+        column = column.dt.to_timestamp()
+    if column.dtype == object:
+        found = [_in_utc(value).toordinal() - _EPOCH for value in column]
+        return pd.Series(found, index=column.index, dtype="int64")
+    if column.dt.tz is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    days = column.to_numpy().astype("datetime64[D]").astype("int64")
+    return pd.Series(days, index=column.index)
+
+
+def _in_utc(value: Any) -> Any:
+    """Return a date, or a time in UTC where it has a zone."""
+    zoned = getattr(value, "tzinfo", None) is not None
+    return value.astimezone(UTC) if zoned else value
 
 
 def _in_pandas(X: Any, names: Sequence[Name]) -> pd.DataFrame:
