@@ -1,9 +1,13 @@
-"""Plan a release of the diabetes data before anything is released: one call for twenty fits.
+"""Plan a release
+==============
 
-Run with no arguments. It prints what each column is, which settings were tried, what each of them
-would change, and what to look at first; then it fits the setting that changes least at epsilon 1
-and prints the first line of its certificate. The plan is computed from the raw rows, and is kept
-where the table is kept.
+What twenty fits by hand would find, in one call and before anything is released::
+
+    python examples/plan_before.py
+
+Prints what each column of the diabetes data is, which settings were tried, what each of them would
+change, and what to look at first; then it fits the one to look at first at epsilon 1, and prints
+the first line of its certificate. The plan is computed from the raw rows: keep it with the table.
 """
 
 import warnings
