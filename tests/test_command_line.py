@@ -19,13 +19,13 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease
+from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease, plan
 from sklearn_puffer._tables import TableWriter
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.cli import main
 
 KEY = b"blake2b:" + 2 * b"0123456789abcdef"
-COMMANDS = [["fit"], ["release"], ["report"], ["ledger"]]
+COMMANDS = [["plan"], ["fit"], ["release"], ["check"], ["report"], ["ledger"]]
 COMMANDS += [["ledger", action] for action in ("create", "show", "left", "spend")]
 
 
@@ -111,6 +111,14 @@ def test_fit_takes_every_parameter_of_the_noiser_and_no_other(capsys):
     group = text.partition("parameters of PufferfishNoiser")[2]
     options = {line.split()[0] for line in group.splitlines() if line.startswith("  --")}
     names = inspect.signature(PufferfishNoiser).parameters
+    assert options == {f"--{name.replace('_', '-')}" for name in names}
+
+
+def test_plan_takes_every_parameter_of_the_function_but_the_table(capsys):
+    main(["plan", "--help"])
+    group = capsys.readouterr().out.partition("parameters of plan")[2]
+    options = {line.split()[0] for line in group.splitlines() if line.startswith("  --")}
+    names = set(inspect.signature(plan).parameters) - {"table", "settings"}
     assert options == {f"--{name.replace('_', '-')}" for name in names}
 
 
@@ -561,6 +569,42 @@ def test_the_certificate_is_shown_and_written(fitted, capsys):
     certificate = PufferfishRelease.from_json(Path("r.json")).certificate_
     assert Path("c.json").read_text() == certificate.to_json()
     assert "<table" in Path("c.html").read_text()
+
+
+# ------------------------------------------------------------------------------- before and after
+
+
+@pytest.mark.slow
+def test_a_plan_is_that_of_the_function(folder, capsys):
+    Path("s.toml").write_text('[noiser]\nnoise = "laplace"\npublic = ["cars", "owner"]')
+    asked = ["plan", "in.csv", "--sensitive", "loan", "--epsilon", "[0.5, 1]"]
+    assert main([*asked, "--settings", "s.toml", "--out", "plan.json"]) == 0
+    found = json.loads(Path("plan.json").read_text())
+    table = pd.read_csv("in.csv", dtype={"client": str, "zip": str})
+    options = {"public": ["cars", "owner"], "noise": "laplace"}
+    want = plan(table, "loan", epsilon=[0.5, 1.0], **options).to_dict()
+    kept = ("setting", "epsilon", "promise", "change", "loss")
+    assert [[row[k] for k in kept] for row in found["settings"]] == [
+        [row[k] for k in kept] for row in want["settings"]
+    ]
+
+
+def test_a_plan_needs_to_know_what_is_sensitive(folder, capsys):
+    assert main(["plan", "in.csv"]) == 2
+    assert "--sensitive" in told(capsys)
+    assert main(["plan", "in.csv", "--sensitive", "loan", "--out", "plan.pdf"]) == 2
+
+
+def test_rows_that_look_otherwise_are_told_by_the_status(folder, capsys):
+    assert main(["fit", "in.csv", "r.json", *FIT, "--noiser", "n.joblib"]) == 0
+    make_table().assign(cars=6).to_csv("new.csv", index=False)
+    assert main(["check", "n.joblib", "in.csv", "--sensitive", "loan"]) == 0
+    assert main(["check", "n.joblib", "new.csv", "--out", "c.json"]) == 1
+    noiser = joblib.load("n.joblib")
+    want = noiser.certificate_.check(pd.read_csv("new.csv", dtype={"zip": str}))
+    assert Path("c.json").read_text() == want.to_json()
+    assert main(["check", "r.json", "in.csv"]) == 2
+    assert "puffer fit --noiser" in told(capsys)
 
 
 # ------------------------------------------------------------------------------ killed, and large

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from sklearn_puffer.cli.settings import NAMES, PREFIX, noiser_parameters, value_of
+from sklearn_puffer.cli.settings import NAMES, PREFIX, noiser_parameters, plan_parameters, value_of
 from sklearn_puffer.cli.speech import say
 
 _TOP = """
 Release a table so that its public columns tell little about sensitive ones.
 
+  puffer plan adult.csv --sensitive race --public age --public education
   puffer fit adult.csv release.json --sensitive race --public age --public education
   puffer report release.json
   puffer release release.json adult.csv released.csv
@@ -20,7 +21,8 @@ Release a table so that its public columns tell little about sensitive ones.
 
 _STATUS = """
 Exit status: 0 where all is well; 1 where a certificate does not hold or a budget is spent, and
-nothing was released; 2 of wrong usage, or of a file that cannot be used; 130 after Ctrl-C.
+nothing was released, or where rows do not look like those of fit; 2 of wrong usage, or of a file
+that cannot be used; 130 after Ctrl-C.
 """
 
 _FIT = """
@@ -61,6 +63,27 @@ With --row-id and a key an unchanged row comes out the same every time: after a 
 do it again; a ledger counts the same keyed release of the same file once.
 """
 
+_PLAN = """
+Compare settings on a table before anything is released: budgets, noises, bins and channels, how
+much of the data survives each, and what asks for most of the noise. Nothing is spent; the plan is
+computed from the raw rows, so keep it where you keep the table.
+
+  puffer plan adult.csv --sensitive race --public age --public education --epsilon 1
+  puffer plan adult.csv --sensitive race --time-limit 300 --out plan.html
+"""
+
+_CHECK = """
+See whether the rows of TABLE still look like those of fit, which the promise is about; with
+--sensitive also those of each secret, and the loss under what is seen, an estimate.
+
+  puffer fit adult.csv release.json --sensitive race --public age --noiser noiser.joblib
+  puffer check noiser.joblib new.csv
+  puffer check noiser.joblib new.csv --sensitive race --out drift.html
+
+A form does not hold the laws to compare with: it takes the saved noiser. The table is read into
+memory, and nothing is released. The status is 1 where the rows differ.
+"""
+
 _REPORT = """
 Show the certificate of a form or a saved noiser, or write it to a file (.txt, .html or .json).
 
@@ -84,7 +107,9 @@ def parser(given: Sequence[str]) -> argparse.ArgumentParser:
     top.add_argument("--version", action=_Version, help="show the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _fit(commands, whole="fit" in given)
+    _plan(commands, whole="plan" in given)
     _release(commands)
+    _check(commands)
     _report(commands)
     _ledger(commands)
     return top
@@ -143,17 +168,48 @@ def _fit(commands: Any, *, whole: bool) -> None:
     _shared(own)
     own.add_argument("--force", action="store_true", help="replace files that are there")
     if whole:
-        _add_parameters(own)
+        _add_parameters(own, "PufferfishNoiser", noiser_parameters())
 
 
-def _add_parameters(own: argparse.ArgumentParser) -> None:
-    """Add the parameters of the noiser: their names, defaults and texts are its own."""
+def _plan(commands: Any, *, whole: bool) -> None:
+    own = _command(commands, "plan", "compare settings on a table", _PLAN, "planning:plan")
+    own.add_argument("table", metavar="TABLE", help="a .parquet, .csv or .tsv file")
+    _shared(own)
+    _out(own)
+    if whole:
+        _add_parameters(own, "plan", plan_parameters())
+
+
+def _check(commands: Any) -> None:
+    about = "see whether rows still look like those of fit"
+    own = _command(commands, "check", about, _CHECK, "checking:check")
+    own.add_argument(
+        "form",
+        metavar="NOISER",
+        help="a saved noiser (.joblib), which runs code when it is loaded: open only your own",
+    )
+    own.add_argument("table", metavar="TABLE", help="a .parquet, .csv or .tsv file")
+    text = "a sensitive column; repeated for several"
+    own.add_argument("--sensitive", action="append", metavar="NAME", help=text)
+    _shared(own)
+    _out(own)
+
+
+def _out(own: argparse.ArgumentParser) -> None:
+    own.add_argument("--out", metavar="FILE", help="a .txt, .html or .json file to write")
+    own.add_argument("--force", action="store_true", help="replace the file if it is there")
+
+
+def _add_parameters(
+    own: argparse.ArgumentParser, name_of_all: str, parameters: dict[str, str]
+) -> None:
+    """Add parameters: their names, defaults and texts are those of what takes them."""
     group = own.add_argument_group(
-        "parameters of PufferfishNoiser",
+        f"parameters of {name_of_all}",
         "VALUE is one of TOML (0.5, true, [1, 2], {age = 20}), or a plain word; NAME is a column, "
         "and the option is repeated for several.",
     )
-    for name, said in noiser_parameters().items():
+    for name, said in parameters.items():
         several: dict[str, Any] = {"type": value_of, "metavar": "VALUE"}
         if name in NAMES:
             several = {"action": "append", "metavar": "NAME"}
@@ -213,8 +269,7 @@ def _form(own: argparse.ArgumentParser) -> None:
 def _report(commands: Any) -> None:
     own = _command(commands, "report", "show the certificate", _REPORT, "reporting:report")
     _form(own)
-    own.add_argument("--out", metavar="FILE", help="a .txt, .html or .json file to write")
-    own.add_argument("--force", action="store_true", help="replace the file if it is there")
+    _out(own)
 
 
 def _ledger(commands: Any) -> None:

@@ -11,7 +11,7 @@ from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._releases import check_free, growing_file
 from sklearn_puffer._tables import TableFile
 from sklearn_puffer.cli.common import check_holds, layout_of
-from sklearn_puffer.cli.settings import NAMES, PREFIX, merged, noiser_parameters, read_settings
+from sklearn_puffer.cli.settings import PREFIX, merged, noiser_parameters, read_settings, unlisted
 from sklearn_puffer.cli.speech import say, tell
 
 
@@ -55,10 +55,7 @@ def _places(asked: Any) -> list[Path]:
 
 def _parameters(section: dict[str, Any], asked: Any) -> dict[str, Any]:
     """Return the noiser's parameters: those of the settings, and those typed, which win."""
-    found = merged(section, asked, noiser_parameters(), PREFIX)
-    for name in NAMES & found.keys():
-        if isinstance(found[name], list) and len(found[name]) == 1:
-            [found[name]] = found[name]
+    found = unlisted(merged(section, asked, noiser_parameters(), PREFIX))
     if found.get("random_state") is not None:
         raise ValueError(
             f"random_state={found['random_state']!r} makes releases that whoever knows it can "

@@ -1,4 +1,4 @@
-"""`puffer report`: the certificate, as text, a page or JSON."""
+"""`puffer report`, and how any document is shown: as text, a page or JSON."""
 
 from __future__ import annotations
 
@@ -6,34 +6,53 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sklearn_puffer._releases import growing_file
+from sklearn_puffer._releases import check_free, growing_file
 from sklearn_puffer.cli.common import fitted
 from sklearn_puffer.cli.run import FINE, NO_PROMISE
 from sklearn_puffer.cli.speech import say, tell
 
-_WAYS: dict[str, Callable[[Any], str]] = {
-    ".txt": lambda certificate: f"{certificate}\n",
-    ".html": lambda certificate: _page(certificate),
-    ".json": lambda certificate: certificate.to_json(),
-}
-
 
 def report(asked: Any) -> int:
     """Show a certificate, or write it; the status says whether it holds."""
+    check_out(asked)
     certificate = fitted(asked.form).certificate_
-    status = FINE if certificate.holds else NO_PROMISE
+    show(certificate, asked)
+    return FINE if certificate.holds else NO_PROMISE
+
+
+def check_out(asked: Any) -> None:
+    """Refuse a file that cannot be written, before any work is done.
+
+    Raises
+    ------
+    ValueError, OSError
+        If it is of no kind that is known, or there already.
+    """
     if asked.out is None:
-        say(str(certificate))
-        return status
-    suffix = Path(asked.out).suffix.lower()
-    if suffix not in _WAYS:
+        return
+    if Path(asked.out).suffix.lower() not in _WAYS:
         raise ValueError(f"--out is {asked.out!r}, and must end in .txt, .html or .json.")
+    check_free(Path(asked.out), force=asked.force)
+
+
+def show(document: Any, asked: Any) -> None:
+    """Show a document, or write it to the file that is asked for."""
+    if asked.out is None:
+        say(str(document))
+        return
+    text = _WAYS[Path(asked.out).suffix.lower()](document)
     with growing_file(asked.out, force=asked.force) as out:
-        out.write(_WAYS[suffix](certificate).encode())
+        out.write(text.encode())
     tell(f"wrote {asked.out!r}")
-    return status
 
 
-def _page(certificate: Any) -> str:
-    body = certificate._repr_html_()
-    return f'<!doctype html>\n<meta charset="utf-8">\n<title>Certificate</title>\n{body}\n'
+def _page(document: Any) -> str:
+    body = document._repr_html_()
+    return f'<!doctype html>\n<meta charset="utf-8">\n<title>sklearn_puffer</title>\n{body}\n'
+
+
+_WAYS: dict[str, Callable[[Any], str]] = {
+    ".txt": lambda document: f"{document}\n",
+    ".html": _page,
+    ".json": lambda document: str(document.to_json()),
+}

@@ -22,13 +22,24 @@ def noiser_parameters() -> dict[str, str]:
     """Return each parameter of PufferfishNoiser, with what its docstring says of it."""
     from sklearn_puffer import PufferfishNoiser
 
-    said = _said(inspect.getdoc(PufferfishNoiser) or "")
-    return {name: said.get(name, "") for name in inspect.signature(PufferfishNoiser).parameters}
+    return _parameters(PufferfishNoiser)
+
+
+def plan_parameters() -> dict[str, str]:
+    """Return the same of `plan`, but for the table and for those of PufferfishNoiser."""
+    from sklearn_puffer import plan
+
+    return {n: said for n, said in _parameters(plan).items() if n not in ("table", "settings")}
+
+
+def _parameters(function: Any) -> dict[str, str]:
+    said = _said(inspect.getdoc(function) or "")
+    return {name: said.get(name, "") for name in inspect.signature(function).parameters}
 
 
 def _said(doc: str) -> dict[str, str]:
     """Return type and first sentence of each parameter of a docstring in numpydoc's form."""
-    body = doc.partition("Parameters\n----------\n")[2].partition("\n----------")[0]
+    body = doc.partition("Parameters\n----------\n")[2].partition("\n-------")[0]
     types: dict[str, str] = {}
     lines: dict[str, list[str]] = {}
     for line in body.splitlines():
@@ -97,3 +108,11 @@ def merged(
     """Return the settings of a section, over which arguments win."""
     typed = {name: getattr(asked, f"{prefix}{name}", None) for name in names}
     return {**section, **{name: value for name, value in typed.items() if value is not None}}
+
+
+def unlisted(found: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters in which one name alone is no list of it."""
+    alone = {
+        n: v[0] for n, v in found.items() if n in NAMES and isinstance(v, list) and len(v) == 1
+    }
+    return {**found, **alone}
