@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from clusters import dask, ibis, spark  # noqa: F401
 from hypothesis import settings
 
 # The same examples on every machine, and no deadlines: `--hypothesis-profile=search` looks further.

@@ -1,10 +1,8 @@
 """Plans on engines: a lazy release is the keyed one in memory, bit for bit, and hides its key."""
 
-import functools
 import logging
 import pickle
 import traceback
-import warnings
 from dataclasses import replace
 
 import duckdb
@@ -12,50 +10,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from release_cases import CASES, KEY, SECRET, TABLE, case, fitted, keyed
 
-from sklearn_puffer import PufferfishNoiser, PufferfishRelease, UncertifiedError
+from sklearn_puffer import PufferfishRelease, UncertifiedError
 from sklearn_puffer._noiser import lazy_release
 from sklearn_puffer._tables import row_ids
-from sklearn_puffer.noise import GeneralizedCauchy
-
-N_ROWS = 240
-SECRET = b"this is a secret key of some bytes"
-KEY = b"blake2b:" + SECRET
-
-
-def _table():
-    rng = np.random.default_rng(3)
-    secret = rng.integers(0, 2, N_ROWS)
-    return pd.DataFrame(
-        {
-            "client": rng.permutation(10 * N_ROWS)[:N_ROWS] - 100,
-            "secret": np.where(secret, "yes", "no"),
-            "age": (rng.integers(20, 28, N_ROWS) + secret).astype("int16"),
-            "income": rng.normal(10.0, 2.0, N_ROWS) + secret,
-            "short": (0.5 * rng.integers(0, 9, N_ROWS)).astype("float32"),
-            "flag": rng.random(N_ROWS) < 0.4 + 0.1 * secret,
-            "town": rng.choice(["Aix", "Bonn", "Cork"], N_ROWS),
-        }
-    )
-
-
-TABLE = _table()
-GAPS = TABLE.assign(
-    age=TABLE["age"].astype("Int16").mask(TABLE.index % 11 == 0),
-    short=TABLE["short"].mask(TABLE.index % 7 == 0),
-    flag=TABLE["flag"].astype("boolean").mask(TABLE.index % 9 == 0),
-    town=TABLE["town"].mask(TABLE.index % 5 == 0),
-)
-
-
-def fitted(table=TABLE, **options):
-    options = {"public": ["age", "income", "town"], "dependence": "independent", **options}
-    if "income" in options["public"] and "prior" not in options:
-        options["n_bins"] = {"income": 4}
-    noiser = PufferfishNoiser(options.pop("epsilon", 0.5), sensitive="secret", **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return noiser.fit(table)
 
 
 def polars_lazy(frame):
@@ -81,10 +40,6 @@ def computed(plan):
     return plan.collect() if isinstance(plan, pl.LazyFrame) else plan.pl()
 
 
-def keyed(noiser, X, **options):
-    return noiser.transform(X, **{"row_id": "client", "key": KEY, **options})
-
-
 @pytest.fixture(scope="module")
 def noiser():
     return fitted()
@@ -101,35 +56,6 @@ def passing():
 MORE = pl.from_pandas(TABLE).with_columns(
     day=pl.date(2026, 1, 1), at=pl.datetime(2026, 1, 1, 12), far=pl.lit(2**62 + 1), none=None
 )
-CASES = {
-    "numbers, bins and categories": (TABLE, {}),
-    "remapped": (TABLE, {"output": "remapped"}),
-    "noisy": (TABLE, {"output": "noisy"}),
-    "Gaussian noise": (TABLE, {"public": ["age"], "noise": "gaussian", "delta": 1e-3}),
-    "Cauchy noise": (TABLE, {"public": ["age"], "noise": "cauchy"}),
-    "heavy noise": (TABLE, {"public": ["age"], "noise": GeneralizedCauchy(1.0, 4.0)}),
-    "any number": (TABLE, {"public": ["income"], "prior": "gaussian", "epsilon": 1.0}),
-    "other types": (TABLE, {"public": ["short", "flag", "age"]}),
-    "a channel": (TABLE, {"public": ["age"], "noise": "optimal", "dependence": "joint"}),
-    "known values": (TABLE, {"public": ["age", "flag"], "known": "flag", "dependence": "joint"}),
-    "gaps left": (GAPS, {"public": ["age", "short", "flag", "town"], "missing": "propagate"}),
-    "noisy gaps": (GAPS, {"public": ["age", "flag"], "missing": "propagate", "output": "noisy"}),
-    "gaps as a category": (GAPS, {"public": ["flag", "town"], "missing": "category"}),
-    "passed columns": (TABLE, {"remainder": "passthrough"}),
-    "codes": (TABLE, {"public": ["age"], "categories": {"age": [*range(29, 19, -1)]}}),
-    "no noise": (
-        TABLE.assign(flag=TABLE.index % 2 == 0, secret=["no", "no", "yes", "yes"] * 60),
-        {"public": ["flag"]},
-    ),
-}
-
-
-@functools.cache
-def case(name):
-    """Return a noiser, rows, and their release in memory."""
-    table, options = CASES[name]
-    noiser, rows = fitted(table, **options), pl.from_pandas(table)
-    return noiser, rows, keyed(noiser, rows)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -422,7 +422,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
             In a DataFrame the columns are found by name: in any order, beside any others, and only
             those that are released need be there. An array has those of `fit` in their order. A
-            lazy table (a polars LazyFrame or a DuckDB relation) needs ``row_id``.
+            lazy table (a polars LazyFrame, a DuckDB relation, a Dask or Spark DataFrame, an Ibis
+            table on DuckDB) needs ``row_id``.
         row_id : str, int or array-like of n_rows, default=None
             Asks for keyed noise: the column of X, or the column beside it, that holds an id of each
             row, a string or a whole number, present and unique in the whole table (of which X may

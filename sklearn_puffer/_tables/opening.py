@@ -67,6 +67,15 @@ def is_lazy(X: Any) -> bool:
     return _is_path(X) or _is_dataset(X) or any(each.is_one(X) for each in _ENGINES)
 
 
+def engine_of(X: Any) -> str:
+    """Return the name of the engine of a lazy table, and nothing for files, which have none.
+
+    >>> engine_of("rows.parquet")
+    ''
+    """
+    return next((each.extra for each in _ENGINES if each.is_one(X)), "")
+
+
 def way_to_rows(X: Any) -> str:
     """Return the call that brings the rows of a lazy table into memory.
 

@@ -1,13 +1,13 @@
 """Lazy tables whose rows pass through a function, a part at a time: one plan for each engine.
 
 The function takes a table in memory and returns one of as many rows: a polars DataFrame on polars,
-an Arrow table elsewhere. It is called with no rows for the types of its result, so that a plan is
-made without a job, and with the rows of a part whenever an engine computes that part.
+a pandas one on Dask, an Arrow table elsewhere. It is called with no rows for the types of its
+result, so that a plan is made without a job, and with the rows of a part whenever an engine
+computes that part.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -16,11 +16,16 @@ from typing import Any
 import narwhals.stable.v2 as nw
 
 from sklearn_puffer._base import on_one_line
+from sklearn_puffer._tables.dask_plan import on_dask
 from sklearn_puffer._tables.duckdb_plan import on_duckdb
 from sklearn_puffer._tables.engine import lazy_table
+from sklearn_puffer._tables.ibis_plan import on_ibis
+from sklearn_puffer._tables.opening import engine_of
+from sklearn_puffer._tables.spark_plan import on_spark
 from sklearn_puffer._tables.values import Kind, check_type
 
 Release = Callable[[Any], Any]
+Plan = Callable[[Any, Sequence[str], Release], Any]
 
 
 def planned(X: Any, names: Sequence[str], release: Release) -> Any:
@@ -34,9 +39,7 @@ def planned(X: Any, names: Sequence[str], release: Release) -> Any:
     release : callable
         From a table of those columns to one of others; pickled where tasks are.
     """
-    if nw.dependencies.is_polars_lazyframe(X):
-        return _on_polars(X, names, release)
-    return on_duckdb(X, names, release)
+    return _plan_of(X)(X, names, release)
 
 
 def lazy_names(X: Any) -> tuple[str, ...]:
@@ -47,19 +50,18 @@ def lazy_names(X: Any) -> tuple[str, ...]:
     TypeError
         If it is one whose rows cannot be released where they are.
     """
-    _check_plannable(X)
+    _plan_of(X)
     return tuple(lazy_table(X).types)
 
 
-def _check_plannable(X: Any) -> None:
-    duckdb = sys.modules.get("duckdb")
-    relation = duckdb is not None and isinstance(X, duckdb.DuckDBPyRelation)
-    if not (relation or nw.dependencies.is_polars_lazyframe(X)):
-        raise TypeError(
-            f"X is a {type(X).__name__}, and lazy tables are released as polars LazyFrames or "
-            "DuckDB relations; make one of it, or pass it in parts that are in memory, with the "
-            "same key= and row_id=."
-        )
+def _plan_of(X: Any) -> Plan:
+    if engine := engine_of(X):
+        return _PLANS[engine]
+    raise TypeError(
+        f"X is a {type(X).__name__}, which has no engine that could compute its release; scan it "
+        "(pl.scan_parquet(path), duckdb.from_arrow(dataset)), or release it as a stream, by "
+        "transform_batches."
+    )
 
 
 def check_lazy_kinds(X: Any, kinds: Mapping[str, Kind]) -> None:
@@ -100,3 +102,12 @@ def _on_polars(X: Any, names: Sequence[str], release: Release) -> Any:
 def _polars_part(frame: Any, release: Release, schema: Any) -> Any:
     # column by column: a frame that is cast takes names for patterns
     return type(frame)([column.cast(schema[column.name]) for column in release(frame)])
+
+
+_PLANS: dict[str, Plan] = {
+    "polars": _on_polars,
+    "duckdb": on_duckdb,
+    "dask": on_dask,
+    "spark": on_spark,
+    "ibis": on_ibis,
+}

@@ -1,0 +1,78 @@
+"""Engines of a cluster, each the real one: Dask on processes of its own, Spark on a local one.
+
+Where one is absent its tests skip and say so; with ``PUFFER_REQUIRE_ENGINES=1`` they fail.
+"""
+
+import os
+import shutil
+import warnings
+
+import pytest
+
+
+def needs(module, program=None):
+    """Return a module, or skip where it is absent; in CI that is a failure."""
+    try:
+        if program is not None and shutil.which(program) is None:
+            raise ImportError(f"no {program}")
+        return __import__(module, fromlist=["*"])
+    except ImportError as error:
+        if os.environ.get("PUFFER_REQUIRE_ENGINES") == "1":
+            pytest.fail(f"{module} is required here: {error}")
+        pytest.skip(f"{module} is absent: {error}")
+
+
+@pytest.fixture(scope="module")
+def dask():
+    frames, distributed = needs("dask.dataframe"), needs("distributed")
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
+    with (
+        distributed.LocalCluster(**settings, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+    ):
+        yield lambda frame: frames.from_pandas(frame, npartitions=3)
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    sql = needs("pyspark.sql", "java")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+    }
+    builder = sql.SparkSession.builder.master("local[2,3]")  # a task is tried three times
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield lambda frame: _by_file(session, frame, tmp_path_factory.mktemp("rows"))
+    session.stop()
+
+
+def _by_file(session, frame, folder):
+    own = _in_polars(frame)
+    for part in range(3):
+        own[part::3].write_parquet(folder / f"{part}.parquet")
+    return session.read.parquet(str(folder))
+
+
+@pytest.fixture(scope="module")
+def ibis():
+    module = needs("ibis")
+
+    def in_ibis(frame):
+        return module.memtable(_in_polars(frame).to_arrow())
+
+    return in_ibis
+
+
+def _in_polars(frame):
+    from engine_cases import in_polars  # not before the tests that need it: it brings the package
+
+    return in_polars(frame)

@@ -1,0 +1,265 @@
+"""Dask, Spark and Ibis: a plan is the keyed release in memory, bit for bit, and hides its key."""
+
+import logging
+import os
+import pickle
+import sqlite3
+import traceback
+import warnings
+
+import pandas as pd
+import polars as pl
+import pyarrow.dataset
+import pytest
+from release_cases import CASES, KEY, SECRET, TABLE, case, fitted, keyed
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("engines"),  # one Spark and one Dask at a time
+    # what engines leave open at the end, and what Spark says of the newest pandas
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(params=["dask", "spark", "ibis"])
+def lazy(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
+def noiser():
+    return fitted()
+
+
+@pytest.fixture(scope="module")
+def passing():
+    return fitted(remainder="passthrough")
+
+
+def kind_of(plan):
+    return type(plan).__module__.split(".")[0]
+
+
+def computed(plan):
+    """Return what an engine computes, in one order: Spark and Dask promise none."""
+    if kind_of(plan) == "dask":
+        found = pl.from_pandas(plan.compute().reset_index(drop=True))
+    elif kind_of(plan) == "pyspark":
+        found = pl.from_arrow(plan.toArrow())
+    else:
+        found = plan.to_polars()
+    return in_order(found)
+
+
+def in_order(frame):
+    plain = frame.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    return plain.sort(plain.columns)
+
+
+def in_memory(noiser, table, **options):
+    return in_order(keyed(noiser, pl.from_pandas(table), **options))
+
+
+def test_a_plan_is_the_release_in_memory_bit_for_bit(lazy):
+    step = 1 if lazy.__name__ == "in_ibis" else 5
+    for name in [*CASES][::step]:
+        table, (noiser, _, expected) = CASES[name][0], case(name)
+        plan = keyed(noiser, lazy(table))
+        assert kind_of(plan) == kind_of(lazy(table)), name
+        found = computed(plan)
+        assert found.schema == expected.schema, name
+        assert found.equals(in_order(expected)), name
+
+
+def test_types_of_dask_are_those_of_pandas_and_its_index_stays(dask):
+    table = TABLE.astype({"town": "category"}).set_index(TABLE["client"] * 2)
+    noiser = fitted(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parts = dask(table.sort_index())
+    plan = keyed(noiser, parts)
+    expected = keyed(noiser, table.sort_index())
+    assert dict(plan.dtypes) == dict(expected.dtypes)
+    pd.testing.assert_frame_equal(plan.compute(), expected)
+    unknown = parts.assign(town=parts["town"].cat.as_unknown())
+    pd.testing.assert_frame_equal(keyed(noiser, unknown).compute(), expected)
+
+
+def test_other_parts_another_order_and_two_actions_are_the_same_release(lazy, passing):
+    expected = in_memory(passing, TABLE)
+    shuffled = lazy(TABLE.sample(frac=1.0, random_state=1))
+    if kind_of(shuffled) == "dask":
+        shuffled = shuffled.repartition(npartitions=2)
+    elif kind_of(shuffled) == "pyspark":
+        shuffled = shuffled.repartition(5)
+    plan = keyed(passing, shuffled)
+    assert computed(plan).equals(expected)
+    assert computed(plan).equals(expected)
+    ephemeral = keyed(passing, shuffled, key=None)
+    first = computed(ephemeral)
+    assert first.equals(computed(ephemeral))
+    assert not first.equals(expected)
+    assert not first.equals(computed(keyed(passing, shuffled, key=None)))
+
+
+def sent_from_dask(part, folder):
+    """Write the rows of a part where others see them, and fail the first time."""
+    tries = len(list(folder.iterdir()))
+    if len(part):
+        part.to_parquet(folder / f"{tries}.parquet", index=False)
+    if not tries:
+        raise OSError("the line broke after the rows were sent")
+    return part
+
+
+def test_a_retry_of_dask_after_a_failure_shows_nothing_new(dask, passing, tmp_path):
+    from distributed import get_client
+
+    plan = keyed(passing, dask(TABLE).repartition(npartitions=1))
+    sent = plan.map_partitions(sent_from_dask, tmp_path, meta=plan)
+    get_client().compute(sent, retries=2).result()
+    first, second = (pd.read_parquet(tmp_path / f"{k}.parquet") for k in range(2))
+    pd.testing.assert_frame_equal(first, second)
+
+
+def sender_of_spark(folder):
+    def send(batches):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+        from pyspark import TaskContext
+
+        attempt = TaskContext.get().attemptNumber()
+        rows = pa.Table.from_batches(list(batches))
+        pq.write_table(rows, f"{folder}/{attempt}.parquet")
+        if not attempt:
+            raise OSError("the line broke after the rows were sent")
+        yield from rows.to_batches()
+
+    return send
+
+
+def test_a_retry_of_spark_after_a_failure_shows_nothing_new(spark, passing, tmp_path):
+    plan = keyed(passing, spark(TABLE).coalesce(1))
+    found = computed(plan.mapInArrow(sender_of_spark(tmp_path), plan.schema))
+    first, second = (in_order(pl.read_parquet(tmp_path / f"{k}.parquet")) for k in range(2))
+    assert first.equals(second)
+    assert found.equals(first)
+
+
+def test_what_comes_behind_a_release_sees_the_release_alone(lazy, noiser):
+    plan = keyed(noiser, lazy(TABLE))
+    expected = in_memory(noiser, TABLE)
+    expected = in_order(expected.filter(pl.col("age") > 24).select("town"))
+    some = plan[plan["age"] > 24][["town"]] if kind_of(plan) == "dask" else None
+    if some is None:
+        some = plan.filter(plan.age > 24).select("town")
+    assert computed(some).equals(expected)
+
+
+def test_ids_that_occur_in_two_parts_are_refused_before_there_is_a_plan(lazy, noiser):
+    twice = pd.concat([TABLE, TABLE[:1]], ignore_index=True)
+    with pytest.raises(ValueError, match="'client' has 240 distinct ids in 241 rows, and two"):
+        keyed(noiser, lazy(twice))
+    gone = TABLE.assign(client=TABLE["client"].astype("Int64").mask(TABLE.index < 3))
+    with pytest.raises(ValueError, match="'client' is missing in 3 of 240 rows"):
+        keyed(noiser, lazy(gone))
+
+
+def test_columns_are_checked_before_a_job_is_started(lazy, noiser, monkeypatch):
+    from sklearn_puffer._tables import row_ids
+
+    monkeypatch.setattr(row_ids, "_collected", None)
+    with pytest.raises(ValueError, match="X lacks column 'age', which fit released"):
+        keyed(noiser, lazy(TABLE.drop(columns="age")))
+    with pytest.raises(TypeError, match="column 'age' holds strings"):
+        keyed(noiser, lazy(TABLE.assign(age="old")))
+    with pytest.raises(TypeError, match="would be another release; name its column of ids"):
+        noiser.transform(lazy(TABLE))
+
+
+def test_a_value_without_a_place_is_refused_without_being_shown(lazy, noiser, caplog, capfd):
+    plan = keyed(noiser, lazy(TABLE.assign(town="Zanzibar")))
+    with caplog.at_level(logging.INFO), pytest.raises(Exception, match=r".") as caught:
+        computed(plan)
+    error = "".join(traceback.format_exception(caught.value))
+    said = error + "".join(capfd.readouterr())
+    assert "column 'town' holds values" in said
+    assert "Zanzibar" not in error
+    assert SECRET.decode() not in said + caplog.text
+
+
+def test_the_key_is_in_no_text_of_a_plan(lazy, noiser, capsys):
+    plan = keyed(noiser, lazy(TABLE))
+    texts = [repr(plan), str(plan)]
+    if kind_of(plan) == "dask":
+        plan.pprint()
+        texts += [str(dict(plan.dask)), *map(str, plan.dask)]
+    elif kind_of(plan) == "pyspark":
+        plan.explain(True)
+        texts += [plan._jdf.queryExecution().toString()]
+    else:
+        import ibis
+
+        texts += [ibis.to_sql(plan)]
+    texts.append(capsys.readouterr().out)
+    assert SECRET.decode() not in "".join(texts)
+    assert SECRET not in pickle.dumps(noiser)
+
+
+def test_plans_of_two_keys_are_two_plans_of_dask(dask, noiser):
+    rows = dask(TABLE)
+    names = {keyed(noiser, rows, key=key)._name for key in (KEY, KEY + b"!")}
+    assert len(names) == 2
+    assert keyed(noiser, rows)._name in names
+
+
+def set_key(value):
+    os.environ["PUFFER_TEST_KEY"] = value
+
+
+def test_workers_read_a_variable_themselves(dask, noiser, monkeypatch):
+    from distributed import get_client
+
+    monkeypatch.setenv("PUFFER_TEST_KEY", KEY.decode())
+    plan = keyed(noiser, dask(TABLE), key="env:PUFFER_TEST_KEY")
+    with pytest.raises(ValueError, match="'PUFFER_TEST_KEY', which is not set"):
+        plan.compute()
+    get_client().run(set_key, KEY.decode())
+    assert computed(plan).equals(in_memory(noiser, TABLE))
+    get_client().run(set_key, KEY.decode() + "!")
+    with pytest.raises(ValueError, match="'PUFFER_TEST_KEY', which holds another key in this task"):
+        keyed(noiser, dask(TABLE), key="env:PUFFER_TEST_KEY").compute()
+
+
+def test_names_that_spark_takes_for_equal_or_for_fields_are_found(spark):
+    names = ["Age", "age", "a.b", "`c", "select *"]
+    table = TABLE[["secret", "client"]].assign(**{name: [1, 2, 3, 1] * 60 for name in names})
+    noiser = fitted(table, public=names)
+    own = spark(table.set_axis([f"c{k}" for k in range(len(table.columns))], axis=1))
+    assert computed(keyed(noiser, own.toDF(*table.columns))).equals(in_memory(noiser, table))
+
+
+def test_ibis_on_a_backend_without_functions_is_refused_by_name(ibis, noiser, tmp_path):
+    import ibis as module
+
+    numbers = fitted(public=["age"])
+    rows = TABLE[["client", "age"]]
+    with sqlite3.connect(tmp_path / "rows.db") as own:
+        rows.to_sql("people", own, index=False)
+    for connection in (
+        module.sqlite.connect(tmp_path / "rows.db"),
+        module.polars.connect({"people": pl.from_pandas(rows)}),
+    ):
+        with pytest.raises(TypeError, match=r"do not pass through Python; write it once"):
+            keyed(numbers, connection.table("people"))
+
+
+def test_what_has_no_engine_is_refused_with_the_way_out(noiser, tmp_path):
+    path = tmp_path / "rows.parquet"
+    TABLE.to_parquet(path)
+    for X in (str(path), path, pyarrow.dataset.dataset(path)):
+        with pytest.raises(TypeError, match=r"no engine that could compute.*pl\.scan_parquet"):
+            keyed(noiser, X)
