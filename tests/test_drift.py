@@ -19,7 +19,7 @@ from sklearn_puffer._noiser.margins import Watch, margin_of
 from sklearn_puffer._noiser.two_samples import too_many
 from sklearn_puffer._sets import error_share, set_around_counts
 from sklearn_puffer._tables import Column, Values, learn_column
-from sklearn_puffer.priors import Discrete
+from sklearn_puffer.priors import Discrete, GaussianMixture
 
 OTHER = "do not look like"
 
@@ -259,7 +259,25 @@ def test_missing_values_that_were_hardly_there_are_found():
     new.loc[::20, "age"] = np.nan
     assert told(found, new) == []
     new.loc[::2, "age"] = np.nan
-    assert any(OTHER in line for line in told(found, new))
+    [line] = told(found, new)
+    assert "50% missing" in line
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_numbers_of_any_size_are_counted_once_by_keys_and_beside_missing_ones(noise):
+    table = people(400).assign(rate=np.random.default_rng(1).normal(size=400))
+    table.loc[::10, "rate"] = np.nan
+    priors = {secret: GaussianMixture([1.0], [0.0], [1.0]) for secret in ("no", "yes")}
+    found = noiser_of(
+        table, prior=priors, public=["rate"], missing="propagate", noise=noise, delta=1e-3
+    )
+    new, key = table.assign(row=np.arange(400)), b"blake2b:" + bytes(32)
+    assert told(found, table) == told(found, new, row_id="row", key=key) == []
+    new["rate"] += 1.0
+    lines = told(found, new)
+    assert "'rate' (distance 0.4" in lines[0]
+    assert told(found, new, row_id="row", key=key) == lines
+    assert found.certificate_.check(new).warning() == lines[0]
 
 
 def test_rows_count_as_often_as_their_weights_say():
@@ -465,6 +483,15 @@ def test_a_channel_and_continuous_priors_are_checked_too():
     assert (drift.drifted, drift.loss) == (False, None)
     assert "continuous" in str(drift)
     assert free.check(people(300, seed=4, pay=-1.0), sensitive="ill").drifted
+
+
+def test_rows_that_a_channel_has_not_seen_together_are_counted():
+    table = pd.DataFrame({"a": [0, 0, 1] * 40, "b": [0, 1, 1] * 40, "s": [0, 1] * 60})
+    found = noiser_of(table, sensitive="s", noise="optimal", n_bins=None, dependence="joint")
+    drift = found.certificate_.check(pd.DataFrame({"a": [1, 1, 0, 5], "b": [0, 1, 1, 1]}))
+    assert drift.new_rows == 0.5
+    assert "50.0% of the rows" in str(drift)
+    assert noiser_of(table, sensitive="s", n_bins=None).certificate_.check(table).new_rows is None
 
 
 def test_a_saved_certificate_checks_as_before_and_keeps_no_law(certificate):

@@ -60,8 +60,17 @@ def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
         Seen.of(*of_column).compared(tests, table.n_rows)
         for of_column in zip(fitted.margins, placed, everyone, strict=True)
     ]
-    found = Drift(tuple(columns), table.n_rows, n_fitted)
+    found = Drift(tuple(columns), table.n_rows, n_fitted, new_rows=_new_rows(fitted, placed))
     return _with_secrets(found, fitted, placed, secrets) if secrets else found
+
+
+def _new_rows(fitted: Any, placed: Sequence[Placed]) -> float | None:
+    """Return the share of rows that a channel has no cell for, by all their values together."""
+    if any(each.counts is not None for each in placed):
+        return None  # values of a lazy table, and no rows
+    new = fitted.is_new(np.stack([each.codes for each in placed], axis=1))
+    odd = np.any([each.strange | each.gone for each in placed], axis=0)
+    return None if new is None else float((new | odd).mean())
 
 
 def _table(X: Any, names: Sequence[Name]) -> Source:

@@ -33,7 +33,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, IntArray, check_choice
 from sklearn_puffer._noiser.two_samples import too_many
 from sklearn_puffer._releases import LEAST_ROWS, ColumnDrift, Drift
-from sklearn_puffer._tables import BLOCK_ROWS, Column, Name, Placed, Reader, present
+from sklearn_puffer._tables import Column, Name, Placed, Reader
 
 PARTS = 1000
 _STEP = 20  # of the ranks that are tested, in thousandths
@@ -81,13 +81,11 @@ class Margin:
         """Return the cells of numbers, where any may occur."""
         assert self.place is not None
         low, factor = self.place
-        scaled = np.empty(len(numbers))
         with np.errstate(over="ignore"):
-            np.subtract(numbers, low, out=scaled)
-            scaled *= factor
-        np.clip(scaled, -1.0, float(_CELLS), out=scaled)
-        np.floor(scaled, out=scaled)
-        return scaled.astype(np.intp) + 1
+            scaled = np.multiply(numbers, factor, dtype=np.float64)
+            scaled += 1.0 - low * factor
+        np.clip(scaled, 0.0, _CELLS + 1.0, out=scaled)
+        return scaled.astype(np.intp)
 
 
 def margin_of(column: Column, values: FloatArray, counts: Array, total: int) -> Margin:
@@ -265,8 +263,8 @@ class Watch:
     def open(self, readers: Sequence[Reader]) -> None:
         """Let the readers of a table count what they read, before they read it."""
         for seen, reader in zip(self._seen, readers, strict=True):
-            if seen.margin.place is None:
-                reader.watch()
+            free = seen.margin.place is not None
+            reader.watch(seen.margin.cells if free else None, len(seen.counts))
 
     def add(self, readers: Sequence[Reader], n_rows: int) -> None:
         """Add the rows of a table, all of which were read once."""
@@ -308,14 +306,8 @@ class Seen:
 
     def add(self, reader: Reader) -> None:
         """Add what a reader has read, every row once."""
-        if self.margin.place is None:
-            self.counts += reader.seen()
-            self.moved += reader.moved
-            return
-        numbers = present(reader.values)
-        for start in range(0, len(numbers), BLOCK_ROWS):
-            cells = self.margin.cells(numbers[start : start + BLOCK_ROWS])
-            self.counts += np.bincount(cells, minlength=len(self.counts))
+        self.counts += reader.seen()
+        self.moved += reader.moved
 
     def compared(self, n_columns: int, n_rows: int) -> ColumnDrift:
         """Return how the column compares, one of ``n_columns`` that are looked at."""

@@ -51,6 +51,11 @@ class FittedChannel(FittedRelease):
             pairs=tuple(found),
         )
 
+    def is_new(self, codes: Array) -> Array:
+        """Return which rows of codes are no cells."""
+        new: Array = self.cells.find(codes) < 0
+        return new
+
     def _losses(self, name: Name, labels: list[Any], masses: Array) -> list[LossUnder]:
         places = {label: place for place, label in enumerate(labels)}
         pairs = np.array([[places[a], places[b]] for a, b in self.pairs[name]], dtype=np.intp)

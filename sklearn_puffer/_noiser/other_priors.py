@@ -182,6 +182,10 @@ class FittedRelease:
         """Return whether rows still look like those of `fit`: see `Certificate`."""
         return check_rows(self, X, sensitive)
 
+    def is_new(self, codes: Array) -> Array | None:
+        """Return which rows of codes are none that can be released, where whole rows count."""
+        return None
+
     def among(self, labels: Mapping[Name, Sequence[Any]]) -> Self:
         """Return the release as it protects these secrets alone, from each other."""
         pairs = {

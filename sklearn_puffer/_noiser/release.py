@@ -432,7 +432,7 @@ class _Worker:
         elif self.sampler is not None:
             self._add(placed, ByRow(self.sampler, words), out)
         elif self.release.column.free:
-            out[:] = self._numbers(rows)
+            out[:] = self.reader.data(rows)  # which were checked, and counted, when placed
         else:
             out[:] = bare_values(self.release.column.atoms, out.dtype)[placed]
 
@@ -478,6 +478,7 @@ class _Worker:
     def _numbers(self, rows: slice) -> Array:
         block = self.reader.data(rows)
         _check_numbers(block, self.release)
+        self.reader.note_numbers(block)
         return block
 
     def finished(self) -> Finished:

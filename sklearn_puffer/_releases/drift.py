@@ -94,6 +94,9 @@ class Drift(Document):
         One a public column.
     n_rows, n_fitted : int
         Rows that were looked at, and of `fit`.
+    new_rows : float or None
+        Of an optimal channel: the share of rows that `fit` has not seen as a whole, which it
+        refuses, or moves.
     secrets : tuple of SecretDrift
         With the secrets at hand: one for each secret and public column.
     loss : float or None
@@ -109,6 +112,7 @@ class Drift(Document):
     columns: tuple[ColumnDrift, ...]
     n_rows: int
     n_fitted: int
+    new_rows: float | None = None
     secrets: tuple[SecretDrift, ...] = ()
     loss: float | None = None
     why: str = ""
@@ -159,6 +163,7 @@ class Drift(Document):
             "tested": self.tested,
             "drifted": self.drifted,
             "level": LEVEL,
+            "new_rows": self.new_rows,
             "columns": [
                 plain_record({**vars(column), "drifted": column.drifted}) for column in self.columns
             ],
@@ -188,7 +193,16 @@ class Drift(Document):
             f"{self.n_rows} rows, against {self.n_fitted} of fit.",
             "The promise is about rows that follow the fitted law. That no difference is found "
             "proves none: it may be small, or lie in several columns together.",
+            *self._about_rows(),
             *self._about_secrets(),
+        ]
+
+    def _about_rows(self) -> list[str]:
+        if self.new_rows is None:
+            return []
+        return [
+            f"{self.new_rows:.1%} of the rows have values that fit has not seen together: the "
+            'channel refuses them, or (unknown="nearest") moves them to the nearest rows of fit.'
         ]
 
     def _about_secrets(self) -> list[str]:
@@ -233,7 +247,8 @@ def _secret_cells(secrets: Sequence[SecretDrift]) -> list[list[str]]:
 
 def _figures(column: ColumnDrift) -> str:
     outside = f", {column.outside:.0%} not seen in fit" if column.outside >= 0.005 else ""
-    return f"distance {short_number(column.distance)}{outside}"
+    missing = f", {column.missing:.0%} missing" if column.missing >= 0.005 else ""
+    return f"distance {column.distance:.3g}{outside}{missing}"
 
 
 def _cells(columns: Sequence[ColumnDrift]) -> list[list[str]]:

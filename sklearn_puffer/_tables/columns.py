@@ -7,7 +7,7 @@ of every value of a table in that alphabet, and refuses what is not there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -30,6 +30,7 @@ from sklearn_puffer._tables.unseen import Other, Unknown, unseen_message, with_o
 from sklearn_puffer._tables.values import Kind, Name, Values
 
 Missing = Literal["error", "category", "propagate"]
+CellFinder = Callable[[Array], Array]
 
 BLOCK_ROWS = 1 << 15
 _MOST_STREAMED_ATOMS = 1 << 12
@@ -261,6 +262,7 @@ class Reader(ABC):
         self.values = values
         self.moved = 0
         self._held: IntArray | None = None
+        self._cells: CellFinder | None = None
 
     def positions(self, rows: slice, out: Array) -> None:
         """Write the position of each value of ``rows`` into ``out`` (intp)."""
@@ -272,13 +274,32 @@ class Reader(ABC):
     def _find(self, rows: slice, out: Array) -> None:
         """Write those positions."""
 
-    def watch(self) -> None:
-        """Count the values that are read from now on, each of which is to be read once."""
-        self._held = np.zeros(len(self._codes_of_positions()), dtype=np.int64)
+    def watch(self, cells: CellFinder | None = None, n_cells: int = 0) -> None:
+        """Count the values that are read from now on, each of which is to be read once.
+
+        Parameters
+        ----------
+        cells : callable, optional
+            Returns the cells of numbers, of a column that takes any.
+        n_cells : int
+        """
+        self._cells = cells
+        size = len(self._codes_of_positions()) if cells is None else n_cells
+        self._held = np.zeros(size, dtype=np.int64)
+
+    def note_numbers(self, numbers: Array) -> None:
+        """Count numbers that were read as they are, if they are watched."""
+        if self._held is not None and self._cells is not None:
+            self._note(self._held, self._cells(numbers))
 
     def seen(self) -> IntArray:
-        """Return how often each code was read where the value is not missing."""
+        """Return how often each code, or cell, was read where the value is not missing."""
         assert self._held is not None
+        if self._cells is not None:
+            seen = self._held.copy()
+            if self.propagates:
+                seen[self._cells(self.column.atoms[:1])] -= self.values.n_missing
+            return seen
         seen = np.zeros(len(self.column.atoms), dtype=np.int64)
         np.add.at(seen, self._codes_of_positions(), self._held)
         if self.propagates:
