@@ -1,11 +1,16 @@
 """The ledger of persons: what each has spent, what is refused, and what its file tells."""
 
+import contextlib
 import copy
+import itertools
 import math
+import multiprocessing
 import os
 import pickle
+import signal
 import sqlite3
 import threading
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -23,7 +28,7 @@ from sklearn_puffer import (
     PufferfishNoiser,
     PufferfishRelease,
 )
-from sklearn_puffer._releases import person_spend
+from sklearn_puffer._releases import person_ledger, person_spend
 from sklearn_puffer._releases.person_spend import matched
 from sklearn_puffer.noise import OptimalChannel
 
@@ -655,3 +660,136 @@ def test_nothing_is_handed_out_that_is_not_on_record(ledger, noiser, table, monk
     assert not any("released" in variables for variables in frames)
     assert ledger.left(1000).releases == 2
     assert ledger.n_persons == 0
+
+
+# What follows is run in processes of its own.
+
+
+def processes():
+    if not hasattr(signal, "SIGKILL"):
+        pytest.skip("this system kills no processes by signals")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["sklearn_puffer", "pytest"])  # what children need
+    return context
+
+
+def die_in(name, path, noiser, table):
+    """Release a table, and die where the given step of its spend begins."""
+    place = person_ledger if name == "taken_rows" else person_spend.Book
+    setattr(place, name, lambda *args: os.kill(os.getpid(), signal.SIGKILL))
+    ledger = PersonLedger.open(path, noiser, key=KEY)
+    ledger.transform(noiser, table[:30], row_id="client")
+    ledger.transform(noiser, table, row_id="client", release=1, exhausted="withhold")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "spent"), [("put", 0), ("note", 0), ("taken_rows", 1)])
+def test_a_process_that_is_killed_has_spent_all_or_nothing(ledger, noiser, table, name, spent):
+    ledger.transform(noiser, table, row_id="client", dataset="before")
+    ledger.transform(noiser, table[:10], row_id="client", release=1)
+    process = processes().Process(target=die_in, args=(name, ledger.path, noiser, table[10:]))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    left = [ledger.left(client).releases for client in table["client"][10:40]]
+    assert left == [1 - spent] * 30
+    again = ledger.transform(noiser, table[10:40], row_id="client")
+    assert ledger.history()[-1].repeated == 30 * spent
+    expected = noiser.transform(table[10:40], row_id="client", key=KEY)
+    pd.testing.assert_frame_equal(again, expected)
+
+
+def release_for_ever(path, noiser, table, receipts, name):
+    """Release data sets of one's own, and acknowledge each in a file of one's own."""
+    ledger = PersonLedger.open(path, noiser, key=KEY)
+    with open(receipts / name, "ab", buffering=0) as file:
+        for number in range(10**6):
+            dataset = f"{name}/{number}"
+            ledger.transform(noiser, table, row_id="client", dataset=dataset, factor=2.0**20)
+            file.write(b"1")
+            os.fsync(file.fileno())
+
+
+@pytest.mark.slow
+def test_processes_killed_at_random_lose_no_recorded_spend(tmp_path, table):
+    context, chance = processes(), np.random.default_rng(4)
+    noiser = fitted(table, releases=1000)
+    receipts = tmp_path / "receipts"
+    receipts.mkdir()
+    ledger = PersonLedger.create(tmp_path / "clients.sqlite", noiser, key=KEY)
+    for wave in range(2):
+        names = [f"{wave}-{k}" for k in range(3)]
+        crowd = [
+            context.Process(
+                target=release_for_ever, args=(ledger.path, noiser, table[:5], receipts, name)
+            )
+            for name in names
+        ]
+        for process in crowd:
+            process.start()
+        while not all((receipts / name).exists() for name in names):
+            time.sleep(0.01)
+        for process in crowd:
+            time.sleep(chance.exponential(0.1))
+            process.kill()
+        for process in crowd:
+            process.join(60)
+            assert process.exitcode == -signal.SIGKILL
+        recorded = [call.dataset.partition("/")[0] for call in ledger.history()]
+        for receipt in receipts.iterdir():
+            acknowledged = receipt.stat().st_size
+            assert acknowledged <= recorded.count(receipt.name) <= acknowledged + 1
+        assert {ledger.left(client).released for client in range(1000, 1005)} == {len(recorded)}
+    assert len(recorded) > 5
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def spend_once(path, noiser, table, release):
+    ledger = PersonLedger.open(path, noiser, key=KEY)
+    try:
+        ledger.transform(noiser, table, row_id="client", release=release)
+    except OverspentError:
+        os._exit(7)
+
+
+@pytest.mark.slow
+def test_processes_that_spend_at_once_never_overspend(ledger, noiser, table):
+    context = processes()
+    crowd = [
+        context.Process(target=spend_once, args=(ledger.path, noiser, table, k)) for k in range(3)
+    ]
+    for process in crowd:
+        process.start()
+    for process in crowd:
+        process.join(60)
+    assert sorted(process.exitcode for process in crowd) == [0, 0, 7]
+    assert ledger.left(1000).releases == 0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_in_the_middle_of_other_threads_spends_inherits_no_lock(ledger, noiser, table):
+    if not hasattr(os, "fork"):
+        pytest.skip("this system has no fork")
+    done = threading.Event()
+
+    def spend():
+        for number in itertools.count():
+            if done.is_set():
+                return
+            options = {"release": number, "exhausted": "withhold"}
+            ledger.transform(noiser, table, row_id="client", **options)
+
+    thread = threading.Thread(target=spend)
+    thread.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                known = ledger.left(1000).releases in (0, 1, 2)
+                os._exit(0 if known and ledger.n_persons in (0, 60) else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        done.set()
+        thread.join()

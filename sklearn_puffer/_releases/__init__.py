@@ -40,6 +40,7 @@ from sklearn_puffer._releases.models import CountedLoss, ModelFacts, model_sente
 from sklearn_puffer._releases.new_file import check_free, growing_file, write_new
 from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._releases.person_ledger import PersonLedger
+from sklearn_puffer._releases.person_state import Call, PersonLeft
 from sklearn_puffer._releases.repeats import (
     MOST_RELEASES,
     adds_up,
@@ -58,6 +59,7 @@ __all__ = [
     "MOST_RELEASES",
     "SCHEMA",
     "Awaited",
+    "Call",
     "Certificate",
     "CertifiedEstimator",
     "ChannelCertificate",
@@ -77,6 +79,7 @@ __all__ = [
     "OverspentError",
     "PairLoss",
     "PersonLedger",
+    "PersonLeft",
     "Precisions",
     "Refused",
     "Rule",

@@ -58,6 +58,10 @@ class Ledger:
     timeout : float, default=60.0
         For how many seconds a spend waits while others spend; `math.inf` for ever.
 
+    See Also
+    --------
+    PersonLedger : Counts what the rows of each person have spent.
+
     Notes
     -----
     *Formal guarantees.* As long as every release of a dataset was spent here first, the joint law

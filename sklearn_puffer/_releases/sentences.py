@@ -50,7 +50,9 @@ class Facts:
 KEYED = (
     "With row_id= noise is keyed: the promise then takes the key to be secret, and AES-256 (or "
     "keyed blake2b) to be indistinguishable from a random function; that a row changed is seen, "
-    "and each different row of an id is a further release."
+    "and each different row of an id is a further release of all its columns, which adds up with "
+    "the others only if the changes tell nothing about the secret and the first row (PersonLedger "
+    "counts them, or refuses)."
 )
 """What keyed noise takes for granted; a certificate is made before anybody asks for it."""
 
