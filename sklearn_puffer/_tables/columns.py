@@ -322,7 +322,10 @@ class Reader(ABC):
     def codes(self, rows: slice, out: Array) -> None:
         """Write the code of each value of ``rows`` into ``out`` (intp)."""
         self.positions(rows, out)
-        np.take(self._codes_of_positions(), out, out=out, mode="clip")
+        places = np.arange(len(self.column.atoms), dtype=np.intp)
+        table = self.spread(places)
+        if table is not places:  # else positions are codes
+            np.take(table, out, out=out, mode="clip")
 
     @property
     def propagates(self) -> bool:

@@ -312,9 +312,13 @@ class _PandasTable(_FrameTable):
             positions = dtype.categories.get_indexer(pd.Index(list(done.levels), dtype=object))
             codes = np.where(codes >= 0, positions[codes], -1)
             return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=self.frame.index)
-        labels = take_levels(done.levels, codes)
         holds = _pandas_holds_levels(dtype, done)
-        return pd.Series(labels, index=self.frame.index, dtype=dtype if holds else object)
+        if not holds or isinstance(dtype, np.dtype):
+            labels = take_levels(done.levels, codes)
+            return pd.Series(labels, index=self.frame.index, dtype=dtype if holds else object)
+        levels: Any = pd.array(list(done.levels), dtype=dtype)
+        taken = levels.take(codes, allow_fill=True)  # -1 is missing
+        return pd.Series(taken, index=self.frame.index, copy=False)
 
 
 @dataclass(frozen=True, eq=False)

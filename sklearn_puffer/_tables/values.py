@@ -174,8 +174,9 @@ def object_values(column: pd.Series[Any], name: Name) -> Values:
     missing = column.isna().to_numpy()
     if kind == "category":
         codes, levels = pd.factorize(column, sort=True)
-        again = take_levels(tuple(levels), codes)
-        if (again != column.to_numpy(dtype=object))[~missing].any():
+        if not _is_unicode(column) and (
+            (take_levels(tuple(levels), codes) != column.to_numpy(dtype=object))[~missing].any()
+        ):
             raise ValueError(
                 f"column {name!r} holds strings that are no Unicode (lone surrogates), which "
                 "cannot be told apart from others; decode them in another way."
@@ -187,6 +188,11 @@ def object_values(column: pd.Series[Any], name: Name) -> Values:
         return Values("integer", _whole_numbers(column, missing, name), _some(missing))
     values = np.where(missing, np.nan, column.to_numpy(dtype=object))
     return Values("float", _as_floats(values, name), _some(missing))
+
+
+def _is_unicode(column: pd.Series[Any]) -> bool:
+    """Return whether a column is held by Arrow, whose strings are Unicode."""
+    return getattr(column.dtype, "storage", None) == "pyarrow"
 
 
 def _as_floats(data: Array, name: Name) -> Array:
