@@ -161,6 +161,17 @@ def test_a_key_comes_from_the_environment_too(fitted):
     assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
 
 
+def test_a_typed_key_takes_the_place_of_that_in_the_settings(fitted, capsys):
+    Path("s.toml").write_text('[release]\nrow_id = "client"\nkey_env = "ABSENT"\ndataset = "data"')
+    typed = ["--settings", "s.toml", "--key-file", "key"]
+    assert main(["release", "r.json", "in.csv", "one.csv", *typed]) == 0
+    assert main(["release", "r.json", "in.csv", "two.csv", *KEYED]) == 0
+    assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
+    Path("s.toml").write_text('[release]\nrow_id = "client"\nkey_env = "A"\nkey_file = "b"')
+    assert main(["release", "r.json", "in.csv", "out.csv", "--settings", "s.toml"]) == 2
+    assert "both key_file and key_env" in told(capsys)
+
+
 def test_without_a_key_every_run_is_a_release_of_its_own(fitted):
     for name in ("one.csv", "two.csv"):
         assert main(["release", "r.json", "in.csv", name]) == 0
@@ -416,7 +427,7 @@ def test_a_keyed_release_is_made_again_without_being_counted_twice(fitted, capsy
     assert KEY not in Path("l").read_bytes()
 
 
-@pytest.mark.parametrize("change", ["rows", "key", "release", "dataset", "no key"])
+@pytest.mark.parametrize("change", ["rows", "key", "release", "dataset", "type", "no key"])
 def test_any_other_keyed_release_is_counted(fitted, capsys, change):
     main(["ledger", "create", "l", "r.json"])
     assert main(["release", "r.json", "in.csv", "one.csv", *KEYED, "--ledger", "l"]) == 0
@@ -429,6 +440,8 @@ def test_any_other_keyed_release_is_counted(fitted, capsys, change):
         Path("key").write_bytes(KEY + b"more")
     if change == "release":
         asked += ["--release", "1"]
+    if change == "type":
+        asked += ["--type", "client=integer"]
     if change == "no key":
         asked = ["--row-id", "client"]
     if change == "dataset":
@@ -569,6 +582,15 @@ def test_the_certificate_is_shown_and_written(fitted, capsys):
     certificate = PufferfishRelease.from_json(Path("r.json")).certificate_
     assert Path("c.json").read_text() == certificate.to_json()
     assert "<table" in Path("c.html").read_text()
+    form = Path("r.json").read_bytes()
+    assert main(["report", "r.json", "--out", "./r.json", "--force"]) == 2
+    assert Path("r.json").read_bytes() == form
+
+
+def test_no_name_reaches_the_terminal_as_a_command(fitted, capsys):
+    assert main(["report", "a\x1b[2J.json"]) == 2
+    assert main(["fit", "in.csv", "s.json", "--sensitive", "\x1b[2J"]) == 2
+    assert "\x1b" not in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------- before and after

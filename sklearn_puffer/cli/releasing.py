@@ -22,7 +22,7 @@ def release(asked: Any) -> int:
     """Release a file into another one."""
     settings = read_settings(asked.settings)
     layout = layout_of(settings["table"], asked)
-    how = merged(settings["release"], asked, RELEASE)
+    how = _how(settings["release"], asked)
     place = _place(asked, how.get("ledger"))
     noiser = fitted(asked.form)
     check_holds(noiser)
@@ -31,7 +31,7 @@ def release(asked: Any) -> int:
     stream = file.stream(types_of(noiser))
     reader = noiser.transform_batches(stream, **_keying(how))
     TableWriter(io.BytesIO(), place, reader.schema, layout).close()  # types that a file can hold
-    record = _record(noiser, stream, how, file.path)
+    record = _record(noiser, stream, how, file)
     with growing_file(place, force=asked.force) as out:
         record()
         _write(out, place, reader, file, layout, asked.quiet)
@@ -42,6 +42,15 @@ def release(asked: Any) -> int:
             )
     tell(f"wrote {str(place)!r}")
     return 0
+
+
+def _how(section: dict[str, Any], asked: Any) -> dict[str, Any]:
+    """Return how to release; a key that is typed takes the place of one in the settings."""
+    typed = asked.key_file is not None or asked.key_env is not None
+    kept = {n: v for n, v in section.items() if not (typed and n in ("key_file", "key_env"))}
+    if {"key_file", "key_env"} <= kept.keys():
+        raise ValueError("the settings have both key_file and key_env; remove one of them.")
+    return merged(kept, asked, RELEASE)
 
 
 def _keying(how: dict[str, Any]) -> dict[str, Any]:
@@ -95,14 +104,14 @@ def _write(
     progress.end()
 
 
-def _record(noiser: Any, stream: Stream, how: dict[str, Any], path: Path) -> Any:
+def _record(noiser: Any, stream: Stream, how: dict[str, Any], file: TableFile) -> Any:
     """Return what puts the release on record, after a look at whether it can be made at all."""
     if how.get("ledger") is None:
         return lambda: None
     ledger = Ledger.open(how["ledger"], noiser)
     check_stream(noiser, stream)  # a file that would be refused costs nothing
     dataset, note = how.get("dataset"), how.get("note", "")
-    if (mark := _same_release(noiser, how, path)) is not None:
+    if (mark := _same_release(noiser, how, file)) is not None:
         note = f"{note} [keyed {mark}]".strip()
         if _is_on_record(ledger, dataset, note):
             tell("this keyed release is on record already, and is made again as it was")
@@ -115,11 +124,17 @@ def _is_on_record(ledger: Ledger, dataset: str | None, note: str) -> bool:
     return any((entry.dataset, entry.note) == (name, note) for entry in ledger.history())
 
 
-def _same_release(noiser: Any, how: dict[str, Any], path: Path) -> str | None:
-    """Return what two runs have in common that make the same release, to the last bit."""
+def _same_release(noiser: Any, how: dict[str, Any], file: TableFile) -> str | None:
+    """Return what two runs have in common that make the same release, to the last bit.
+
+    That is all that the values and ids of the rows, and what becomes of them, are functions of.
+    """
     own = _keying(how)
     if own["key"] is None:
         return None
-    with path.open("rb") as file:
-        content = hashlib.file_digest(file, "sha256").hexdigest()
-    return keyed_mark(noiser, f"{__version__}|{content}", **own)
+    with file.path.open("rb") as data:
+        content = hashlib.file_digest(data, "sha256").hexdigest()
+    layout = file.layout
+    read = (file.kind, layout.separator, sorted(layout.missing), sorted(layout.types.items()))
+    what = repr((__version__, content, read, noiser.unknown))
+    return keyed_mark(noiser, what, **own)

@@ -32,6 +32,9 @@ def check_out(asked: Any) -> None:
         return
     if Path(asked.out).suffix.lower() not in _WAYS:
         raise ValueError(f"--out is {asked.out!r}, and must end in .txt, .html or .json.")
+    read = [getattr(asked, name, None) for name in ("form", "table", "settings")]
+    if Path(asked.out).resolve() in [Path(each).resolve() for each in read if each is not None]:
+        raise ValueError(f"--out is {asked.out!r}, which is read; choose another name.")
     check_free(Path(asked.out), force=asked.force)
 
 

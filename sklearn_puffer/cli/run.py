@@ -54,7 +54,7 @@ def _run(asked: Any) -> int:
             setattr(warnings, "showwarning", _show_warning)  # noqa: B010
             return int(asked.run(asked) or FINE)
     except KeyboardInterrupt:
-        tell("stopped: no output was written; what a ledger has counted stays counted.")
+        tell("stopped: the output is whole or absent; what a ledger has counted stays counted.")
         return INTERRUPTED
     except BrokenPipeError:  # whoever reads the text has read enough
         return _end_quietly()

@@ -21,11 +21,12 @@ def tell(text: str) -> None:
 
 
 def one_line(error: Any) -> str:
-    """Return what an error or a warning says, in one line."""
+    """Return what an error or a warning says, in one line that no terminal takes for commands."""
+    text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        where = "" if error.filename is None else f": {str(error.filename)!r}"
-        return " ".join(f"{error.strerror}{where}".split())
-    return " ".join(str(error).split()) or type(error).__name__
+        text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}"
+    plain = "".join(each if each.isprintable() else "?" for each in " ".join(text.split()))
+    return plain or type(error).__name__
 
 
 class Progress:
