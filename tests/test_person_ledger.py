@@ -9,6 +9,7 @@ import os
 import pickle
 import signal
 import sqlite3
+import sys
 import threading
 import time
 from fractions import Fraction
@@ -312,6 +313,40 @@ def test_precisions_do_not_bound_rows_that_are_independent_given_the_secret():
     assert 2 * loss(2 * scale) > 1.99 * loss(scale)  # half the precision each, and twice the loss
 
 
+def test_rows_that_change_by_what_tells_nothing_add_up_as_one_row():
+    laws = {"a": (0.7, 0.3), "b": (0.4, 0.6)}
+    y = np.linspace(-6.0, 8.0, 281)  # with the points 0 and 1, where losses are largest
+
+    def density(x, theta):
+        return np.exp(-np.abs(y - x) / theta)
+
+    def loss(of_rows):
+        ratio = np.log(of_rows(laws["a"])) - np.log(of_rows(laws["b"]))
+        return np.abs(ratio).max()
+
+    one = loss(lambda law: sum(p * density(x, 1.0) for x, p in enumerate(law)))
+    for change in (0.0, 1.0, 3.5):
+        two = loss(
+            lambda law, change=change: sum(
+                p * np.multiply.outer(density(x, 2.0), density(x + change, 2.0))
+                for x, p in enumerate(law)
+            )
+        )
+        assert two <= one + 1e-9
+
+
+def test_draws_with_a_floor_add_up_whatever_changes_within_a_block():
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        channel = rng.dirichlet(np.ones(3) * 4.0, size=3)
+        floor = np.log(channel.max(axis=0) / channel.min(axis=0)).max()
+        joint = rng.dirichlet(np.ones(9) * 0.2, size=2).reshape(2, 3, 3)  # of both rows, by secret
+        first = np.log(joint.sum(axis=2) @ channel)
+        both = np.log(np.einsum("sij,iy,jz->syz", joint, channel, channel))
+        one, two = (np.abs(each[0] - each[1]).max() for each in (first, both))
+        assert two <= one + floor + 1e-9
+
+
 def test_columns_without_an_order_have_no_changes_that_could_count(path, table):
     town = table.assign(town=["Aix", "Bonn", "Cork", "Aix", "Bonn"] * 12)
     noiser = fitted(town, public=["cars", "town"], dependence="independent", epsilon=3.0)
@@ -571,6 +606,14 @@ def test_a_file_of_a_newer_schema_is_refused(ledger):
         ledger.left(1000)
 
 
+def test_each_kind_of_ledger_names_the_other(ledger, noiser, tmp_path):
+    with pytest.raises(LedgerError, match=r"open it with PersonLedger\.open"):
+        Ledger.open(ledger.path, noiser)
+    Ledger.create(tmp_path / "whole.ledger", noiser)
+    with pytest.raises(LedgerError, match=r"not a ledger of persons, .*file is not a database"):
+        PersonLedger.open(tmp_path / "whole.ledger", noiser, key=KEY)
+
+
 def test_a_second_name_of_the_file_is_refused(ledger):
     os.link(ledger.path, ledger.path.with_name("other"))
     with pytest.raises(LedgerError, match="2 names"):
@@ -660,6 +703,52 @@ def test_nothing_is_handed_out_that_is_not_on_record(ledger, noiser, table, monk
     assert not any("released" in variables for variables in frames)
     assert ledger.left(1000).releases == 2
     assert ledger.n_persons == 0
+
+
+def lines_of(call, stop_at=None):
+    """Return how many lines of the ledger a call runs; an interrupt comes before one of them."""
+    seen = 0
+
+    def trace(frame, event, argument):
+        nonlocal seen
+        if "person_" not in os.path.basename(frame.f_code.co_filename):
+            return trace if event == "call" else None
+        if event == "line":
+            seen += 1
+            if seen == stop_at:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return seen
+
+
+@pytest.mark.slow
+def test_an_interrupt_before_any_line_leaves_all_or_nothing_and_no_lock(tmp_path, table):
+    noiser = fitted(table, releases=1000)
+    ledger = PersonLedger.create(tmp_path / "a.sqlite", noiser, key=KEY, timeout=5.0)
+
+    def release(dataset):
+        options = {"dataset": dataset, "factor": 2.0**20}
+        ledger.transform(noiser, table[:4], row_id="client", **options)
+
+    total, interrupted = lines_of(lambda: release("whole")), 0
+    for at in range(1, total, 5):
+        before = ledger.left(1000).released
+        with contextlib.suppress(KeyboardInterrupt):
+            lines_of(lambda at=at: release(f"{at}"), at)
+            interrupted -= 1
+        interrupted += 1
+        assert ledger.left(1000).released in (before, before + 1)
+        other = threading.Thread(target=release, args=(f"{at}",))
+        other.start()
+        other.join()
+        assert ledger.left(1000).released == before + 1
+    assert interrupted > 20
 
 
 # What follows is run in processes of its own.

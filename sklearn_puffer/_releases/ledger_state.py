@@ -25,6 +25,7 @@ from sklearn_puffer._releases.composition import (
 from sklearn_puffer._releases.written_rules import rule_from_dict
 
 SCHEMA = "sklearn_puffer.ledger/1"
+_DATABASE = b"SQLite format 3\0"
 
 
 class LedgerError(ValueError):
@@ -135,6 +136,11 @@ class State:
         LedgerError
             If the file does not hold one, or not whole.
         """
+        if data.startswith(_DATABASE):
+            raise LedgerError(
+                f"{str(path)!r} is a database, such as a ledger of persons, and no ledger of whole "
+                "tables; open it with PersonLedger.open."
+            )
         try:
             record = json.loads(data)
             checksum = record.pop("checksum", None)

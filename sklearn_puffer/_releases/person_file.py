@@ -50,6 +50,7 @@ _SYSTEM = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_IOERR: errno.EIO,
 }
+_FAILED = "the ledger cannot be read or written; repeat the call, which spends once at most"
 
 # Held while there is a connection, and by every fork: a child must inherit none.
 _one = threading.RLock()
@@ -166,7 +167,10 @@ def _explained(path: Path) -> Iterator[None]:
             raise _BusyError from fault
         if code in _SYSTEM:
             found = OSError(_SYSTEM[code], str(fault))
-            raise told(found, path, "the ledger cannot be read or written") from fault
+            said = (
+                "the ledger cannot be read or written; repeat the call, which spends at most once"
+            )
+            raise told(found, path, said) from fault
         raise damaged(path, str(fault)) from fault
 
 

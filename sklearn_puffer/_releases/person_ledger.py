@@ -302,6 +302,11 @@ class PersonLedger:
         LedgerError, TypeError, ValueError, OSError
             As in `create`, and if the ledger cannot be read or belongs to another noiser; then it
             is not closed.
+
+        Notes
+        -----
+        The old ledger is closed first. A process that is killed right then leaves no new one: give
+        the file its name back, and call again.
         """
         if not isinstance(ledger, Ledger):
             raise TypeError(
