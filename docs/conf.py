@@ -67,6 +67,7 @@ nitpick_ignore_regex = [
 RUN = [
     "case_study",
     "close_priors",
+    "plan_before",
     "plot_confidence",
     "plot_iteration",
     "plot_one_column",

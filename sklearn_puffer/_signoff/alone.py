@@ -11,7 +11,7 @@ from sklearn_puffer._base import counted
 from sklearn_puffer._signoff.candidates import COARSE, Candidate
 from sklearn_puffer._signoff.columns import ColumnFacts
 from sklearn_puffer._signoff.promises import WHOLE_ROW
-from sklearn_puffer._signoff.trials import Clock, fitted
+from sklearn_puffer._signoff.trials import Clock, fitted, noise_of
 from sklearn_puffer._tables import Name
 
 _KEPT = ("missing", "secret_pairs", "delta", "alpha", "releases")
@@ -59,11 +59,9 @@ def _alone(
         return column  # the trials will say why
     certificate = noiser.certificate_
     (utility,) = certificate.utility
-    (noise,) = certificate.columns
-    unit = math.log1p(column.distinct / math.expm1(0.5)) if noise.unordered else 1.0
     return replace(
         column,
-        noise=noise.relative / unit,
+        noise=noise_of(certificate.columns, [column]),
         constant=utility.constant_sd,
         constant_unchanged=utility.constant_unchanged,
     )

@@ -14,7 +14,8 @@ from sklearn_puffer._tables import Name
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.calibration import rows_needed
 
-_MOST = 0.5
+_MOST = 0.5  # of what all columns ask for by themselves
+_SPARED = 1 / 3  # of the noise of the others
 _CELLS = 2  # of the smallest alphabet there is
 
 
@@ -46,7 +47,7 @@ def cliffs_of(
     """
     return [
         *_single_value(counts),
-        *_noise(columns, middle),
+        *_noise(columns, trials, middle),
         *_cells(scope),
         *_few_rows(counts, min(scope.epsilons)),
         *_single_rows(trials),
@@ -60,14 +61,37 @@ def _single_value(counts: Mapping[Name, Mapping[Any, int]]) -> Iterator[str]:
             yield f"sensitive column {quoted(name)} has one value only: there is nothing to protect"
 
 
-def _noise(columns: Sequence[ColumnFacts], epsilon: float) -> Iterator[str]:
+def _noise(columns: Sequence[ColumnFacts], trials: Sequence[Trial], middle: float) -> Iterator[str]:
+    """Yield which column asks for most of the noise, if the others need less without it."""
     column = costly_column(columns)
-    if column is not None:
+    if column is None:
+        return
+    with_it, without_it = _noises(trials, column.name)
+    if not with_it:
         yield (
             f"{quoted(column.name)} alone asks for {column.share:.0%} of the noise: of all that "
             f"{len(columns)} columns ask for, each by itself, under Laplace noise in {COARSE} bins "
-            f"at epsilon {epsilon:g}"
+            f"at epsilon {middle:g}"
         )
+    elif without_it < (1.0 - _SPARED) * with_it:
+        yield (
+            f"{quoted(column.name)} alone asks for {1.0 - without_it / with_it:.0%} of the noise: "
+            f"without it the other columns get {without_it:.3g} standard deviations instead of "
+            f"{with_it:.3g} (by itself it asks for {column.noise:.3g})"
+        )
+
+
+def _noises(trials: Sequence[Trial], name: Name) -> tuple[float, float]:
+    """Return the noise of two settings that differ in a column that is left out; 0 if unknown."""
+    fitted = [trial for trial in trials if trial.fitted and trial.noise > 0.0]
+    for other in fitted:
+        if other.candidate.left_out == (name,):
+            own = other.candidate
+            label = own.label.removesuffix(f", without {quoted(name)}")
+            for trial in fitted:
+                if (trial.candidate.epsilon, trial.candidate.label) == (own.epsilon, label):
+                    return trial.noise, other.noise
+    return 0.0, 0.0
 
 
 def _cells(scope: Scope) -> Iterator[str]:

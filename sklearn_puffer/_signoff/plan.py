@@ -318,10 +318,16 @@ class Plan(Document):
 
     def _advice(self) -> list[str]:
         rows = [k for k, _ in self.recommended()]
+        weak = [str(k) for k, trial in enumerate(self.trials) if trial.weak]
         if not rows:
             return ["no setting is known to hold: see the reasons below."]
         remarks = [said for k in rows for said in _remarks(self.trials[k])]
         way = "plan.noiser(k) is the estimator of row k, and plan.why(k) says what it rests on."
+        if weak:
+            remarks.append(
+                f"Rows {', '.join(weak)} promise against a classifier that knows less of the "
+                "sensitive column than others would, or nothing: do not rely on them."
+            )
         return [*map(self._in_short, rows), *dict.fromkeys(remarks), way]
 
     def _budgets(self) -> list[Section]:
@@ -353,7 +359,7 @@ class Plan(Document):
             f"{trial.change:.3f}",
             f"{trial.unchanged:.1%}",
             str(trial.worse),
-            trial.candidate.promise,
+            trial.candidate.promise + " (too weak)" * trial.weak,
             "yes" if trial.verdict == "holds" else "no",
             f"{trial.seconds:.1f}",
         ]
@@ -402,7 +408,7 @@ def _remarks(trial: Trial) -> list[str]:
     own = trial.candidate
     said = [own.trusts] if own.trusts else []
     if own.left_out:
-        said.append(f"It leaves out {listed(own.left_out)}, counted as constants.")
+        said.append(f"It leaves out {listed(own.left_out)}, as if a constant stood in the place.")
     if _memorised(trial):
         said.append(
             "Most rows occur once, so that the counted law is this table: a promise against it "

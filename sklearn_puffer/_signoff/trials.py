@@ -15,6 +15,8 @@ from sklearn_puffer._signoff.candidates import Candidate
 from sklearn_puffer._signoff.columns import ColumnFacts
 from sklearn_puffer._tables import recoded
 
+_TOO_WEAK = "the classifier knows too little to be an adversary"
+
 Verdict = Literal["holds", "does not hold", "refused", "failed", "not tried"]
 
 
@@ -39,6 +41,8 @@ class Trial:
         "exact", or "bound" where a theorem stands in for the exact loss.
     weak : bool
         Whether a classifier that is an adversary knows too little to be one.
+    noise : float
+        The noise of every column in its unit, its standard deviation; NaN of a channel.
     seconds : float
     warnings : tuple of str
         What `fit` warned of.
@@ -53,6 +57,7 @@ class Trial:
     loss: float = math.nan
     proven: str = ""
     weak: bool = False
+    noise: float = math.nan
     seconds: float = field(default=0.0, compare=False)
     warnings: tuple[str, ...] = ()
 
@@ -66,8 +71,9 @@ class Trial:
         """What trials are sorted by: those that hold first, then by change, unchanged, budget."""
         last = {"holds": 0, "does not hold": 1, "refused": 3, "failed": 4, "not tried": 5}
         own = self.candidate
+        weak = last["does not hold"] if self.weak else last[self.verdict]
         by = (self.change, -self.unchanged) if self.fitted else (0.0, 0.0)
-        return last[self.verdict], *by, own.epsilon, own.cost, own.label, own.promise
+        return weak, *by, own.epsilon, own.cost, own.label, own.promise
 
 
 class Clock:
@@ -148,17 +154,19 @@ def _with_figures(trial: Trial, noiser: Any, columns: Sequence[ColumnFacts]) -> 
     kept = {each.name: each for each in certificate.utility}
     varying = [column for column in columns if column.distinct > 1 or column.missing]
     changes = [_change(kept.get(column.name), column) for column in varying or columns]
+    weak = any(facts.weak for facts in certificate.models)
     sources = {pair.source for pair in certificate.pairs}
     return Trial(
         trial.candidate,
         "holds" if certificate.holds else "does not hold",
-        reason="" if certificate.holds else certificate.remedy or "",
+        reason=_TOO_WEAK * weak if certificate.holds else certificate.remedy or "",
         change=_mean([change for change, _ in changes]),
         unchanged=_mean([unchanged for _, unchanged in changes]),
         worse=sum(each.worse for each in certificate.utility),
         loss=certificate.loss,
         proven="bound" if "theorem" in sources else "exact",
-        weak=any(facts.weak for facts in certificate.models),
+        weak=weak,
+        noise=noise_of(certificate.columns, columns),
         seconds=trial.seconds,
         warnings=trial.warnings,
     )
@@ -169,6 +177,19 @@ def _change(kept: Any, column: ColumnFacts) -> tuple[float, float]:
     if kept is None:
         return column.constant, column.constant_unchanged
     return kept.change_sd, kept.unchanged
+
+
+def noise_of(noises: Sequence[Any], columns: Sequence[ColumnFacts]) -> float:
+    """Return the largest noise of columns in their units; NaN of none, as a channel has."""
+    distinct = {column.name: column.distinct for column in columns}
+    return max((_in_units(each, distinct[each.name]) for each in noises), default=math.nan)
+
+
+def _in_units(noise: Any, distinct: int) -> float:
+    """Return a scale in standard deviations, or in what stands for one of names without order."""
+    return float(
+        noise.relative / (math.log1p(distinct / math.expm1(0.5)) if noise.unordered else 1.0)
+    )
 
 
 def _mean(values: Sequence[float]) -> float:
