@@ -1,5 +1,6 @@
 """Lazy tables: fitting on an engine is fitting on the same rows in memory, to the byte."""
 
+import json
 import subprocess
 import sys
 import warnings
@@ -201,24 +202,102 @@ def test_a_table_that_changes_between_queries_is_refused():
 
 
 LAWS = dict.fromkeys("abc", GaussianMixture([1.0], [0.0], [1.0]))
+LEARNT = {
+    "given mixtures": {"public": ["x"], "prior": LAWS},
+    "a channel": {"public": ["age", "flag"], "noise": "optimal"},
+    "a channel of bins": {"public": ["age", "x"], "noise": "optimal", "n_bins": 3},
+    "a channel for a set": {"public": ["flag"], "noise": "optimal", "adversaries": "confidence"},
+}
+SLOWER = {
+    "Gaussian priors": {"public": ["x"], "prior": "gaussian"},
+    "mixtures": {"public": ["age"], "prior": "gmm"},
+    "a classifier": {"public": ["age", "x"], "prior": GaussianNB(), "n_bins": 3},
+    "a channel for a classifier": {"public": ["age"], "noise": "optimal", "prior": GaussianNB()},
+}
+
+
+def shown(X, options, **beside):
+    """Return all that a fit shows, of a channel too, which has no scales."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        noiser = PufferfishNoiser(1.0, **{"sensitive": "s", **options}).fit(X, **beside)
+    certificate = json.loads(noiser.certificate_.to_json())
+    del certificate["date"]
+    channel = getattr(noiser, "channel_", None)
+    drawn = repr(noiser.theta_) if channel is None else channel.numerators.toarray().tolist()
+    return certificate, drawn, list(noiser.feature_names_in_), repr(noiser.utility_)
+
+
+@pytest.mark.parametrize("options", LEARNT.values(), ids=LEARNT)
+def test_what_is_learnt_from_distinct_rows_is_that_of_all_of_them(lazy, options):
+    assert shown(lazy(TABLE), options) == shown(TABLE, options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", SLOWER.values(), ids=SLOWER)
+def test_what_is_fitted_to_distinct_rows_is_that_of_all_of_them(lazy, options):
+    assert shown(lazy(TABLE), options) == shown(TABLE, options)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64"])
+@pytest.mark.parametrize("options", [{}, {"n_bins": 3}, LEARNT["a channel"]], ids=repr)
+def test_weights_are_a_column_of_whole_numbers(lazy, options, dtype):
+    counts = np.arange(N_ROWS) % 5 * 25
+    weighted = TABLE.assign(w=counts.astype(dtype))
+    expected = shown(TABLE, options, sample_weight=counts)
+    assert shown(lazy(weighted), options, sample_weight="w") == expected
+
+
+def test_secrets_may_be_named_at_fit(lazy):
+    options = {"sensitive": None, "public": ["age", "x"], "n_bins": 3}
+    found = shown(lazy(TABLE), options, sensitive_features=["s", "t"])
+    assert found == shown(TABLE, options | {"sensitive": ["s", "t"]})
+    assert found == shown(TABLE, options, sensitive_features=TABLE[["s", "t"]])
+
+
+WEIGHTS = {
+    "of floats": (TypeError, {"w": 1.5}, "'w' has type Float64, and counts rows; convert"),
+    "that are missing": (ValueError, {"w": None}, "has 1 missing value"),
+    "that are negative": (ValueError, {"w": -1}, "'w' holds -1, and counts rows"),
+    "that are too large": (ValueError, {"w": 2**60}, "may count more than 9.007e.15; divide"),
+    "that are all zero": (ValueError, {"w": 0}, "'w' is zero for every row"),
+    "that are not there": (ValueError, {"v": 1}, "'w' names no column of X"),
+}
+
+
+@pytest.mark.parametrize("kind, column, message", WEIGHTS.values(), ids=WEIGHTS)  # noqa: PT006
+def test_weights_that_count_nothing_are_refused(lazy, kind, column, message):
+    [[name, value]] = column.items()
+    values = np.zeros(N_ROWS, dtype=object if value is None else type(value))
+    values[3] = value
+    weights = pd.Series(values).astype("Int64" if value is None else values.dtype)
+    with pytest.raises(kind, match=message):
+        PufferfishNoiser(1.0, sensitive="s").fit(
+            lazy(TABLE.assign(**{name: weights})), sample_weight="w"
+        )
+
+
 BESIDE = {
-    'noise="optimal"': ({"noise": "optimal"}, {}),
-    "a classifier": ({"prior": GaussianNB()}, {}),
-    "a Gaussian or mixture prior": ({"prior": "gaussian"}, {}),
-    "mixture prior": ({"prior": LAWS, "public": ["x"]}, {}),
-    "sample_weight=": ({}, {"sample_weight": np.ones(N_ROWS)}),
-    "sensitive_features=": ({"sensitive": None}, {"sensitive_features": TABLE["s"]}),
+    "sample_weight": ({}, {"sample_weight": np.ones(N_ROWS)}),
+    "sensitive_features": ({"sensitive": None}, {"sensitive_features": TABLE["s"]}),
 }
 
 
 @pytest.mark.parametrize("what", BESIDE)
-def test_what_takes_rows_is_refused_by_name(lazy, what):
+def test_what_stands_beside_a_lazy_table_is_refused_by_name(lazy, what):
     options, beside = BESIDE[what]
     table = lazy(TABLE)
     noiser = PufferfishNoiser(1.0, **{"sensitive": "s", **options})
-    with pytest.raises(ValueError, match=rf"{what}.* is not served from them; pass X\.\w+\(\)"):
+    with pytest.raises(TypeError, match=rf"{what}= is aligned by position; make it a column of X"):
         noiser.fit(table, **beside)
     assert not hasattr(noiser, "feature_names_in_")
+
+
+def test_more_distinct_rows_than_a_channel_is_fitted_on_are_refused(lazy, monkeypatch):
+    monkeypatch.setattr(engine, "MOST_CELLS", 20)
+    noiser = PufferfishNoiser(1.0, sensitive="s", public=["age", "x"], noise="optimal", n_bins=2)
+    with pytest.raises(ValueError, match=r"columns 's', 'age', 'x' have more different rows than"):
+        noiser.fit(lazy(TABLE))
 
 
 def test_a_lazy_table_is_not_released_and_the_way_out_is_named(lazy, tmp_path):

@@ -36,7 +36,7 @@ from sklearn_puffer._noiser.formed import form_of, state_of
 from sklearn_puffer._noiser.input_table import first_table, next_table, refuse_lazy
 from sklearn_puffer._noiser.keyed_rows import KeyedRows, Keying, Noted, Noting, check_keying
 from sklearn_puffer._noiser.lazy_release import check_lazily, plan_release
-from sklearn_puffer._noiser.lazy_rows import check_lazy
+from sklearn_puffer._noiser.lazy_rows import check_beside, with_sensitive
 from sklearn_puffer._noiser.margins import Margin, Watch, check_on_drift, drift_found, watch_of
 from sklearn_puffer._noiser.one_release import drawn
 from sklearn_puffer._noiser.release import (
@@ -355,14 +355,17 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             the columns are protected together and have no bins; elsewhere in one for each column
             (2^22 values at most), and one for all columns and bins together, or, if their rows may
             be too many, one for each sensitive column and group of columns
-            (2^23 at most). What is learnt is what is learnt of the same rows in memory. Priors
-            are counted or given as discrete laws, and secrets are columns of X.
+            (2^23 rows at most). What is learnt is what is learnt of the same rows in memory.
+            Channels and classifiers are fitted on all distinct rows of the sensitive and public
+            columns, before they are binned, which is one scan.
         y : ignored
             Never taken for a secret.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
-            The secrets, where they are not columns of X; aligned by position.
+            The secrets, where they are not columns of X; aligned by position. Of a lazy table the
+            names of its columns that are secrets.
         sample_weight : array-like of shape (n_rows,), default=None
-            Non-negative whole numbers: how often each row counts.
+            Non-negative whole numbers: how often each row counts. Of a lazy table the name of the
+            column that holds them, which is then no other column; one more scan looks through it.
 
         Returns
         -------
@@ -804,13 +807,14 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
                 "name the secrets in one of the two ways."
             )
         if is_lazy(X):
-            beside = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-            check_lazy(settings, X, **beside)
+            check_beside(X, sensitive_features, sample_weight)
+            settings = with_sensitive(settings, sensitive_features)
+            table, sample_weight = first_table(self, X, sample_weight), None
         else:
             X = known(X)
-        table = first_table(self, X)
+            table = first_table(self, X)
         given = None
-        if sensitive_features is not None:
+        if sensitive_features is not None and not is_lazy(X):
             given = secret_columns(sensitive_features, table.n_rows, X)
         if settings.channel is None:
             self._take(learn(settings, table, given, sample_weight), table)

@@ -25,8 +25,11 @@ from sklearn_puffer._tables import (
 )
 
 
-def first_table(estimator: Any, X: Any) -> Source:
-    """Return the table of the X of `fit`, and note its columns in the estimator."""
+def first_table(estimator: Any, X: Any, weight: str | None = None) -> Source:
+    """Return the table of the X of `fit`, and note its columns in the estimator.
+
+    Of a lazy table one column may be weights, and is then none that is read.
+    """
     least = 1 if estimator.sensitive is None else 2
     if not (is_frame(X) or is_lazy(X)):
         array = validate_data(
@@ -38,7 +41,7 @@ def first_table(estimator: Any, X: Any) -> Source:
             ensure_min_features=least,
         )
         return array_table(array)
-    table = lazy_table(X) if is_lazy(X) else frame_table(X)
+    table = lazy_table(X, weight) if is_lazy(X) else frame_table(X)
     validate_data(estimator, no_rows(table.names) if is_lazy(X) else X, skip_check_array=True)
     if not is_lazy(X):  # whose rows are not counted yet
         check_size(table.n_rows, 2, "row")

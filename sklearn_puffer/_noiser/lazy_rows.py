@@ -7,12 +7,12 @@ with weights counts groups as well, and to the same laws.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sklearn_puffer._base import Array
-from sklearn_puffer._noiser.channel_settings import has_mixtures
 from sklearn_puffer._noiser.conditional_priors import Adversary, empirical_adversary
 from sklearn_puffer._noiser.read_table import TableRead, unknown_rule
 from sklearn_puffer._noiser.rows import LazyRows
@@ -29,27 +29,30 @@ from sklearn_puffer._tables import (
 )
 
 
-def check_lazy(settings: Settings, X: Any, **beside: Any) -> None:
-    """Refuse what takes rows, of which a lazy table gives none, before anything is computed.
+def check_beside(X: Any, sensitive_features: Any, sample_weight: Any) -> None:
+    """Refuse what stands beside a lazy table: its rows have no order to align anything with.
 
     Raises
     ------
-    ValueError
-        Naming the argument and the call that brings the table into memory.
+    TypeError
+        Naming the argument and the way out.
     """
-    given = {f"{name}=": value is not None for name, value in beside.items()}
-    asked = {
-        'noise="optimal"': settings.channel is not None,
-        "a classifier in prior= or adversaries=": bool(settings.models),
-        "a Gaussian or mixture prior": has_mixtures(settings),
-        **given,
-    }
-    for what, is_asked in asked.items():
-        if is_asked:
-            raise ValueError(
-                f"X is a lazy table ({type(X).__name__}), of which counts alone are fetched, and "
-                f"{what} is not served from them; pass {way_to_rows(X)}, or leave it out."
+    several = isinstance(sensitive_features, list | tuple) and len(sensitive_features) > 0
+    features = sensitive_features if several else [sensitive_features]
+    for name, given in (("sensitive_features", features), ("sample_weight", [sample_weight])):
+        if not all(each is None or isinstance(each, str) for each in given):
+            raise TypeError(
+                f"X is a lazy table ({type(X).__name__}), whose rows have no order, and {name}= is "
+                "aligned by position; make it a column of X and pass its name, or pass "
+                f"{way_to_rows(X)}."
             )
+
+
+def with_sensitive(settings: Settings, sensitive_features: Any) -> Settings:
+    """Return the settings with columns of a lazy table that are named as its secrets."""
+    if sensitive_features is None:
+        return settings
+    return replace(settings, sensitive=sensitive_features)
 
 
 def counted_adversary(read: TableRead, groups: Sequence[Sequence[int]]) -> Adversary:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, listed, quoted
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._noiser.rows import LazyRows, Rows, check_size, rows_of
+from sklearn_puffer._noiser.rows import DistinctRows, LazyRows, Rows, check_size, rows_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
@@ -145,7 +145,7 @@ def read_table(
     if isinstance(rows, LazyRows):
         faults.of(rows.table.check_type, [*hidden, *public])
         faults.refuse()  # before anything is computed
-        _count_first(settings, rows.table, [*hidden, *public], groups)
+        rows = _count_first(settings, rows, [*hidden, *public], groups)
     secrets = faults.of(
         lambda name: _learn_secret(settings, rows, given_secrets, name),
         list(given_secrets) if given_secrets is not None else hidden,
@@ -175,17 +175,32 @@ def read_table(
 
 
 def _count_first(
-    settings: Settings, table: LazyTable, names: Sequence[Name], groups: Sequence[Sequence[int]]
-) -> None:
+    settings: Settings, rows: LazyRows, names: Sequence[Name], groups: Sequence[Sequence[int]]
+) -> Rows:
     """Count the rows of a lazy table by all columns, if just those groups are asked for in the end.
 
     Bins, and columns that are protected apart, have fewer groups than their columns together.
     """
-    if settings.n_bins is None and len(groups) == 1:
-        table.count_rows(names)
+    table = rows.table
+    n_rows = None if table.weight is None else table.check_weights()
+    whole = settings.channel is not None or bool(settings.models)
+    found = False
+    if whole or (settings.n_bins is None and len(groups) == 1):
+        found = table.count_rows(names)
     else:
         table.values(names[0])
-    check_size(table.n_rows, 2, "row")
+    check_size(table.n_rows if n_rows is None else n_rows, 2, "row")
+    _check_counted(table)
+    if whole and not found:
+        raise ValueError(say.too_many_rows_sentence(names, settings.channel is not None))
+    return DistinctRows(table, names) if whole else rows
+
+
+def _check_counted(table: LazyTable) -> None:
+    if not table.n_rows:
+        raise ValueError(
+            f"sample_weight={table.weight!r} is zero for every row; give some row a positive count."
+        )
 
 
 def _sensitive(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -74,6 +75,27 @@ class LazyRows(Rows):
     def numbers(self, secret: Secret) -> Array:
         """Return the same."""
         return self.tally(secret)
+
+
+class DistinctRows(Rows):
+    """The distinct rows of a lazy table, in memory and in their order, and how often each counts.
+
+    What takes rows takes these, so that it does not depend on the engine, or on the order of rows.
+    """
+
+    def __init__(self, table: LazyTable, names: Sequence[Name]) -> None:
+        super().__init__(table, None)
+        self.columns, self.weights = table.rows(names)
+
+    @property
+    def n_rows(self) -> int:
+        """How many of them there are."""
+        assert self.weights is not None
+        return len(self.weights)
+
+    def values(self, name: Name) -> Values:
+        """Return a column's values."""
+        return self.columns[name]
 
 
 def check_size(count: int, least: int, what: str) -> None:

@@ -306,6 +306,16 @@ def too_large_sentence(names: Sequence[Name], points: int, limit: int, exact: st
     )
 
 
+def too_many_rows_sentence(names: Sequence[Name], channel: bool) -> str:
+    """Return the error about a lazy table whose distinct rows are not fetched."""
+    what = 'noise="optimal" is' if channel else "classifiers are"
+    return (
+        f"columns {listed(list(names), 10)} have more different rows than are fetched from an "
+        f"engine, and {what} fitted on those; round, bin or merge values there, leave columns out "
+        "of public=, or pass a sample of the rows in memory."
+    )
+
+
 def no_secret_message(routing: bool) -> str:
     """Return the error of `fit` without anything sensitive."""
     if routing:

@@ -16,8 +16,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import Array, FloatArray, listed
+from sklearn_puffer._base import Array, FloatArray, listed, on_one_line
 from sklearn_puffer._tables.columns import Column
+from sklearn_puffer._tables.features import ranks_of
 from sklearn_puffer._tables.opening import Opened, opened
 from sklearn_puffer._tables.values import Name, Values, check_type, narwhals_values, object_values
 
@@ -27,10 +28,13 @@ MOST_DISTINCT = 1 << 22
 MOST_CELLS = 1 << 23
 """How many groups of rows are fetched at most."""
 
+MOST_COUNTED = 1 << 53
+"""Up to here floats count exactly."""
+
 _COUNT = "n"
 
 
-def lazy_table(X: Any) -> LazyTable:
+def lazy_table(X: Any, weight: str | None = None) -> LazyTable:
     """Return the table of a lazy one; nothing is computed yet.
 
     Raises
@@ -38,9 +42,13 @@ def lazy_table(X: Any) -> LazyTable:
     ImportError
         If what reads the engine's tables is absent, or too old.
     TypeError, ValueError
-        If it has columns that cannot be told apart, or X is no path of rows.
+        If it has columns that cannot be told apart, or X is no path of rows, or the column of
+        weights is absent or holds no whole numbers.
     """
-    return LazyTable(opened(X))
+    found = opened(X)
+    if weight is not None:
+        _check_weight(found.types, weight)
+    return LazyTable(found, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +58,12 @@ class LazyTable:
     Attributes
     ----------
     opened : Opened
+    weight : str or None
+        The column that says how often each row counts, which is then no column of the table.
     """
 
     opened: Opened
+    weight: str | None = None
 
     @property
     def frame(self) -> nw.LazyFrame[Any]:
@@ -67,11 +78,11 @@ class LazyTable:
     @cached_property
     def names(self) -> tuple[Name, ...]:
         """Column names."""
-        return tuple(self.types)
+        return tuple(name for name in self.types if name != self.weight)
 
     def column(self, name: Name) -> nw.Expr:
         """Return one column of `frame`."""
-        return nw.col(str(self.names.index(name)))
+        return nw.col(str(list(self.types).index(str(name))))
 
     @property
     def n_rows(self) -> int:
@@ -79,6 +90,7 @@ class LazyTable:
         for values in self._counts.values():
             assert values.counts is not None
             return int(values.counts.sum())
+        # of weights the sum is asked for where something was counted by them
         return int(_collected(self.frame.select(nw.len().alias(_COUNT)))[_COUNT][0])
 
     @cached_property
@@ -95,16 +107,63 @@ class LazyTable:
         """Refuse a column whose type has no place here, before anything is computed."""
         check_type(self.types[str(name)], name)
 
-    def count_rows(self, names: Sequence[Name]) -> None:
+    def check_weights(self) -> int:
+        """Return how many rows there are, and refuse weights that count none; one query.
+
+        Raises
+        ------
+        ValueError
+            If a weight is missing or negative, or their sum may not be exact.
+        """
+        assert self.weight is not None
+        own = nw.col("w")
+        asked = {"low": own.min(), "high": own.max(), "some": own.count(), _COUNT: nw.len()}
+        weights = self.frame.select(self._weights())
+        found = _collected(weights.select(*(each.alias(key) for key, each in asked.items())))
+        low, high, some, n_rows = (found[key][0] for key in asked)
+        if n_rows != some:
+            raise ValueError(
+                f"sample_weight={self.weight!r} has {n_rows - some} missing value(s), and counts "
+                "rows; fill or drop them."
+            )
+        if n_rows and low < 0:
+            raise ValueError(
+                f"sample_weight={self.weight!r} holds {low}, and counts rows; give non-negative "
+                "whole numbers."
+            )
+        if n_rows and int(high) * int(n_rows) >= MOST_COUNTED:
+            raise ValueError(
+                f"sample_weight={self.weight!r} holds {high} in one of {n_rows} rows, so that "
+                f"they may count more than {MOST_COUNTED:.4g}; divide by a common factor."
+            )
+        return int(n_rows)
+
+    def _weights(self) -> nw.Expr:
+        assert self.weight is not None
+        return self.column(self.weight).cast(nw.Int64).alias("w")
+
+    def count_rows(self, names: Sequence[Name]) -> bool:
         """Count the rows by all of those columns at once, from which all is known that is asked.
 
-        Where that has more groups than are fetched, each column is counted by itself when it is
-        asked for.
+        Returns
+        -------
+        bool
+            False where there are more groups than are fetched; each column is then counted by
+            itself when it is asked for.
         """
         found = self._fetched(names, [None] * len(names), MOST_CELLS)
         if found is not None:
             self._groups.update(zip(names, found, strict=True))
             self._counts.update(self._groups)
+        return found is not None
+
+    def rows(self, names: Sequence[Name]) -> tuple[dict[Name, Values], Array]:
+        """Return the distinct rows that `count_rows` found, in their order, and their counts."""
+        ranks = [ranks_of(self._groups[name]) for name in names]
+        order = np.lexsort(ranks[::-1])
+        counts = self._groups[names[0]].counts
+        assert counts is not None
+        return {name: _taken(self._groups[name], order) for name in names}, counts[order]
 
     def count_cells(self, secrets: Sequence[Name], columns: Sequence[Column]) -> None:
         """Count the rows by all secrets and columns at once, by bins where a column has them.
@@ -170,10 +229,10 @@ class LazyTable:
             nw.col(str(k)) if column is None else _bins(str(k), column)
             for k, column in enumerate(merged)
         ]
-        found = _collected(_groups(self._plain(names).select(*keys), len(names), most))
+        found = _collected(self._grouped(self._plain(names), keys, most))
         if len(found) > most:
             return None
-        counts = found[_COUNT].to_numpy().astype(np.int64)
+        counts = found[_COUNT].cast(nw.Int64).to_numpy()
         read = [
             self._read(found[str(k)], name) if column is None else _of_bins(found[str(k)], column)
             for k, (name, column) in enumerate(zip(names, merged, strict=True))
@@ -186,7 +245,19 @@ class LazyTable:
             _key(self.column(name), self.types[str(name)]).alias(str(k))
             for k, name in enumerate(names)
         ]
-        return self.frame.select(*keys)
+        if self.weight is None:
+            return self.frame.select(*keys)
+        return self.frame.select(*keys, self._weights()).filter(nw.col("w") > 0)
+
+    def _grouped(
+        self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr], most: int
+    ) -> nw.LazyFrame[Any]:
+        places = [str(k) for k in range(len(keys))]
+        if self.weight is None:
+            found = frame.select(*keys).group_by(*places).agg(nw.len().alias(_COUNT))
+        else:
+            found = frame.select(*keys, "w").group_by(*places).agg(nw.col("w").sum().alias(_COUNT))
+        return found.head(most + 1)
 
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
         if str(name) in self.opened.levels:
@@ -226,9 +297,23 @@ def _bin_among(value: nw.Expr, edges: Sequence[float], first: int) -> nw.Expr:
     )
 
 
-def _groups(frame: nw.LazyFrame[Any], n_keys: int, most: int) -> nw.LazyFrame[Any]:
-    keys = [str(k) for k in range(n_keys)]
-    return frame.group_by(*keys).agg(nw.len().alias(_COUNT)).head(most + 1)
+def _check_weight(types: Mapping[str, Any], weight: str) -> None:
+    if weight not in types:
+        raise ValueError(
+            f"sample_weight={weight!r} names no column of X; its columns are "
+            f"{listed(list(types), 10)}."
+        )
+    dtype = types[weight]
+    if not dtype.is_integer() or dtype in (nw.Int128, nw.UInt128):
+        raise TypeError(
+            f"sample_weight={weight!r} has type {on_one_line(dtype)}, and counts rows; convert it "
+            "to whole numbers of 64 bits."
+        )
+
+
+def _taken(values: Values, order: Array) -> Values:
+    missing = None if values.missing is None else values.missing[order]
+    return replace(values, data=values.data[order], missing=missing, counts=None)
 
 
 def _collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:

@@ -39,7 +39,7 @@ class Features:
         ([30, 20, 30], [1, 0, 1])
         """
         data = {name: _column(values) for name, values in columns.items()}
-        keys = [_ranks(values) for values in columns.values()]
+        keys = [ranks_of(values) for values in columns.values()]
         return cls(pd.DataFrame(data), np.stack(keys, axis=1))
 
     @property
@@ -76,7 +76,7 @@ def _column(values: Values) -> Any:
     return np.where(values.missing, np.nan, values.data.astype(float))
 
 
-def _ranks(values: Values) -> Array:
+def ranks_of(values: Values) -> Array:
     """Return the place of each value among the distinct ones; -1 for missing."""
     if values.kind == "category":
         ranks = values.data.astype(np.intp)
