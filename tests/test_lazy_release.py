@@ -2,8 +2,10 @@
 
 import logging
 import pickle
+import re
 import traceback
 from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -364,3 +366,21 @@ def test_seeds_containers_and_what_is_not_certified_are_refused(lazy):
     wrong.certificate_ = replace(wrong.certificate_, loss=9.0)
     with pytest.raises((UncertifiedError, ValueError), match="certificate"):
         keyed(wrong, rows)
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "engines.md"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_puffer.UtilityWarning")
+def test_the_page_on_engines_does_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    section = (
+        PAGE.read_text(encoding="utf-8").split("## Release on an engine\n")[1].split("\n## ")[0]
+    )
+    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    names = {}
+    for block in blocks:
+        exec(block, names)
+    assert len(blocks) == 3
+    assert pl.read_parquet("released.parquet").columns == ["cars"]
+    assert names["again"].columns == ["cars"]

@@ -61,7 +61,7 @@ def on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
     sent = X.select(*(columns[name].alias(places[name]) for name in names))
     schema = _renamed(sent.limit(0).to_arrow_table(), names).schema
     result = release(schema.empty_table()).schema
-    out = {str(k): _duckdb_type(field) for k, field in enumerate(result)}
+    out = {str(k): duckdb.sqltype(_duckdb_type(field)) for k, field in enumerate(result)}
     part = partial(_part, schema=schema, result=result, release=release)
     return (
         _with_masks(duckdb, sent, schema)
@@ -113,15 +113,15 @@ def _back(duckdb: Any, place: str, name: str, kinds: Mapping[str, Any]) -> Any:
 def _part(frame: pd.DataFrame, schema: Any, result: Any, release: Release) -> pd.DataFrame:
     """Release a part of a relation; called by DuckDB."""
     released = release(_as_arrow(frame, schema)).cast(result)
-    columns = {
-        str(k): column.to_pandas(types_mapper=_pandas_type)
-        for k, column in enumerate(released.columns)
-    }
-    return pd.DataFrame(columns)
+    return pd.DataFrame({str(k): _in_pandas(each) for k, each in enumerate(released.columns)})
 
 
-def _pandas_type(dtype: Any) -> Any:
-    return _TYPES[str(dtype)][1] if str(dtype) in _TYPES else pd.StringDtype()
+def _in_pandas(column: Any) -> Any:
+    own = _TYPES.get(str(column.type))
+    if own is not None and not column.null_count:
+        return column.to_numpy()  # parts are small, and pandas' own types are slow to make
+    kind = pd.StringDtype() if own is None else own[1]
+    return column.to_pandas(types_mapper=lambda dtype: kind)
 
 
 def _as_arrow(frame: pd.DataFrame, schema: Any) -> Any:
@@ -131,7 +131,8 @@ def _as_arrow(frame: pd.DataFrame, schema: Any) -> Any:
         values: Any = frame[str(k)]
         if f"no {k}" in frame:
             mask = frame[f"no {k}"].to_numpy(dtype=bool)
-            arrays.append(pyarrow.array(values.to_numpy(), type=field.type, mask=mask))
+            gone = mask if mask.any() else None
+            arrays.append(pyarrow.array(values.to_numpy(), type=field.type, mask=gone))
         else:
             arrays.append(pyarrow.array(values, type=field.type))
     return pyarrow.Table.from_arrays(arrays, schema=schema)
