@@ -4,6 +4,7 @@ import inspect
 import json
 import os
 import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -25,8 +26,9 @@ from sklearn_puffer.calibration import exact
 from sklearn_puffer.cli import main
 
 KEY = b"blake2b:" + 2 * b"0123456789abcdef"
-COMMANDS = [["plan"], ["fit"], ["release"], ["check"], ["report"], ["ledger"]]
+COMMANDS = [["plan"], ["fit"], ["release"], ["check"], ["report"], ["ledger"], ["persons"]]
 COMMANDS += [["ledger", action] for action in ("create", "show", "left", "spend")]
+COMMANDS += [["persons", action] for action in ("create", "migrate", "show", "left")]
 
 
 def make_table(n_rows=600, seed=0):
@@ -463,6 +465,86 @@ def test_ledgers_are_created_shown_and_spent_from(fitted, capsys):
     assert main(["ledger", "create", "l", "r.json"]) == 2
 
 
+# ------------------------------------------------------------------------------------------ persons
+
+BY = ["--row-id", "client", "--key-file", "key", "--dataset", "data", "--persons", "p"]
+
+
+@pytest.fixture
+def by_person(fitted):
+    """The same, with a ledger of persons."""
+    assert main(["persons", "create", "p", "r.json", "--key-file", "key"]) == 0
+    return fitted
+
+
+def left_of(person, capsys):
+    capsys.readouterr()
+    assert main(["persons", "left", "p", "r.json", person, "--key-file", "key"]) == 0
+    return capsys.readouterr().out
+
+
+def test_what_each_person_has_spent_is_counted_and_the_same_again_is_free(by_person, capsys):
+    assert main(["release", "r.json", "in.csv", "one.csv", *BY]) == 0
+    assert main(["release", "r.json", "in.csv", "two.csv", *BY]) == 0
+    assert main(["release", "r.json", "in.csv", "three.csv", *KEYED]) == 0
+    assert len({Path(f"{name}.csv").read_bytes() for name in ("one", "two", "three")}) == 1
+    assert left_of("00017", capsys).startswith("0 more release(s)")
+    assert left_of("nobody", capsys).startswith("1 more release(s)")
+
+
+def test_persons_who_have_spent_all_are_refused_or_withheld(by_person, capsys):
+    some = pd.read_csv("in.csv", dtype=str)
+    some[:100].to_csv("some.csv", index=False)
+    assert main(["release", "r.json", "some.csv", "one.csv", *BY]) == 0
+    again = [*BY, "--release", "1"]
+    assert main(["release", "r.json", "in.csv", "two.csv", *again]) == 1
+    assert "have no release left" in told(capsys)
+    assert not Path("two.csv").exists()
+    assert main(["release", "r.json", "in.csv", "two.csv", *again, "--withhold"]) == 0
+    assert len(pd.read_csv("two.csv")) == 500
+
+
+def test_a_file_that_is_refused_costs_nobody_anything(by_person, capsys):
+    rows = pd.read_csv("in.csv", dtype=str)
+    pd.concat([rows, rows[:1].assign(zip="99999", client="x")]).to_csv("bad.csv", index=False)
+    assert main(["release", "r.json", "bad.csv", "out.csv", *BY]) == 2
+    pd.concat([rows, rows[:1]]).to_csv("bad.csv", index=False)
+    assert main(["release", "r.json", "bad.csv", "out.csv", *BY]) == 2
+    assert "row_id 'client'" in told(capsys)
+    assert left_of("00017", capsys).startswith("1 more release(s)")
+
+
+def test_what_was_stopped_is_on_record_and_is_done_again_for_free(by_person, capsys, monkeypatch):
+    def interrupted(self, batch):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableWriter, "write", interrupted)
+        assert main(["release", "r.json", "in.csv", "out.csv", *BY]) == 130
+    assert not Path("out.csv").exists()
+    assert left_of("00017", capsys).startswith("0 more release(s)")
+    assert main(["release", "r.json", "in.csv", "out.csv", *BY]) == 0
+    assert len(pd.read_csv("out.csv")) == 600
+
+
+def test_a_ledger_of_tables_becomes_one_of_persons(fitted, capsys):
+    main(["ledger", "create", "l", "r.json"])
+    main(["ledger", "spend", "l", "r.json"])
+    assert main(["persons", "migrate", "l", "p", "r.json", "--key-file", "key"]) == 0
+    assert left_of("00017", capsys).startswith("0 more release(s)")
+    assert main(["persons", "show", "p", "r.json", "--key-file", "key"]) == 0
+
+
+@pytest.mark.parametrize(
+    "asked", [["--persons", "p"], ["--row-id", "client", "--persons", "p"], [*BY, "--ledger", "l"]]
+)
+def test_persons_are_known_by_ids_and_a_key_and_counted_in_one_place(by_person, capsys, asked):
+    main(["ledger", "create", "l", "r.json", "--dataset", "data"])
+    assert main(["release", "r.json", "in.csv", "out.csv", *asked]) == 2
+    assert "persons" in told(capsys)
+    assert not Path("out.csv").exists()
+
+
 # ------------------------------------------------------------------------------------- interrupts
 
 
@@ -721,25 +803,24 @@ def _text(names):
 PAGE = Path(__file__).parents[1] / "docs" / "command_line.md"
 
 
+def run_line(line):
+    """Run a line of a shell, in this process if it is ours."""
+    if line.startswith("puffer "):
+        return main(shlex.split(line)[1:])
+    return subprocess.run(["bash", "-euc", line]).returncode
+
+
 @pytest.mark.slow
-def test_the_page_about_the_command_line_runs_from_top_to_bottom(tmp_path):
+def test_the_page_about_the_command_line_runs_from_top_to_bottom(tmp_path, monkeypatch):
     """As a reader would copy it: what is written to files is written, and all commands succeed."""
-    blocks = re.findall(r"```(python|bash|toml)\n(.*?)```", PAGE.read_text(), re.S)
-    puffer = tmp_path / "bin" / "puffer"
-    puffer.parent.mkdir()
-    puffer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sklearn_puffer "$@"\n')
-    puffer.chmod(0o755)
-    python = f"{puffer.parent}{os.pathsep}{os.environ['PATH']}"
-    for kind, text in blocks:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    for kind, text in re.findall(r"```(python|bash|toml)\n(.*?)```", PAGE.read_text(), re.DOTALL):
         if kind == "toml":
-            (tmp_path / "release.toml").write_text(text)
-            continue
-        if "pip install" in text:
-            continue
-        command = [sys.executable, "-c", text] if kind == "python" else ["bash", "-euc", text]
-        own = {**os.environ, "PATH": python}
-        run = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True)
-        assert run.returncode == 0, f"{text}\n{run.stderr}"
-    assert {"clients.csv", "release.json", "released.parquet"} <= {
-        path.name for path in tmp_path.iterdir()
-    }
+            Path("release.toml").write_text(text)
+        elif kind == "python":
+            exec(text, {})
+        elif "pip install" not in text:
+            lines = text.replace("\\\n", " ").splitlines()
+            assert [line for line in lines if run_line(line) != 0] == []
+    assert {"plan.html", "first.csv", "released.parquet", "by_person.csv"} <= set(os.listdir())

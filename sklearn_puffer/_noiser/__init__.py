@@ -18,7 +18,7 @@ from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
 from sklearn_puffer._noiser.release_form import PufferfishRelease
 from sklearn_puffer._noiser.scales import find_scales
-from sklearn_puffer._noiser.streams import check_stream, keyed_mark, types_of
+from sklearn_puffer._noiser.streams import check_stream, keyed_mark, rows_of_stream, types_of
 from sklearn_puffer._noiser.utility import RawLaw, utilities
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "over_set",
     "problems",
     "remapped",
+    "rows_of_stream",
     "scales",
     "types_of",
     "utilities",

@@ -149,6 +149,12 @@ def check_stream(noiser: Any, stream: Stream) -> int:
     return StreamRelease(noiser, stream, None).check_rows()
 
 
+def rows_of_stream(noiser: Any, stream: Stream, row_id: str) -> Iterator[Any]:
+    """Yield the rows of a stream as tables of the columns that are released, and the ids."""
+    names = [str(name) for name in noiser._order]
+    return stream.tables(names if row_id in names else [*names, row_id])
+
+
 def keyed_mark(noiser: Any, what: str, *, row_id: Any, key: Any, dataset: str, release: int) -> str:
     """Return what is the same of keyed releases that are the same, of tables called ``what``.
 

@@ -101,6 +101,19 @@ Keep the record of what was released, so that it cannot be released too often.
 """
 
 
+_PERSONS = """
+Keep the record of what the rows of each person have spent. It knows persons by their ids and the
+key of the noise, in which every release of it is keyed.
+
+  puffer persons create clients.sqlite release.json --key-file clients.key
+  puffer release release.json clients.csv out.csv --row-id client --key-file clients.key \\
+      --persons clients.sqlite
+  puffer persons left clients.sqlite release.json 000017 --key-file clients.key
+  puffer persons show clients.sqlite release.json --key-file clients.key
+  puffer persons migrate clients.ledger clients.sqlite release.json --key-file clients.key
+"""
+
+
 def parser(given: Sequence[str]) -> argparse.ArgumentParser:
     """Return what reads the arguments; those of `fit` are made when it is asked for."""
     top = _Parser(prog="puffer", description=_TOP, epilog=_STATUS)
@@ -112,6 +125,7 @@ def parser(given: Sequence[str]) -> argparse.ArgumentParser:
     _check(commands)
     _report(commands)
     _ledger(commands)
+    _persons(commands)
     return top
 
 
@@ -245,16 +259,23 @@ def _release(commands: Any) -> None:
     own.add_argument("input", metavar="INPUT", help="a .parquet, .csv or .tsv file")
     own.add_argument("output", metavar="OUTPUT", help="the file to write, of any of these kinds")
     own.add_argument("--row-id", metavar="NAME", help="the column of ids: asks for keyed noise")
-    key = own.add_mutually_exclusive_group()
-    key.add_argument("--key-file", metavar="FILE", help="that holds the key: 16 bytes or more")
-    key.add_argument("--key-env", metavar="VARIABLE", help="of the environment, with the key")
+    _key(own, required=False)
     own.add_argument("--dataset", metavar="NAME", help="of the table, for keyed noise and ledger")
     own.add_argument("--release", type=int, metavar="NUMBER", help="another one is drawn anew")
     own.add_argument("--ledger", metavar="FILE", help="count this release there")
+    own.add_argument("--persons", metavar="FILE", help="count it there for each person instead")
+    text = "with --persons: leave out who has no release left, instead of refusing all"
+    own.add_argument("--withhold", action="store_true", default=None, help=text)
     own.add_argument("--note", metavar="TEXT", help="for the ledger")
     _shared(own)
     own.add_argument("--force", action="store_true", help="replace OUTPUT if it is there")
     own.add_argument("--quiet", action="store_true", help="tell no progress")
+
+
+def _key(own: argparse.ArgumentParser, *, required: bool) -> None:
+    key = own.add_mutually_exclusive_group(required=required)
+    key.add_argument("--key-file", metavar="FILE", help="that holds the key: 16 bytes or more")
+    key.add_argument("--key-env", metavar="VARIABLE", help="of the environment, with the key")
 
 
 def _form(own: argparse.ArgumentParser) -> None:
@@ -298,3 +319,34 @@ def _of_ledger(own: argparse.ArgumentParser, name: str) -> None:
     if name == "spend":
         own.add_argument("--releases", type=int, default=1, metavar="NUMBER", help="default: 1")
         own.add_argument("--note", default="", metavar="TEXT")
+
+
+def _persons(commands: Any) -> None:
+    about = "count what the rows of each person have spent"
+    own = commands.add_parser("persons", help=about, description=_PERSONS, epilog=_STATUS)
+    actions = own.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, text in (
+        ("create", "start a ledger of persons, in which nobody has spent anything"),
+        ("migrate", "start one in which everybody has spent what a ledger says, and close that"),
+        ("show", "show what was released"),
+        ("left", "show what may still be released of a person"),
+    ):
+        each = _command(actions, name, text, f"{text.capitalize()}.", f"persons:{name}")
+        if name == "migrate":
+            each.add_argument("ledger", metavar="LEDGER", help="a ledger of releases of tables")
+            text = "in it; may be left out where there is only one"
+            each.add_argument("--dataset", metavar="NAME", help=text)
+        each.add_argument("persons", metavar="PERSONS", help="the file of the ledger of persons")
+        _form(each)
+        _key(each, required=True)
+        _of_persons(each, name)
+
+
+def _of_persons(own: argparse.ArgumentParser, name: str) -> None:
+    if name in ("create", "migrate"):
+        text = "what becomes of rows that changed: refused (the default), or counted once more"
+        choices = ["refuse", "count"]
+        own.add_argument("--changes", choices=choices, default="refuse", help=text)
+    if name == "left":
+        own.add_argument("person", metavar="ID", help="of the person")
+        own.add_argument("--integer", action="store_true", help="the id is a whole number")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from sklearn_puffer._base import __version__
 from sklearn_puffer._noiser import check_stream, keyed_mark, types_of
 from sklearn_puffer._releases import check_free, growing_file
 from sklearn_puffer._tables import Layout, Stream, TableFile, TableWriter, kind_of
+from sklearn_puffer.cli import persons
 from sklearn_puffer.cli.common import check_holds, fitted, layout_of
 from sklearn_puffer.cli.settings import RELEASE, merged, read_settings
 from sklearn_puffer.cli.speech import Progress, tell
@@ -23,7 +25,7 @@ def release(asked: Any) -> int:
     settings = read_settings(asked.settings)
     layout = layout_of(settings["table"], asked)
     how = _how(settings["release"], asked)
-    place = _place(asked, how.get("ledger"))
+    place = _place(asked, how)
     noiser = fitted(asked.form)
     check_holds(noiser)
     file = TableFile(asked.input, layout)
@@ -32,9 +34,10 @@ def release(asked: Any) -> int:
     reader = noiser.transform_batches(stream, **_keying(how))
     TableWriter(io.BytesIO(), place, reader.schema, layout).close()  # types that a file can hold
     record = _record(noiser, stream, how, file)
+    rows = _rows(noiser, stream, how, reader)
     with growing_file(place, force=asked.force) as out:
         record()
-        _write(out, place, reader, file, layout, asked.quiet)
+        _write(out, place, (reader.schema, rows), file, layout, asked.quiet)
         if _mark(file.path) != before:
             raise ValueError(
                 f"the file {asked.input!r} was changed while it was released; release it again "
@@ -69,11 +72,12 @@ def _keying(how: dict[str, Any]) -> dict[str, Any]:
     return own | ({"dataset": how.get("dataset", "")} if keyed else {})
 
 
-def _place(asked: Any, ledger: str | None) -> Path:
+def _place(asked: Any, how: dict[str, Any]) -> Path:
     """Return where the output goes, which must not be in the place of anything that is read."""
     place = Path(asked.output)
     kind_of(place)
-    for what, other in (("INPUT", asked.input), ("FORM", asked.form), ("--ledger", ledger)):
+    read = {"INPUT": asked.input, "FORM": asked.form, "the ledger": how.get("ledger")}
+    for what, other in {**read, "the ledger of persons": how.get("persons")}.items():
         if other is not None and _is_same(place, Path(other)):
             raise ValueError(f"OUTPUT is {what} itself ({asked.output!r}); choose another name.")
     check_free(place, force=asked.force)
@@ -92,12 +96,31 @@ def _mark(path: Path) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
+def _rows(noiser: Any, stream: Stream, how: dict[str, Any], reader: Any) -> Iterator[Any]:
+    """Return the released batches; of a ledger of persons, each on record when it comes."""
+    if how.get("persons") is None:
+        return iter(reader)
+    if how.get("ledger") is not None:
+        raise ValueError(
+            "ledger and persons are both given, and count a release twice; give one of them."
+        )
+    check_stream(noiser, stream)
+    tables = persons.released(noiser, stream, how, _keying(how))
+    return (batch for table in tables for batch in table.combine_chunks().to_batches())
+
+
 def _write(
-    out: Any, place: Path, reader: Any, file: TableFile, layout: Layout, quiet: bool
+    out: Any,
+    place: Path,
+    released: tuple[Any, Iterator[Any]],
+    file: TableFile,
+    layout: Layout,
+    quiet: bool,
 ) -> None:
     progress = Progress("release", quiet)
-    writer = TableWriter(out, place, reader.schema, layout)
-    for batch in reader:
+    schema, rows = released
+    writer = TableWriter(out, place, schema, layout)
+    for batch in rows:
         writer.write(batch)
         progress.add(batch.num_rows, file.done)
     writer.close()
