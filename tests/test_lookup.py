@@ -1,6 +1,7 @@
 """Places of values among atoms and between edges, and counts of them, against the plain way."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -245,3 +246,53 @@ def test_a_number_that_fit_has_not_seen_is_refused_or_becomes_the_nearest(value)
 def copied(fitted):
     """A noiser whose next call is its first one."""
     return pickle.loads(pickle.dumps(fitted))
+
+
+def fitted_on(places, **options):
+    table = pd.DataFrame({"s": SECRET, "x": places})
+    return PufferfishNoiser(sensitive="s", **options).fit(table), table
+
+
+@pytest.mark.parametrize("options", [{}, {"n_bins": 4}])
+def test_a_value_that_is_changed_after_a_release_is_told_as_before_one(options):
+    fitted, table = fitted_on(PLACES, **options)
+    fitted.transform(table[:3])  # from here on tables of its columns are known
+    column = fitted._releases[0].column
+    for numbers in (column.atoms, column.edges):
+        if numbers is not None:
+            numbers[0] -= 1.0
+            with pytest.raises(ValueError, match="a fitted attribute was changed after fit"):
+                fitted.transform(table[:3])
+            numbers[0] += 1.0
+    fitted.transform(table[:3])
+
+
+def test_a_copy_with_other_values_does_not_take_the_tables_of_the_first():
+    first, table = fitted_on(PLACES, random_state=5)
+    far, moved = fitted_on(PLACES + 1000, random_state=5)
+    with pytest.warns(UserWarning, match="random_state"):
+        near = copied(first).transform(table)
+    with pytest.warns(UserWarning, match="random_state"):
+        assert_frame_equal(copied(far).transform(moved), near + 1000)
+
+
+def test_what_a_release_keeps_at_hand_is_not_saved():
+    fitted, table = fitted_on(PLACES, n_bins=4)
+    before = pickle.dumps(fitted)
+    fitted.transform(table)
+    assert pickle.dumps(fitted) == before
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("options", [{}, {"n_bins": 4}])
+def test_threads_that_release_at_once_do_not_share_scratch(options):
+    fitted, _ = fitted_on(PLACES, **options)
+    rows = pd.DataFrame({"x": np.resize(PLACES, 2_000)})
+    key = b"blake2b: an example, not a key"
+    alone = fitted.transform(rows, row_id=np.arange(2000), key=key)
+    with ThreadPoolExecutor(4) as pool:
+        parts = [
+            pool.submit(fitted.transform, rows, row_id=np.arange(2000), key=key) for _ in range(12)
+        ]
+    for part in parts:
+        assert_frame_equal(part.result(), alone)
