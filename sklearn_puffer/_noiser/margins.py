@@ -101,18 +101,20 @@ def margin_of(column: Column, values: FloatArray, counts: Array, total: int) -> 
     total : int
         Rows of the table, those in which it is missing included.
     """
-    whole = np.rint(np.asarray(counts, dtype=float)).astype(np.int64)
+    whole = counts if counts.dtype == np.int64 else np.rint(counts).astype(np.int64)
     place = _placed(values, whole) if column.free and len(values) else None
     place = (0.0, 0.0) if column.free and place is None else place
     empty = margin_over(column, np.zeros(0, dtype=np.int64), int(whole.sum()), total, place)
-    if place is not None:
-        codes = empty.cells(values)
-    else:
-        codes = np.searchsorted(column.atoms if column.edges is None else column.edges, values)
-    held = np.zeros(n_cells(column), dtype=np.int64)
-    np.add.at(held, codes, whole)
+    codes = _places(column, values) if place is None else empty.cells(values)
+    held = np.bincount(codes, whole, n_cells(column)).astype(np.int64)  # of 2^53 rows at most
     shares = PARTS * np.cumsum(held) // max(empty.present, 1)  # of 2^53 rows at most: no overflow
     return replace(empty, parts=np.diff(np.append(0, shares)))
+
+
+def _places(column: Column, values: FloatArray) -> IntArray:
+    if (values[1:] > values[:-1]).all():  # as those of a binned column are, which may be very many
+        return column.places_of_ascending(values)
+    return np.searchsorted(column.atoms if column.edges is None else column.edges, values)
 
 
 def margin_over(
