@@ -707,7 +707,8 @@ def test_rows_that_look_otherwise_are_told_by_the_status(folder, capsys):
     noiser = joblib.load("n.joblib")
     want = noiser.certificate_.check(pd.read_csv("new.csv", dtype={"zip": str}))
     assert Path("c.json").read_text() == want.to_json()
-    assert main(["check", "r.json", "in.csv"]) == 2
+    assert main(["check", "r.json", "in.csv"]) == 0
+    assert main(["check", "r.json", "in.csv", "--sensitive", "loan"]) == 2
     assert "puffer fit --noiser" in told(capsys)
 
 

@@ -6,6 +6,7 @@ import math
 import pickle
 import re
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -561,10 +562,21 @@ def test_what_does_not_fit_is_refused_in_one_sentence(certificate, X, sensitive,
     assert "\n" not in str(fault.value)
 
 
-def test_a_certificate_without_its_noiser_says_where_the_rows_are_known(noiser):
-    release = PufferfishRelease.from_json(noiser.to_json())
+def test_a_certificate_read_from_json_says_where_the_rows_are_known(noiser):
+    bare = replace(noiser.certificate_, fitted=None)
     with pytest.raises(ValueError, match="knows no fitted rows"):
-        release.certificate_.check(people(100))
+        bare.check(people(100))
+
+
+def test_the_certificate_of_a_form_checks_public_columns_alone(noiser):
+    release = PufferfishRelease.from_json(noiser.to_json())
+    new = people(100).assign(age=90)
+    assert release.certificate_.check(new) == noiser.certificate_.check(new)
+    with pytest.raises(ValueError, match="a form holds none"):
+        release.certificate_.check(new, sensitive="ill")
+    old = PufferfishRelease.from_json(Path(__file__).parent / "forms" / "laplace.json")
+    with pytest.raises(ValueError, match="knows no fitted rows"):
+        old.certificate_.check(new)
 
 
 def test_the_page_is_text_html_and_json(certificate):

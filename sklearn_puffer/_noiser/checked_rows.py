@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
 import numpy as np
 
 from sklearn_puffer._base import Array, as_array, listed, way_to_table
 from sklearn_puffer._noiser.margins import Margin, Seen
-from sklearn_puffer._releases import Drift, SecretDrift
+from sklearn_puffer._releases import NO_PRIOR, Drift, SecretDrift
 from sklearn_puffer._tables import (
     Column,
     Faults,
@@ -35,6 +35,36 @@ _EARLIER = (
     "this certificate does not know how the fitted values were distributed, as it was saved by an "
     "earlier version; fit again."
 )
+
+
+@dataclass(frozen=True, eq=False)
+class KnownMargins:
+    """What the certificate of a form knows of the fitted rows.
+
+    Attributes
+    ----------
+    columns : sequence of Column
+    margins : sequence of Margin
+    """
+
+    columns: Sequence[Column]
+    margins: Sequence[Margin]
+
+    def check(self, X: Any, sensitive: Any = None) -> Drift:
+        """Return whether rows still look like those of `fit`, by their public columns alone."""
+        if sensitive is not None:
+            raise ValueError(
+                "sensitive= asks for the laws of the secrets, and a form holds none; leave it out, "
+                "or take the certificate of the fitted PufferfishNoiser."
+            )
+        return check_rows(self, X, None)
+
+    def is_new(self, codes: Array) -> None:
+        """Say nothing about whole rows."""
+
+    def against(self, prior: Any) -> NoReturn:
+        """Refuse, with the sentence of a certificate without its noiser."""
+        raise ValueError(NO_PRIOR)
 
 
 def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn_puffer._base import Array, FieldError, IntArray, __version__, plain
 from sklearn_puffer._noise import IntegerRows, MixedNoise, Mixing, Noise, without_mixings
 from sklearn_puffer._noiser.channel_cells import Cells
 from sklearn_puffer._noiser.channel_release import ChannelRelease
+from sklearn_puffer._noiser.checked_rows import KnownMargins
 from sklearn_puffer._noiser.margins import PARTS, Margin, margin_over, n_cells
 from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.release import ColumnRelease, Output, Patterns, scale_of
@@ -379,6 +381,10 @@ def state_of(form: ReleaseForm) -> dict[str, Any]:
     released = {own.name for own in form.columns} | set(form.passed)
     _check(len(form.order) == len(released) and set(form.order) == released, "order")
     _check(released <= set(form.names), "names")
+    margins = margins_of(form, releases, certificate.n_rows)
+    if margins:
+        known = KnownMargins([release.column for release in releases], margins)
+        certificate = replace(certificate, fitted=known)
     state = {
         "_names": form.names,
         "_sensitive_names": list(form.sensitive),
@@ -387,7 +393,7 @@ def state_of(form: ReleaseForm) -> dict[str, Any]:
         "_missing": form.missing,
         "_patterns": {group: set(known) for group, known in form.patterns},
         "_channel": channel,
-        "_margins": margins_of(form, releases, certificate.n_rows),
+        "_margins": margins,
         "_releases": releases if channel is None else [],
         "_least": least_of(form, releases) if channel is None else [],
         "certificate_": certificate,

@@ -28,7 +28,8 @@ class PufferfishRelease(PufferfishNoiser):
     Attributes
     ----------
     certificate_ : Certificate
-        That of the noiser; it knows no other priors, so that ``against`` asks for the noiser.
+        That of the noiser; it knows no priors, so that ``against``, and ``check`` with secrets, ask
+        for the noiser.
     theta_ : pandas.Series of shape (n_public,)
         As in `PufferfishNoiser`.
     utility_ : pandas.DataFrame of shape (n_public, 8)

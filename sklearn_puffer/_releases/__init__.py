@@ -2,6 +2,7 @@
 
 from sklearn_puffer._releases import ledger_file, sentences
 from sklearn_puffer._releases.certificate import (
+    NO_PRIOR,
     Awaited,
     Certificate,
     ColumnNoise,
@@ -57,6 +58,7 @@ __all__ = [
     "KEY_MATERIAL",
     "LEAST_ROWS",
     "MOST_RELEASES",
+    "NO_PRIOR",
     "SCHEMA",
     "Awaited",
     "Call",

@@ -25,6 +25,11 @@ from sklearn_puffer.notions import Notion, promised
 Source = Literal["recomputed", "theorem"]
 
 SCHEMA = "sklearn_puffer.certificate/4"
+NO_PRIOR = (
+    "this certificate does not hold its noise, so it knows no other prior; take that of a fitted "
+    "PufferfishNoiser, or fit again."
+)
+"""The error of a certificate that was read without its noiser."""
 _SHOWN_PAIRS = 5
 _PLAIN = (bool, int, float, str, type(None))  # a tuple: a union would be built anew at each look
 
@@ -331,10 +336,7 @@ loan by at most a factor of e^0.5 = 1.649.
             If it is no such prior, or has values that no row of `fit` had.
         """
         if self.fitted is None:
-            raise ValueError(
-                "this certificate does not hold its noise, so it knows no other prior; take that "
-                "of a fitted PufferfishNoiser, or fit again."
-            )
+            raise ValueError(NO_PRIOR)
         return self.fitted.against(prior)
 
     def check(self, table: Any, sensitive: Any = None) -> Any:
@@ -360,7 +362,8 @@ loan by at most a factor of e^0.5 = 1.649.
         Raises
         ------
         TypeError, ValueError
-            If the certificate was read from JSON, or the table lacks columns.
+            If the certificate was read from JSON, or the table lacks columns; of that of a
+            `PufferfishRelease` with ``sensitive``, as a form holds no law of a secret.
 
         Notes
         -----

@@ -80,8 +80,8 @@ See whether the rows of TABLE still look like those of fit, which the promise is
   puffer check noiser.joblib new.csv
   puffer check noiser.joblib new.csv --sensitive race --out drift.html
 
-A form does not hold the laws to compare with: it takes the saved noiser. The table is read into
-memory, and nothing is released. The status is 1 where the rows differ.
+--sensitive takes the saved noiser: a form holds no laws of secrets to compare with. The table is
+read into memory, and nothing is released. The status is 1 where the rows differ.
 """
 
 _REPORT = """
@@ -197,11 +197,7 @@ def _plan(commands: Any, *, whole: bool) -> None:
 def _check(commands: Any) -> None:
     about = "see whether rows still look like those of fit"
     own = _command(commands, "check", about, _CHECK, "checking:check")
-    own.add_argument(
-        "form",
-        metavar="NOISER",
-        help="a saved noiser (.joblib), which runs code when it is loaded: open only your own",
-    )
+    _form(own)
     own.add_argument("table", metavar="TABLE", help="a .parquet, .csv or .tsv file")
     text = "a sensitive column; repeated for several"
     own.add_argument("--sensitive", action="append", metavar="NAME", help=text)

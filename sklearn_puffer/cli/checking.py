@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn_puffer import PufferfishRelease
 from sklearn_puffer._noiser import types_of
 from sklearn_puffer._tables import TableFile
 from sklearn_puffer.cli.common import fitted, layout_of
@@ -17,10 +18,10 @@ def check(asked: Any) -> int:
     check_out(asked)
     settings = read_settings(asked.settings)
     noiser = fitted(asked.form)
-    if noiser.certificate_.fitted is None:
+    if asked.sensitive and isinstance(noiser, PufferfishRelease):
         raise ValueError(
-            f"{asked.form!r} is a form, which does not hold the laws of fit to compare with; give "
-            "the noiser that `puffer fit --noiser FILE` saved."
+            f"{asked.form!r} is a form, which holds no laws of secrets to compare with; leave "
+            "--sensitive out, or give the noiser that `puffer fit --noiser FILE` saved."
         )
     file = TableFile(asked.table, layout_of(settings["table"], asked))
     types = {**(file.found_types() if asked.sensitive else {}), **types_of(noiser)}
