@@ -29,6 +29,8 @@ from sklearn_puffer import (
     PufferfishNoiser,
     PufferfishRelease,
 )
+from sklearn_puffer._noise import KeyedBits, PersonMarks
+from sklearn_puffer._noiser.keyed_rows import Noted
 from sklearn_puffer._releases import person_ledger, person_spend
 from sklearn_puffer._releases.person_spend import matched
 from sklearn_puffer.noise import OptimalChannel
@@ -409,6 +411,17 @@ def test_the_same_row_on_a_coarser_grid_has_not_changed(path, table):
     own.transform(other, even, row_id="client", factor=64.0)
     own.transform(other, even, row_id="client")
     assert own.history()[-1].new == 60
+
+
+def test_a_value_that_is_missing_is_no_zero_on_any_grid():
+    forms = []
+    for step, gone in ((0, 0), (-(2**63), 1)):
+        ids = np.array([[1, 0]], dtype=np.uint64)
+        bits = KeyedBits(KEY, "context").columns(ids, [np.array([step])])
+        noted = Noted(PersonMarks(KEY, "salt"), ids, True, [2], is_text=False)
+        noted.take(slice(None), [np.array([step])], [np.array([gone])], bits[0])
+        forms.append(int(noted.forms[0]))
+    assert forms[0] != forms[1]
 
 
 # ------------------------------------------------------------------------------ what its file tells
