@@ -77,6 +77,13 @@ def test_an_example_begins_with_a_title_as_the_gallery_needs_it(path):
     assert line == "=" * (len(first) - 3), f"{path.name}: a title, underlined with equals signs"
 
 
+def test_the_examples_that_the_documentation_runs_exist():
+    settings = (EXAMPLES.parent / "docs" / "conf.py").read_text(encoding="utf-8")
+    run = re.findall(r'"(\w+)"', re.search(r"^RUN = \[(.*?)\]", settings, re.DOTALL | re.M)[1])
+    assert len(run) > 5
+    assert [name for name in run if not (EXAMPLES / f"{name}.py").is_file()] == []
+
+
 def test_the_diabetes_release_keeps_the_table_and_costs_64_hundredths(start, tmp_path):
     printed = start("release_diabetes")
     table = load_diabetes(as_frame=True, scaled=False).data[["age", "bmi", "bp"]]

@@ -1,6 +1,8 @@
 """Lists of names of other projects, fetched once, where there is a network."""
 
 import tempfile
+import zlib
+from http.client import HTTPException
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -20,9 +22,20 @@ def _fetched(url, file):
     try:
         with urlopen(request, timeout=TIMEOUT) as answer:
             content = answer.read()
-    except OSError:  # no network, no such host, refused, too late
+    except (OSError, HTTPException):  # no network, no such host, refused, too late, cut off
         return None
-    if not content.startswith(HEAD):  # the page of somebody in between
+    if not _is_whole(content):  # the page of somebody in between, or a part
         return None
     file.write_bytes(content)
     return file
+
+
+def _is_whole(content):
+    """Return whether four lines of text and a compressed list have come."""
+    lines = content.split(b"\n", 4)
+    if not content.startswith(HEAD) or len(lines) < 5:
+        return False
+    try:
+        return bool(zlib.decompress(lines[4]))
+    except zlib.error:
+        return False
