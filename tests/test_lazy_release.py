@@ -108,6 +108,42 @@ def test_a_form_makes_the_same_plan(lazy, noiser):
     assert computed(keyed(release, lazy(rows))).equals(keyed(noiser, rows))
 
 
+@pytest.mark.parametrize("dtype", [pl.Enum(["Aix", "Bonn", "Cork"]), pl.Categorical])
+def test_declared_labels_keep_their_type_in_polars_and_are_strings_in_duckdb(dtype):
+    rows = pl.from_pandas(TABLE).with_columns(pl.col("town").cast(dtype))
+    noiser = fitted(rows)
+    expected = keyed(noiser, rows)
+    found = computed(keyed(noiser, rows.lazy()))
+    assert found.schema == expected.schema
+    assert found.equals(expected)
+    strings = expected.with_columns(pl.col("town").cast(pl.String))
+    assert computed(keyed(noiser, duckdb_relation(rows))).equals(strings)
+
+
+def test_ids_that_a_collation_takes_for_equal_are_two_ids(noiser):
+    names = [f"{'aA'[k % 2]}{k // 2}" for k in range(len(TABLE))]
+    rows = pl.from_pandas(TABLE.assign(client=names))
+    connection = duckdb.connect()
+    connection.register("rows", rows.to_arrow())
+    folded = connection.sql("select * replace (client collate nocase as client) from rows")
+    assert computed(keyed(noiser, folded)).equals(keyed(noiser, rows))
+
+
+def test_what_would_not_come_back_from_python_as_it_was_is_refused(passing):
+    nested = "select * replace ([town] as short) from rows"
+    connection = duckdb.connect()
+    connection.register("rows", pl.from_pandas(TABLE).to_arrow())
+    with pytest.raises(TypeError, match=r"column 'short' has type VARCHAR.*drop it from"):
+        keyed(passing, connection.sql(nested))
+
+
+def test_large_integers_beside_missing_ones_pass_as_they_are(lazy):
+    large = pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit(2**60 + 1))
+    rows = pl.from_pandas(TABLE).with_columns(large=large)
+    noiser = fitted(rows, remainder="passthrough")
+    assert computed(keyed(noiser, lazy(rows)))["large"].equals(rows["large"])
+
+
 HOSTILE = ["^a.*$", "0", "no 0", 'a"b', "a.b", " ", "select", "\u00e9\U0001f600"]
 
 
@@ -178,6 +214,8 @@ def test_what_comes_behind_a_release_sees_the_release_alone(lazy, noiser):
     )
     assert computed(some).equals(expected.filter(pl.col("age") > 24))
     assert computed(plan.select("town")).equals(expected.select("town"))
+    few = plan.slice(100, 20) if isinstance(plan, pl.LazyFrame) else plan.limit(20, 100)
+    assert computed(few).equals(expected[100:120])
 
 
 @pytest.mark.parametrize("options", [{"dataset": "b"}, {"release": 1}, {"key": KEY + b"!"}])
