@@ -27,7 +27,7 @@ def dask():
     frames, distributed = needs("dask.dataframe"), needs("distributed")
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
     with (
-        distributed.LocalCluster(**settings, dashboard_address=None) as cluster,
+        distributed.LocalCluster(**settings, dashboard_address="127.0.0.1:0") as cluster,
         distributed.Client(cluster),
     ):
         yield lambda frame: frames.from_pandas(frame, npartitions=3)

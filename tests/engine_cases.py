@@ -1,12 +1,15 @@
 """Tables and options on which a fit on an engine is held against one in memory."""
 
 import json
+import re
 import warnings
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow.dataset
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer.priors import Discrete
@@ -55,7 +58,8 @@ def outcome(X, **params):
     """Return all that a fit shows, or its refusal."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warnings.simplefilter("ignore", DeprecationWarning)  # of engines, about each other
+        for of_engines in (DeprecationWarning, ResourceWarning):
+            warnings.simplefilter("ignore", of_engines)
         try:
             noiser = PufferfishNoiser(1.0, **params).fit(X)
         except (TypeError, ValueError) as error:
@@ -137,3 +141,20 @@ REFUSALS = {
     "a column that is not there": (TABLE, {"public": ["agee"]}),
     "a bin too many": (TABLE, {"public": ["job"], "n_bins": {"job": 3}}),
 }
+
+
+def run_block(engine, folder, monkeypatch, names):
+    """Run the block of the documentation about one engine beside a file of rows."""
+    page = (Path(__file__).parent.parent / "docs" / "engines.md").read_text()
+    [block] = re.findall(
+        rf"```python\n(# pip install .sklearn-puffer\[{engine}\].*?)```", page, re.S
+    )
+    rows = pl.DataFrame({"sex": ["f", "m"] * 60, "age": list(range(20, 60)) * 3})
+    rows.write_parquet(folder / "rows.parquet")
+    monkeypatch.chdir(folder)
+    known = {"PufferfishNoiser": PufferfishNoiser, "pyarrow": pyarrow, **names}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # the folder of this process is not that of Spark
+        exec(block.replace('"rows.parquet"', repr(str(folder / "rows.parquet"))), known)
+    assert known["noiser"].certificate_.holds

@@ -12,6 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import pytest
+from clusters import needs
 from engine_cases import (
     GAPS,
     OTHERS,
@@ -22,6 +23,7 @@ from engine_cases import (
     in_pandas,
     in_polars,
     outcome,
+    run_block,
 )
 
 from sklearn_puffer import PufferfishNoiser
@@ -61,6 +63,18 @@ def test_a_fit_on_an_engine_is_that_of_pandas_to_the_byte(lazy):
 def test_groups_bins_gaps_and_secrets_are_those_of_pandas(lazy):
     for case in _few(PRODUCT[::5], lazy, 3):
         agree(lazy, *case)
+
+
+def test_weights_and_channels_are_those_of_pandas(lazy):
+    weights = np.arange(len(TABLE)) % 4
+    table = lazy(TABLE.assign(w=weights.astype(np.int16)))
+    options = {"sensitive": "s", "public": ["age", "flag"], "noise": "optimal"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = PufferfishNoiser(1.0, **options).fit(table, sample_weight="w")
+        expected = PufferfishNoiser(1.0, **options).fit(TABLE, sample_weight=weights)
+    assert found.certificate_.loss == expected.certificate_.loss
+    assert (found.channel_.numerators != expected.channel_.numerators).nnz == 0
 
 
 def test_a_refusal_on_an_engine_is_that_of_pandas(lazy):
@@ -160,3 +174,13 @@ def test_ibis_on_polars_and_under_a_collation_of_duckdb_is_pandas(ibis):
     assert outcome(module.duckdb.from_connection(connection).table("rows"), **options) == outcome(
         frame, **options
     )
+
+
+def test_the_documentation_fits_on_these_engines(lazy, request, tmp_path, monkeypatch):
+    engine = request.node.callspec.params["lazy"]
+    if engine == "spark":
+        known = {"spark": needs("pyspark.sql").SparkSession.getActiveSession()}
+    else:
+        needs(f"{engine}.dataframe" if engine == "dask" else engine)
+        known = {engine: __import__(engine)}
+    run_block(engine, tmp_path, monkeypatch, known)

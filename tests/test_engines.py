@@ -23,6 +23,7 @@ from engine_cases import (
     in_pandas,
     in_polars,
     outcome,
+    run_block,
 )
 from sklearn.naive_bayes import GaussianNB
 
@@ -436,3 +437,8 @@ def _related(frame):
     connection = duckdb.connect()
     connection.register("rows", pl.from_pandas(frame).to_arrow())
     return connection.sql("select * from rows")
+
+
+@pytest.mark.parametrize("engine_name", ["polars", "duckdb"])
+def test_the_documentation_fits_where_the_data_are(engine_name, tmp_path, monkeypatch):
+    run_block(engine_name, tmp_path, monkeypatch, {"polars": pl, "duckdb": duckdb})
