@@ -288,6 +288,13 @@ def test_a_file_that_does_not_fit_gets_one_sentence_and_leaves_nothing(
     assert Ledger.open("l", release).history() == ()  # what is refused costs nothing
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
+    os.mkfifo("pipe.csv")
+    assert main(["release", "r.json", "pipe.csv", "out.csv"]) == 2
+    assert "read more than once" in told(capsys)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -78,6 +78,11 @@ class TableFile:
         self.kind = kind_of(self.path)
         self._whole = arrow(_NEEDED_BY)
         self._read = 0
+        if self.path.exists() and not self.path.is_file():
+            raise ValueError(
+                f"the file {str(self.path)!r} is a folder, a pipe or a device, and tables are read "
+                "more than once; write it to a file."
+            )
         with self.path.open("rb"):  # what cannot be read says so as Python does
             self._size = max(self.path.stat().st_size, 1)
         self.names = self._found_names()
