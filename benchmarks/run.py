@@ -42,6 +42,8 @@ QUOTED = (
     "coupling + relaxed scale, n = 100,000, counts",
     "confidence sets, 10 independent columns of 200 atoms, 5 secrets, 1e6 rows",
     "counting, 10,000,000 x 10 codes x 5 secrets",
+    "fit on polars, Parquet of 10,000,000 x 4 codes x 3 secrets",
+    "fit on DuckDB, Parquet of 10,000,000 x 4 codes x 3 secrets",
     "exact (epsilon, delta) scale, laplace, one pair of n = 10,000 atoms",
     "delta of a Gaussian shift, interval of the exact loss",
     "Laplace noise, n = 1,000,000",
@@ -58,7 +60,7 @@ QUOTED = (
 )
 HEADER = ("measured", "ours", "peer", "peer's", "ratio", "target", "reached")
 TABLE = re.compile(r"^\| measured.*?(?=\n\n|\Z)", re.DOTALL | re.MULTILINE)
-PEERS = ("fairlearn", "opendp", "diffprivlib", "dp-accounting", "polars")
+PEERS = ("fairlearn", "opendp", "diffprivlib", "dp-accounting", "polars", "duckdb")
 PACKAGES = ("sklearn-puffer", "numpy", "scipy", "pandas", "scikit-learn", "narwhals", *PEERS)
 
 
