@@ -32,6 +32,9 @@ class RowEntropy(Protocol):
     def words(self, count: int) -> Words:
         """Return the next words of every row: the j-th one of row i at ``j * size + i``."""
 
+    def halves(self, short: bool = False) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Return the halves of the next word of every row, of a short one 33 bits that are fair."""
+
     def take(self, where: NDArray[np.intp]) -> RowEntropy:
         """Return the source of some of the rows, whose words are used up for this one, too."""
 

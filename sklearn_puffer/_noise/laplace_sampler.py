@@ -14,7 +14,16 @@ from sklearn_puffer._base import BoolArray, FloatArray, IntArray
 from sklearn_puffer._noise import portable
 from sklearn_puffer._noise.entropy import Entropy, RowEntropy, Words
 from sklearn_puffer._noise.grid import Grid
-from sklearn_puffer._noise.sampler import CHUNKS, REST_MASK, SIGN, Chunks, ChunkSampler, chunks_of
+from sklearn_puffer._noise.sampler import (
+    CHUNKS,
+    LANES,
+    REST_MASK,
+    SIGN,
+    Chunks,
+    ChunkSampler,
+    chunks_of,
+    first_of,
+)
 
 _REACH = 12  # the coarse cells reach this many scales out
 
@@ -137,7 +146,9 @@ class LaplaceSampler(ChunkSampler):
         return drawn
 
     def _proposed_by_row(self, rows: RowEntropy) -> tuple[IntArray, BoolArray]:
-        cell, signed, accepted = self._tested(rows.words(2 * rows.size), portable.expm1)
+        cell, signed, happens = self._tested(rows.words(2 * LANES * rows.size), portable.expm1)
+        first = first_of(happens, rows.size)
+        cell, signed, accepted = cell[first], signed[first], happens[first]
         drawn: IntArray = (cell << self._law.cell_bits) ^ signed
         passed = ((cell == self._law.last) & accepted).nonzero()[0]
         if passed.size:

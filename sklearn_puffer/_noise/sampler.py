@@ -28,8 +28,8 @@ CELL_BITS = 16  # the bits of the fine position that come with the coarse cell
 # 0-d arrays: in operations on a few values numpy takes them in half the time of a Python integer
 _SIXTEEN = np.array(16, dtype=np.uint32)
 _SIGN_OF_32 = np.array(31, dtype=np.int32)
-_THIRTY_TWO = np.array(32, dtype=np.uint64)
 SIGN = np.array(63)
+LANES = 4  # proposals for the rest that a row makes at once
 REST_MASK = np.array(REST_CHUNKS - 1)
 
 
@@ -238,13 +238,13 @@ class ChunkSampler(Sampler):
     def _first_by_row(self, rows: RowEntropy) -> tuple[IntArray, NDArray[np.intp]]:
         """Return draws of J, and where one of the rest must go instead."""
         out = np.empty(rows.size, dtype=np.int64)
-        return out, self._read(out, *_halves(rows))
+        return out, self._read(out, *rows.halves())
 
     def _first_rounded_by_row(self, rows: RowEntropy) -> tuple[IntArray, NDArray[np.intp]]:
         """Return draws of K, and where one of the rest must go instead."""
         if self._is_coarse:
             out = np.empty(rows.size, dtype=np.int64)
-            return out, self._read_coarse(out, *_halves(rows))
+            return out, self._read_coarse(out, *rows.halves(short=True))
         out, rest = self._first_by_row(rows)
         return self._rounded(out), rest
 
@@ -259,7 +259,7 @@ class ChunkSampler(Sampler):
 
     @abstractmethod
     def _proposed_by_row(self, rows: RowEntropy) -> tuple[IntArray, BoolArray]:
-        """Return a proposal for each row, and whether it is accepted."""
+        """Return for each row the first proposal of a few that is accepted, and whether one is."""
 
     def _read(
         self, out: IntArray, first: NDArray[np.uint32], second: NDArray[np.uint32]
@@ -277,9 +277,14 @@ class ChunkSampler(Sampler):
         return (first >= law.limit).nonzero()[0]
 
 
-def _halves(rows: RowEntropy) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    bits = rows.words(rows.size)
-    return (bits >> _THIRTY_TWO).astype(np.uint32), bits.astype(np.uint32)
+def first_of(happens: BoolArray, size: int) -> NDArray[np.intp]:
+    """Return where the first of some proposals is that happens, of each row; the last if none does.
+
+    The j-th proposal of row i is at ``j * size + i``.
+    """
+    lanes = happens.reshape(-1, size)
+    lane = np.where(lanes.any(axis=0), lanes.argmax(axis=0), len(lanes) - 1)
+    return lane * size + np.arange(size)
 
 
 def sampler_loss(n_draws: int) -> float:

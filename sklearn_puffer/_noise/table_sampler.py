@@ -14,12 +14,14 @@ from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, RowEntropy, W
 from sklearn_puffer._noise.grid import MAX_STEPS, Grid
 from sklearn_puffer._noise.sampler import (
     CHUNKS,
+    LANES,
     REST_CHUNKS,
     REST_MASK,
     SIGN,
     Chunks,
     ChunkSampler,
     chunks_of,
+    first_of,
 )
 from sklearn_puffer._noise.shapes import Shape, Tail
 
@@ -137,26 +139,36 @@ class TableSampler(ChunkSampler):
 
     def _proposed_by_row(self, rows: RowEntropy) -> tuple[IntArray, BoolArray]:
         assert self._law.portable is not None
-        return self._proposed(rows, rows.size, self._law.portable)
+        return self._proposed(rows, rows.size, self._law.portable, LANES)
 
     def _proposed(
-        self, source: CheckedEntropy | RowEntropy, size: int, law: _Law
+        self, source: CheckedEntropy | RowEntropy, size: int, law: _Law, lanes: int = 1
     ) -> tuple[IntArray, BoolArray]:
-        """Return proposals of K for the rest, and which of them are accepted."""
-        bits = source.words(2 * size)
-        position, chance = bits[:size].view(np.int64), bits[size:]
-        cell = law.rest_cell.take(position & REST_MASK).astype(np.int64)
-        drawn: IntArray = (cell << law.cell_bits) ^ (position >> law.rest_surplus)
-        threshold = law.shape.falloff(((drawn ^ (drawn >> SIGN)) + _HALF) * law.rate)
-        threshold *= law.slope.take(cell)
-        threshold -= law.intercept.take(cell)  # 2^64 A
-        accepted = chance < threshold
-        self._rounded(drawn)
+        """Return proposals of K for the rest, and which of them are accepted.
+
+        Of several lanes it is the first one that is accepted or lies beyond the table, where more
+        bits decide: those after it are not looked at, so that they are fresh when it is refused.
+        """
+        cell, drawn, accepted = self._inside(source.words(2 * lanes * size), law)
+        if lanes > 1:
+            first = first_of(accepted | (cell == law.last), size)
+            cell, drawn, accepted = cell[first], drawn[first], accepted[first]
         beyond = (cell == law.last).nonzero()[0]
         if beyond.size:
             further = self._beyond(source.take(beyond), beyond.size, law.tail)
             drawn[beyond], accepted[beyond] = further
         return drawn, accepted
+
+    def _inside(self, bits: Words, law: _Law) -> tuple[IntArray, IntArray, BoolArray]:
+        """Return the cells and places that are proposed, and which are accepted in the table."""
+        position, chance = np.split(bits, 2)
+        cell = law.rest_cell.take(position.view(np.int64) & REST_MASK).astype(np.int64)
+        drawn: IntArray = (cell << law.cell_bits) ^ (position.view(np.int64) >> law.rest_surplus)
+        threshold = law.shape.falloff(((drawn ^ (drawn >> SIGN)) + _HALF) * law.rate)
+        threshold *= law.slope.take(cell)
+        threshold -= law.intercept.take(cell)  # 2^64 A
+        accepted = chance < threshold
+        return cell, self._rounded(drawn), accepted
 
     # --------------------------------------------------------------------------- beyond the table
 
