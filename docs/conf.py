@@ -69,6 +69,7 @@ RUN = [
     "close_priors",
     "plan_before",
     "plot_confidence",
+    "plot_displays",
     "plot_iteration",
     "plot_one_column",
     "plot_table4",

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
         UncertifiedError,
         UtilityWarning,
     )
-    from sklearn_puffer._signoff import Plan, plan
+    from sklearn_puffer._signoff import LossDisplay, Plan, SpendDisplay, UtilityDisplay, plan
     from sklearn_puffer._sums import PufferfishSum
 
 __all__ = [
     "Certificate",
     "Ledger",
     "LedgerError",
+    "LossDisplay",
     "OverspentError",
     "PersonLedger",
     "Plan",
@@ -31,7 +32,9 @@ __all__ = [
     "PufferfishSGDClassifier",
     "PufferfishSGDRegressor",
     "PufferfishSum",
+    "SpendDisplay",
     "UncertifiedError",
+    "UtilityDisplay",
     "UtilityWarning",
     "__version__",
     "plan",
@@ -50,7 +53,7 @@ _HOMES = {
         "UncertifiedError",
         "UtilityWarning",
     ],
-    "_signoff": ["Plan", "plan"],
+    "_signoff": ["LossDisplay", "Plan", "SpendDisplay", "UtilityDisplay", "plan"],
     "_sums": ["PufferfishSum"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -457,6 +457,18 @@ def test_releases_add_up_until_the_ledger_stops_them_and_it_remembers(run, tmp_p
 
 
 @pytest.mark.slow
+def test_displays_are_drawn_from_a_plan_a_release_and_a_ledger(run, tmp_path):
+    printed = run("plot_displays")
+    assert "of 4 regions loses 2.000 nats of a budget of 2." in printed
+    assert "[0.25, 0.38, 0.38, 0.62]" in printed
+    assert {path.name for path in tmp_path.glob("*.png")} >= {
+        "losses.png",
+        "spend.png",
+        "utility.png",
+    }
+
+
+@pytest.mark.slow
 def test_a_plan_is_printed_before_anything_is_released(run):
     printed = run("plan_before")
     assert printed.startswith("Plan for a release that protects sex: ")

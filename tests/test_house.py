@@ -273,7 +273,7 @@ def test_run_time_imports_are_declared_dependencies():
         for found in module.imports
         if not found.for_types
     }
-    assert used - known - sys.stdlib_module_names == {"cryptography"}
+    assert used - known - sys.stdlib_module_names == {"cryptography", "matplotlib"}
 
 
 def test_an_extra_is_imported_by_the_module_that_does_without_it_alone():
@@ -282,6 +282,15 @@ def test_an_extra_is_imported_by_the_module_that_does_without_it_alone():
     users = {m.name for m in modules().values() if any(_is_aes(i.path) for i in m.imports)}
     assert users == {"_noise.prf"}
     assert "cryptography" not in _loaded("import sklearn_puffer")
+
+
+def test_pictures_are_drawn_by_one_module_which_asks_for_matplotlib_when_it_draws():
+    extra = _project()["optional-dependencies"]["plot"]
+    assert [re.match(r"[\w-]+", each).group() for each in extra] == ["matplotlib"]
+    drawing = {(m.name, i.path) for m in modules().values() for i in m.imports}
+    users = {name for name, path in drawing if path.split(".")[0] == "matplotlib"}
+    assert users == {"_signoff.drawing"}
+    assert "matplotlib" not in _loaded("import sklearn_puffer; sklearn_puffer.LossDisplay")
 
 
 def _is_aes(path):

@@ -1,0 +1,272 @@
+"""Displays: the data that are drawn, held against hand-made numbers, and what is on the axes."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from sklearn_puffer import (
+    Certificate,
+    Ledger,
+    LossDisplay,
+    PersonLedger,
+    Plan,
+    PufferfishNoiser,
+    SpendDisplay,
+    UtilityDisplay,
+)
+from sklearn_puffer._releases import PairLoss
+from sklearn_puffer._signoff import drawing
+from sklearn_puffer._signoff.candidates import Candidate
+from sklearn_puffer._signoff.columns import ColumnFacts
+from sklearn_puffer._signoff.trials import Trial
+
+CARS = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+TABLE = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": CARS, "client": range(30)})
+KEY = b"blake2b:" + bytes(32)
+
+
+def axes():
+    return Figure(layout="constrained").subplots()
+
+
+def trial(epsilon, label, change, verdict="holds", promise="whole row", **more):
+    own = Candidate(epsilon, label, promise, {})
+    return Trial(own, verdict, change=change, unchanged=1.0 - change / 10.0, **more)
+
+
+def a_plan(*trials):
+    facts = [
+        ColumnFacts(name, "release", "number", 5, constant=constant, constant_unchanged=0.25)
+        for name, constant in (("a", 0.5), ("b", 0.75))
+    ]
+    return Plan(("loan",), tuple(facts), trials, (), 30, 30)
+
+
+PLAN = a_plan(
+    trial(1.0, "channel", 0.25),
+    trial(0.5, "channel", 0.5),
+    trial(1.0, "laplace", 0.75),
+    trial(0.5, "laplace", 1.5),
+    trial(1.0, "bad", 0.1, verdict="does not hold"),
+    trial(1.0, "model", 0.2, promise="against a classifier"),
+    trial(1.0, "weak", 0.1, weak=True),
+    trial(0.5, "heavy", np.inf),
+)
+
+
+def test_utility_has_a_line_for_each_setting_that_keeps_the_promise_of_the_plan():
+    display = UtilityDisplay.from_plan(PLAN)
+    assert display.epsilons.tolist() == [0.5, 1.0]
+    assert list(display.lines) == ["channel", "laplace", "heavy"]
+    assert display.lines["channel"].tolist() == [0.5, 0.25]
+    assert display.lines["laplace"].tolist() == [1.5, 0.75]
+    assert np.isnan(display.lines["heavy"][1])
+    assert display.constant == 0.625  # of two columns, 0.5 and 0.75
+
+
+def test_the_share_that_stays_is_drawn_the_largest_first():
+    display = UtilityDisplay.from_plan(PLAN, figure="unchanged", most=1)
+    assert list(display.lines) == ["channel"]
+    assert display.lines["channel"].tolist() == [0.95, 0.975]
+    assert (display.constant, display.n_left_out) == (0.25, 2)
+
+
+def test_utility_is_drawn_on_the_axes_that_are_given_with_units_and_names():
+    ax = axes()
+    display = UtilityDisplay.from_plan(PLAN, most=2)
+    assert display.plot(ax=ax, linewidth=3.0) is display
+    assert (display.ax_, display.figure_) == (ax, ax.figure)
+    assert ax.get_xlabel() == "epsilon (nats)"
+    assert "standard deviations" in ax.get_ylabel()
+    told = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert told == ["channel", "laplace", "a constant instead"]
+    assert ax.get_legend().get_title().get_text() == "1 more not drawn"
+    first, second, constant = ax.lines
+    assert first.get_ydata().tolist() == [0.5, 0.25]
+    assert (first.get_linewidth(), second.get_linewidth()) == (3.0, 3.0)
+    assert set(constant.get_ydata()) == {0.625}
+
+
+def test_settings_of_several_promises_are_told_apart_where_none_has_the_plain_one():
+    display = UtilityDisplay.from_plan(
+        a_plan(trial(1.0, "x", 0.1, promise="one"), trial(1.0, "x", 0.2, promise="two"))
+    )
+    assert list(display.lines) == ["x (one)", "x (two)"]
+
+
+def test_what_is_no_plan_or_has_nothing_to_compare_is_refused():
+    with pytest.raises(TypeError, match="plan must be a Plan, got 3"):
+        UtilityDisplay.from_plan(3)
+    with pytest.raises(ValueError, match="figure must be"):
+        UtilityDisplay.from_plan(PLAN, figure="loss")
+    with pytest.raises(ValueError, match="none of the settings of this plan keeps"):
+        UtilityDisplay.from_plan(a_plan(trial(1.0, "bad", 0.1, verdict="refused")))
+
+
+def pair(secret, against, lower, upper, adversary=0, sensitive="race"):
+    return PairLoss(sensitive, secret, against, adversary, 9.0, lower, upper, "recomputed")
+
+
+def a_certificate(*pairs, **more):
+    return Certificate(1.0, 1.5, pairs, (), [], "exact", "laplace", "joint", 30, **more)
+
+
+def test_losses_are_both_directions_and_the_worst_of_all_adversaries():
+    certificate = a_certificate(
+        pair("a", "b", 0.1, 0.2),
+        pair("b", "a", 0.3, 0.4),
+        pair("a", "b", 0.15, 0.18, adversary=1),
+        pair("c", "a", 1.5, 1.5),
+    )
+    display = LossDisplay.from_noiser(certificate)
+    nan = np.nan
+    assert display.secrets == ["a", "b", "c"]
+    expected = [[nan, 0.2, nan], [0.4, nan, nan], [1.5, nan, nan]]
+    np.testing.assert_array_equal(display.upper, expected)
+    assert (display.lower[0, 1], display.budget, display.unit) == (0.15, 1.0, "nats")
+    ax = display.plot(ax=axes()).ax_
+    assert [t.get_text() for t in ax.texts] == ["0.15 to\n0.2", "0.3 to\n0.4", "1.5\nover budget"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("against", "secret of race")
+    bar = ax.figure.axes[1]
+    assert bar.get_ylabel() == "loss (nats), at most the budget of 1"
+
+
+def test_of_many_secrets_those_with_the_largest_losses_are_drawn():
+    pairs = [pair(a, b, 0.0, float(max(a, b))) for a in range(40) for b in range(40) if a != b]
+    display = LossDisplay.from_noiser(a_certificate(*pairs), most=3)
+    ax = display.plot(ax=axes()).ax_
+    # the last one is a part of all the largest losses, and the first of those that are alike stay
+    assert len(ax.get_yticklabels()) == 3
+    assert ax.get_ylabel() == "secret of race (3 of 40)"
+    assert display.upper.shape == (40, 40)
+
+
+def test_losses_under_a_delta_are_deltas():
+    certificate = a_certificate(pair("a", "b", 0.0, 1e-6), delta=1e-5)
+    display = LossDisplay.from_noiser(certificate)
+    assert (display.unit, display.budget) == ("delta", 1e-5)
+
+
+def test_infinite_losses_are_drawn():
+    certificate = a_certificate(pair("a", "b", np.inf, np.inf), pair("b", "a", 0.0, 0.0))
+    ax = LossDisplay.from_noiser(certificate).plot(ax=axes()).ax_
+    assert ax.texts[0].get_text() == "inf\nover budget"
+    ax.figure.canvas.draw()
+
+
+def test_a_column_of_secrets_must_be_chosen_among_several():
+    certificate = a_certificate(
+        pair("a", "b", 0.0, 0.1), pair("no", "yes", 0.2, 0.3, sensitive="loan")
+    )
+    assert LossDisplay.from_noiser(certificate, sensitive="loan").upper[0, 1] == 0.3
+    with pytest.raises(ValueError, match=r"sensitive must be one of 'race', 'loan'"):
+        LossDisplay.from_noiser(certificate)
+    with pytest.raises(ValueError, match="lists no pair"):
+        LossDisplay.from_noiser(a_certificate())
+    with pytest.raises(TypeError, match="call fit first"):
+        LossDisplay.from_noiser(PufferfishNoiser(sensitive="loan"))
+
+
+@pytest.fixture
+def noiser():
+    options = {"sensitive": "loan", "public": ["cars"], "releases": 4}
+    return PufferfishNoiser(1.0, **options).fit(TABLE)
+
+
+def test_spending_adds_up_entry_by_entry_for_each_data_set(noiser, tmp_path):
+    ledger = Ledger.create(tmp_path / "cars", noiser, datasets=["x", "$y$"])
+    ledger.transform(noiser, TABLE, dataset="x", note="press")
+    ledger.transform(noiser, TABLE, dataset="$y$", factor=2)
+    ledger.transform(noiser, TABLE, dataset="x", factor=4)
+    display = SpendDisplay.from_ledger(ledger)
+    assert display.series["x"].tolist() == pytest.approx([1 / 4, 1 / 4, 5 / 16])
+    assert display.series["$y$"].tolist() == pytest.approx([0.0, 1 / 8, 1 / 8])
+    ax = display.plot(ax=axes()).ax_
+    assert ax.get_ylabel() == "spent (% of the budget)"
+    assert ax.lines[0].get_ydata().tolist() == pytest.approx([0.0, 25.0, 25.0, 31.25])
+    ticks = [text.get_text() for text in ax.get_xticklabels()]
+    assert ticks == ["1 press", r"2 \$y\$", "3 x"]
+    ax.figure.canvas.draw()
+
+
+def test_a_ledger_of_persons_shows_rows_by_what_became_of_them(noiser, tmp_path):
+    ledger = PersonLedger.create(tmp_path / "clients", noiser, key=KEY)
+    for release, rows in ((0, 30), (0, 30), (1, 10)):
+        ledger.transform(noiser, TABLE[:rows], row_id="client", release=release)
+    display = SpendDisplay.from_ledger(ledger)
+    assert display.of_persons
+    assert [rows.tolist() for rows in display.series.values()] == [
+        [30.0, 0.0, 10.0],
+        [0.0, 30.0, 0.0],
+        [0.0, 0.0, 0.0],
+    ]
+    ax = display.plot(ax=axes()).ax_
+    assert len(ax.containers) == 3
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("call", "rows")
+
+
+def test_ledgers_in_which_nothing_is_on_record_are_drawn(noiser, tmp_path):
+    one = Ledger.create(tmp_path / "one", noiser)
+    other = PersonLedger.create(tmp_path / "other", noiser, key=KEY)
+    for ledger in (one, other):
+        SpendDisplay.from_ledger(ledger).plot(ax=axes()).figure_.canvas.draw()
+    with pytest.raises(TypeError, match=r"ledger must be a Ledger or PersonLedger, got 'x'"):
+        SpendDisplay.from_ledger("x")
+
+
+def test_names_are_no_formulas_and_stay_on_one_line():
+    assert drawing.label("$\\frac$") == r"\$\\frac\$"
+    assert drawing.label("x" * 50) == "x" * 23 + "…"
+    assert drawing.label("_a") == "\N{NO-BREAK SPACE}_a"
+    hostile = replace(PLAN, trials=(trial(1.0, "_$x^{$", 0.1), trial(0.5, "$$", 0.1)))
+    display = UtilityDisplay.from_plan(hostile).plot(ax=axes())
+    display.figure_.canvas.draw()
+    told = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert told == ["\N{NO-BREAK SPACE}_\\$x^{\\$", r"\$\$", "a constant instead"]
+
+
+def test_seven_lines_differ_without_their_colours():
+    styles = [drawing.style(k) for k in range(7)]
+    assert len({each["marker"] for each in styles}) == 7
+    assert len({(each["linestyle"], each["marker"]) for each in styles}) == 7
+
+
+def grey(colour):
+    return float(np.dot(to_rgb(colour), [0.2126, 0.7152, 0.0722]))
+
+
+def test_dark_and_light_differ_in_grey_and_so_does_the_map_along_its_way():
+    assert grey(drawing.LIGHT) - grey(drawing.DARK) > 0.5
+    from matplotlib import colormaps
+
+    steps = [grey(colormaps[drawing.MAP](x)[:3]) for x in np.linspace(0.0, 1.0, 11)]
+    assert (np.diff(steps) > 0.02).all()
+
+
+def test_without_matplotlib_the_way_to_it_is_named(monkeypatch):
+    display = UtilityDisplay.from_plan(PLAN)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "sklearn-puffer\[plot\]"'):
+        display.plot()
+
+
+def test_axes_that_are_none_are_refused():
+    with pytest.raises(TypeError, match="ax must be one Axes of matplotlib"):
+        UtilityDisplay.from_plan(PLAN).plot(ax=np.array([1, 2]))
+
+
+def test_without_axes_a_figure_is_made_and_settings_stay_as_they_are():
+    from matplotlib import pyplot, rcParams
+
+    pyplot.switch_backend("agg")
+    before = dict(rcParams)
+    display = UtilityDisplay.from_plan(PLAN).plot()
+    assert display.figure_.axes == [display.ax_]
+    assert dict(rcParams) == before
+    pyplot.close(display.figure_)
