@@ -68,7 +68,7 @@ def spent():
     """Return what a ledger holds of two data sets, each of which may be released four times."""
     cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
     table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
-    noiser = PufferfishNoiser(1.0, sensitive="loan", releases=4).fit(table)
+    noiser = PufferfishNoiser(2.0, sensitive="loan", releases=4).fit(table)
     folder = tempfile.TemporaryDirectory()
     ledger = Ledger.create(f"{folder.name}/cars", noiser, datasets=["customers", "staff"])
     for dataset, note, factor in [
