@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from clusters import needs
 from scipy.stats import binom
 from sklearn.datasets import load_diabetes
 
@@ -127,6 +128,33 @@ def test_the_diabetes_release_goes_where_it_is_told(run, tmp_path):
     run("release_diabetes", "--output", "elsewhere")
     names = {path.name for path in (tmp_path / "elsewhere").iterdir()}
     assert names == {"released.csv", "certificate.json", "noiser.joblib"}
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_rows_are_fitted_and_released_where_they_are(run, engine):
+    check_engine(run("on_an_engine", engine), engine)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")  # one Spark at a time
+@pytest.mark.parametrize(
+    ("engine", "module", "program"),
+    [
+        ("dask", "dask.dataframe", None),
+        ("spark", "pyspark.sql", "java"),
+        ("ibis", "ibis", None),
+    ],
+)
+def test_rows_are_fitted_and_released_on_a_cluster(start, engine, module, program):
+    needs(module, program)
+    check_engine(start("on_an_engine", engine), engine)
+
+
+def check_engine(printed, engine):
+    assert f"fitted on {engine}: 2,000 rows" in printed
+    assert "computed twice, it is the same release: True" in printed
+    assert "that of the same rows in memory: True" in printed
+    assert len(re.findall(r"^\d +-?\d+ +-?[\d.]+$", printed, re.MULTILINE)) == 5
 
 
 def test_table_4_is_printed_side_by_side_and_drawn(run, tmp_path):
