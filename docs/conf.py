@@ -65,6 +65,7 @@ nitpick_ignore_regex = [
 
 # These take seconds; the others are shown as they are, since they take minutes or ask for tables.
 RUN = [
+    "audit_after",
     "case_study",
     "close_priors",
     "plan_before",

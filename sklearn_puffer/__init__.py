@@ -16,10 +16,19 @@ if TYPE_CHECKING:
         UncertifiedError,
         UtilityWarning,
     )
-    from sklearn_puffer._signoff import LossDisplay, Plan, SpendDisplay, UtilityDisplay, plan
+    from sklearn_puffer._signoff import (
+        Audit,
+        LossDisplay,
+        Plan,
+        SpendDisplay,
+        UtilityDisplay,
+        audit,
+        plan,
+    )
     from sklearn_puffer._sums import PufferfishSum
 
 __all__ = [
+    "Audit",
     "Certificate",
     "Ledger",
     "LedgerError",
@@ -37,6 +46,7 @@ __all__ = [
     "UtilityDisplay",
     "UtilityWarning",
     "__version__",
+    "audit",
     "plan",
 ]
 
@@ -53,7 +63,7 @@ _HOMES = {
         "UncertifiedError",
         "UtilityWarning",
     ],
-    "_signoff": ["LossDisplay", "Plan", "SpendDisplay", "UtilityDisplay", "plan"],
+    "_signoff": ["Audit", "LossDisplay", "Plan", "SpendDisplay", "UtilityDisplay", "audit", "plan"],
     "_sums": ["PufferfishSum"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -507,6 +507,16 @@ def test_a_plan_is_printed_before_anything_is_released(run):
 
 
 @pytest.mark.slow
+def test_an_audit_passes_an_honest_release_and_finds_a_stale_one(run):
+    printed = run("audit_after")
+    assert printed.startswith("Audit: ")
+    assert "Control: without noise the same attacks tell more than was promised." in printed
+    stale = printed.partition("certificate holds: True\n")[2]
+    assert "MORE THAN WAS PROMISED" in stale
+    assert "do not follow the law that was fitted" in stale
+
+
+@pytest.mark.slow
 def test_two_processes_of_production_share_no_noise(start):
     printed = start("production")
     assert "a second process released the same rows: 0 of 126 values agree" in printed

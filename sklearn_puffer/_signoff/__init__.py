@@ -1,9 +1,11 @@
 """Before and after a release: what people look at who decide about it."""
 
+from sklearn_puffer._signoff.audit import Audit
+from sklearn_puffer._signoff.auditing import audit
 from sklearn_puffer._signoff.loss_display import LossDisplay
 from sklearn_puffer._signoff.plan import Plan
 from sklearn_puffer._signoff.planning import plan
 from sklearn_puffer._signoff.spend_display import SpendDisplay
 from sklearn_puffer._signoff.utility_display import UtilityDisplay
 
-__all__ = ["LossDisplay", "Plan", "SpendDisplay", "UtilityDisplay", "plan"]
+__all__ = ["Audit", "LossDisplay", "Plan", "SpendDisplay", "UtilityDisplay", "audit", "plan"]

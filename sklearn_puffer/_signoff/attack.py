@@ -1,0 +1,257 @@
+"""One attack: a classifier learns on some rows, chooses events on others, and is judged on others.
+
+Rows of a secret are independent draws of its law, so what was chosen on other rows is fixed, and
+what is counted on the rows that are left is binomial.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from sklearn_puffer._base import Array, FloatArray, counted
+from sklearn_puffer._signoff.attackers import scored, trained
+from sklearn_puffer._signoff.exact_tests import Promise, findable, least_p, lower, p_value, upper
+from sklearn_puffer._tables import Name
+
+TRAIN, CHOOSE = 0.4, 0.2
+_THRESHOLDS = 60
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which secret is to be told from which other: codes of a sensitive column, and its rows."""
+
+    sensitive: Name
+    secret: Any
+    against: Any
+    i: int
+    j: int
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Which rows train, choose and test: drawn by a seed within each secret, whatever they hold."""
+
+    train: Array
+    choose: Array
+    test: Array
+
+    @classmethod
+    def of(cls, codes: Array, seed: int) -> Parts:
+        """Return the parts of the rows of a sensitive column.
+
+        >>> parts = Parts.of(np.repeat([0, 1], 50), 0)
+        >>> len(parts.train), len(parts.choose), len(parts.test)
+        (40, 20, 40)
+        """
+        dealt = [_dealt(np.flatnonzero(codes == code), seed) for code in np.unique(codes)]
+        return cls(*(np.concatenate(part) for part in zip(*dealt, strict=True)))
+
+
+def _dealt(rows: Array, seed: int) -> tuple[Array, Array, Array]:
+    n_train, n_choose = int(TRAIN * len(rows)), int(CHOOSE * len(rows))
+    if not n_train or not n_choose:
+        return rows[:0], rows[:0], rows
+    train, others = train_test_split(rows, train_size=n_train, random_state=seed)
+    choose, test = train_test_split(others, train_size=n_choose, random_state=seed)
+    return train, choose, test
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What one attacker found out about one secret against another, in this direction.
+
+    Attributes
+    ----------
+    view : str
+        What the attacker sees.
+    attacker : str
+    sensitive : str or int
+    secret, against
+        The log odds are those of an event under the one and under the other.
+    n, n_against : int
+        Test rows of the two.
+    auc, auc_low, auc_high, auc_allowed : float
+        Area under the ROC curve, its interval (Hoeffding's), and what the promise allows.
+    advantage, advantage_low, advantage_high, advantage_allowed : float
+        Difference of the chances of the event that seemed best for it on other rows.
+    log_odds, low, high, allowed : float
+        Of the event that was chosen on other rows: log((p - delta)/q), its interval (Clopper and
+        Pearson's for p and q), and epsilon.
+    certified : float
+        The proven loss of the pair in the certificate, in its unit.
+    share : float
+        Chance of the event given ``against``.
+    p : float
+        p-value of "the promise is kept"; ``p_all`` is corrected for all tests of the view.
+    p_all : float
+    findable : float
+        The smallest loss that this event would have shown with a chance of 80 %.
+    """
+
+    view: str
+    attacker: str
+    sensitive: Name
+    secret: Any
+    against: Any
+    n: int
+    n_against: int
+    auc: float
+    auc_low: float
+    auc_high: float
+    auc_allowed: float
+    advantage: float
+    advantage_low: float
+    advantage_high: float
+    advantage_allowed: float
+    log_odds: float
+    low: float
+    high: float
+    allowed: float
+    certified: float
+    share: float
+    p: float
+    findable: float
+    p_all: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """What all attacks on one sensitive column share."""
+
+    codes: Array
+    parts: Parts
+    questions: Sequence[Question]
+    promise: Promise
+    certified: Mapping[tuple[Any, Any], float]
+    level: float
+    tests: int
+
+
+def attacks_on(field: Field, rows: Any, attackers: Mapping[str, Any], view: str) -> list[Attack]:
+    """Return what each attacker finds out about each pair; ``rows`` is what he sees."""
+    found = []
+    asked = {code for each in field.questions for code in (each.i, each.j)}
+    train = field.parts.train[np.isin(field.codes[field.parts.train], list(asked))]
+    for name, attacker in counted(list(attackers.items()), "attackers"):
+        model = trained(attacker, rows.iloc[train], field.codes[train])
+        found += [_judged(field, model, rows, name, each, view) for each in field.questions]
+    return found
+
+
+def _judged(field: Field, model: Any, rows: Any, name: str, asked: Question, view: str) -> Attack:
+    chosen, tested = (
+        [part[field.codes[part] == code] for code in (asked.i, asked.j)]
+        for part in (field.parts.choose, field.parts.test)
+    )
+    a, b, x, y = (scored(model, rows.iloc[part], asked.i, asked.j) for part in [*chosen, *tested])
+    event = _threshold(a, b, field.promise, field.level)
+    edge = _youden(a, b)
+    n, m = len(x), len(y)
+    k, h = int((x >= event).sum()), int((y >= event).sum())
+    auc, off = _auc(x, y), math.sqrt(math.log(2.0 / field.level) / (2.0 * min(n, m)))
+    promise, corrected = field.promise, field.level / field.tests
+    return Attack(
+        view=view,
+        attacker=name,
+        sensitive=asked.sensitive,
+        secret=asked.secret,
+        against=asked.against,
+        n=n,
+        n_against=m,
+        auc=auc,
+        auc_low=max(0.0, auc - off),
+        auc_high=min(1.0, auc + off),
+        auc_allowed=promise.auc(),
+        **_advantage(int((x >= edge).sum()), n, int((y >= edge).sum()), m, field.level),
+        advantage_allowed=promise.advantage(),
+        **_log_odds(k, n, h, m, field.level, promise.delta),
+        allowed=promise.epsilon,
+        certified=field.certified[asked.secret, asked.against],
+        share=h / m,
+        p=p_value(promise, k, n, h, m),
+        findable=findable(promise, max(h, 1) / m, n, m, corrected),
+    )
+
+
+def _threshold(a: FloatArray, b: FloatArray, promise: Promise, level: float) -> float:
+    """Return from which score on the event has the largest proven log odds among other rows."""
+    edges = _edges(a, b)
+    first = lower(_beyond(a, edges), len(a), level) - promise.delta
+    second = upper(_beyond(b, edges), len(b), level)
+    return float(edges[np.argmax(np.maximum(first, 0.0) / second)])
+
+
+def _youden(a: FloatArray, b: FloatArray) -> float:
+    edges = _edges(a, b)
+    return float(edges[np.argmax(_beyond(a, edges) / len(a) - _beyond(b, edges) / len(b))])
+
+
+def _edges(a: FloatArray, b: FloatArray) -> FloatArray:
+    scores = np.unique(np.concatenate([a, b]))
+    places = np.linspace(0, len(scores) - 1, min(_THRESHOLDS, len(scores))).astype(int)
+    found: FloatArray = scores[places]
+    return found
+
+
+def _beyond(scores: FloatArray, edges: FloatArray) -> Any:
+    return len(scores) - np.searchsorted(np.sort(scores), edges, side="left")
+
+
+def _auc(x: FloatArray, y: FloatArray) -> float:
+    """Return the share of pairs of rows in the right order, ties as one half."""
+    ranked = np.sort(y)
+    below = np.searchsorted(ranked, x, side="left") + np.searchsorted(ranked, x, side="right")
+    return float(below.mean() / (2.0 * len(y)))
+
+
+def _advantage(k: int, n: int, h: int, m: int, level: float) -> dict[str, float]:
+    tail = level / 4.0
+    return {
+        "advantage": k / n - h / m,
+        "advantage_low": float(lower(k, n, tail) - upper(h, m, tail)),
+        "advantage_high": float(upper(k, n, tail) - lower(h, m, tail)),
+    }
+
+
+def _log_odds(
+    k: int,
+    n: int,
+    h: int,
+    m: int,
+    level: float,
+    delta: float,
+) -> dict[str, float]:
+    tail = level / 4.0
+    return {
+        "log_odds": _ratio(k / n - delta, h / m),
+        "low": _ratio(float(lower(k, n, tail)) - delta, float(upper(h, m, tail))),
+        "high": _ratio(float(upper(k, n, tail)) - delta, float(lower(h, m, tail))),
+    }
+
+
+def _ratio(p: float, q: float) -> float:
+    if p <= 0.0:
+        return -math.inf
+    return math.log(p / q) if q > 0.0 else math.inf
+
+
+def corrected(attacks: Sequence[Attack]) -> list[Attack]:
+    """Return the attacks with p-values over all of them (Holm's), so none is smaller by chance."""
+    order = sorted(range(len(attacks)), key=lambda k: attacks[k].p)
+    found, largest = list(attacks), 0.0
+    for rank, k in enumerate(order):
+        largest = max(largest, min(1.0, (len(attacks) - rank) * attacks[k].p))
+        found[k] = replace(attacks[k], p_all=largest)
+    return found
+
+
+def enough_rows(promise: Promise, n: int, m: int, level: float) -> bool:
+    """Return whether there are rows enough for an attack that is always right to be significant."""
+    return bool(min(n, m) > 0 and least_p(promise, n, m) <= level)

@@ -1,0 +1,347 @@
+"""An audit: what attackers found out from released rows, and what the rows are still good for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sklearn_puffer._base import Document, Page, Section, listed, shown
+from sklearn_puffer._releases import jsonable, short_number
+from sklearn_puffer._signoff.attack import Attack
+from sklearn_puffer._signoff.exact_tests import POWER
+from sklearn_puffer._signoff.survived import Survived
+from sklearn_puffer._tables import records_frame
+
+SCHEMA = "sklearn_puffer.audit/1"
+RELEASED, CONTROL = "released", "no noise"
+INTERNAL = (
+    "This audit is computed from the raw rows and is not noisy, and it drew a release of its own "
+    "of these rows, which is dropped: keep the audit where you keep the table, and do not release "
+    "it."
+)
+NO_PROOF = (
+    "That nothing is found proves nothing: other attackers, or more rows, may find more. What is "
+    "promised stands in the certificate."
+)
+_FACTS = tuple(name for name in Attack.__dataclass_fields__)
+_MOST_LINES = 12
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An attack that tells more than was promised, beyond what chance explains.
+
+    Attributes
+    ----------
+    attack : Attack
+    n_tests : int
+        Over which its p-value is corrected.
+    exact : float or None
+        The loss under the laws counted from these rows, an estimate.
+    """
+
+    attack: Attack
+    n_tests: int
+    exact: float | None = None
+
+    def __str__(self) -> str:
+        own = self.attack
+        told = (
+            ""
+            if self.exact is None
+            else (
+                f" (under the laws counted from these rows it loses {short_number(self.exact)}, an "
+                "estimate)"
+            )
+        )
+        return (
+            f"{own.attacker} finds {shown(own.sensitive)} = {shown(own.secret)} against "
+            f"{shown(own.against)} with log odds of {own.log_odds:.2f} "
+            f"({_ends(own.low, own.high)}), where {short_number(own.allowed)} was promised: "
+            f"p = {own.p_all:.2g} over {self.n_tests} tests. Either the release loses more than "
+            f"its certificate says, or these rows do not follow the law that was fitted{told}."
+        )
+
+
+@dataclass(frozen=True)
+class Audit(Document):
+    """What `audit` found.
+
+    Parameters
+    ----------
+    attacks : tuple of Attack
+        On the released rows: one for each pair in each direction, and each attacker.
+    control : tuple of Attack
+        The same on rows without noise.
+    level : float
+        The chance of a false alarm, and of each interval to miss.
+    promise : str
+        What was promised.
+    n_rows, n_given : int
+        Rows that were released, and rows of the table.
+    n_train, n_choose, n_test : int
+        Rows that attackers learnt from, chose events on, and were judged on.
+    survived : tuple of Survived
+        What the rows were good for before, and are after.
+    exact : float or None
+        The loss under the laws counted from these rows, an estimate; None where unknown.
+    drifted : bool
+        Whether rows differ from those of `fit` by more than chance.
+    fitted : bool
+        Whether these rows look like those of `fit` themselves.
+    best : float
+        The loss that an event as good as can be would have shown with a chance of 80 %.
+    untested : tuple of str
+        Pairs with too few rows.
+    notes : tuple of str
+        What else to know.
+    version, date, name : str
+        Of the library, the time (UTC, ISO 8601), and the name that `named` gave the table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser, audit
+    >>> cars = [0, 5, 2, 4, 5, 0, 1, 9, 0, 3]
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 100, "cars": cars * 20})
+    >>> noiser = PufferfishNoiser(0.5, sensitive="loan", noise="optimal").fit(table)
+    >>> found = audit(noiser, table)
+    >>> found.fitted, len(found.table)
+    (True, 6)
+    """
+
+    attacks: tuple[Attack, ...]
+    control: tuple[Attack, ...]
+    level: float
+    promise: str
+    n_rows: int
+    n_given: int
+    n_train: int
+    n_choose: int
+    n_test: int
+    survived: tuple[Survived, ...] = ()
+    exact: float | None = None
+    drifted: bool = False
+    fitted: bool = False
+    best: float = math.inf
+    untested: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    version: str = ""
+    date: str = field(default="", compare=False)
+    name: str = field(default="", compare=False)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The attacks beyond the promise, at the level over all tests, the surest first."""
+        beyond = sorted((a for a in self.attacks if a.p_all <= self.level), key=lambda a: a.p_all)
+        return tuple(Finding(a, len(self.attacks), self.exact) for a in beyond)
+
+    @property
+    def caught(self) -> bool:
+        """Whether the same attacks catch rows without noise: else they are too weak to tell."""
+        return any(each.p_all <= self.level for each in self.control)
+
+    @property
+    def table(self) -> Any:
+        """The attacks as a DataFrame: a row for each pair in each direction, and each attacker."""
+        return _frame(self.attacks)
+
+    @property
+    def control_table(self) -> Any:
+        """The same of the rows without noise."""
+        return _frame(self.control)
+
+    @property
+    def utility(self) -> Any:
+        """What survived as a DataFrame: what was measured, before and after."""
+        names = ["what", "column", "before", "after"]
+        return records_frame([(s.what, s.column, s.before, s.after) for s in self.survived], names)
+
+    @property
+    def power(self) -> Any:
+        """What would have been found: for each attack the loss that has a chance of 80 %."""
+        names = ["attacker", "sensitive", "secret", "against", "share", "allowed", "findable"]
+        return records_frame([tuple(getattr(a, n) for n in names) for a in self.attacks], names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain Python values, for JSON.
+
+        Returns
+        -------
+        dict
+            With all attacks, and the findings as sentences.
+        """
+        return {
+            "schema": SCHEMA,
+            "internal": INTERNAL,
+            "name": self.name,
+            "version": self.version,
+            "date": self.date,
+            "promise": self.promise,
+            "level": self.level,
+            **{k: getattr(self, k) for k in ("n_rows", "n_given", "n_train", "n_choose", "n_test")},
+            "findings": [str(each) for each in self.findings],
+            "caught_without_noise": self.caught,
+            "loss_under_these_rows": jsonable(self.exact),
+            "drifted": self.drifted,
+            "rows_of_fit": self.fitted,
+            "findable_at_best": jsonable(self.best),
+            "attacks": [_record(each) for each in self.attacks],
+            "control": [_record(each) for each in self.control],
+            "utility": [
+                {k: jsonable(_number(v)) for k, v in vars(each).items()} for each in self.survived
+            ],
+            "untested": list(self.untested),
+            "notes": list(self.notes),
+        }
+
+    def _page(self) -> Page:
+        return Page(self._headline(), self._lines(), self._sections())
+
+    def _headline(self) -> str:
+        about = f" of {shown(self.name)}" if self.name else ""
+        count = len(self.findings)
+        if count:
+            told = "one attack tells" if count == 1 else f"{count} attacks tell"
+            return f"Audit{about}: {told} MORE THAN WAS PROMISED."
+        if not self.caught:
+            return f"Audit{about}: nothing found, BUT THESE ATTACKERS COULD NOT HAVE FOUND IT."
+        return f"Audit{about}: no attack tells more than was promised, as far as it can see."
+
+    def _lines(self) -> list[str]:
+        part = "" if self.n_rows == self.n_given else f" (of {self.n_given:,})"
+        lines = [
+            f"Promised: {self.promise}",
+            f"{self.n_rows:,} rows{part} were released: attackers learnt from {self.n_train:,}, "
+            f"chose events on {self.n_choose:,}, and were judged on {self.n_test:,}. "
+            f"False alarms have a chance of {self.level:.0%} at most, over all "
+            f"{len(self.attacks)} tests, if rows are independent and the promise is kept.",
+            *self._power_lines(),
+            *self._about_rows(),
+        ]
+        return [*lines, *self.notes, INTERNAL]
+
+    def _power_lines(self) -> list[str]:
+        least = min((a.findable for a in self.attacks), default=math.inf)
+        seen = "none" if math.isinf(least) else f"one of {short_number(least)}"
+        best = "none" if math.isinf(self.best) else f"a loss of {short_number(self.best)}"
+        lines = [
+            f"Power: with these rows the best of all attacks finds {best} with a chance of "
+            f"{POWER:.0%}, and the most sensitive of the events that were chosen {seen}; smaller "
+            "losses may be there."
+        ]
+        if self.caught:
+            lines.append("Control: without noise the same attacks tell more than was promised.")
+        else:
+            lines.append(
+                "Control: the same attacks tell no more than was promised from rows WITHOUT noise, "
+                "so what they do not find means nothing: the attackers are too weak, the rows too "
+                "few, or the columns hardly tell the secrets."
+            )
+        return lines if self.findings else [*lines, NO_PROOF]
+
+    def _about_rows(self) -> list[str]:
+        lines = []
+        if self.fitted:
+            lines.append(
+                "These look like the very rows of fit: such an audit asks whether the noise does "
+                "what it should under the fitted law, and cannot see how other rows differ from "
+                "it. Hold rows out for that."
+            )
+        else:
+            lines.append(
+                "It supposes that none of these rows was in fit: where some were, differences "
+                "between the fitted law and the true one are hidden."
+            )
+        if self.exact is not None:
+            lines.append(
+                f"Under the laws counted from these rows the release loses "
+                f"{short_number(self.exact)} (an estimate, too high where rows are few)."
+            )
+        if self.drifted:
+            lines.append("These rows do not look like those of fit: certificate_.check says where.")
+        return lines
+
+    def _sections(self) -> list[Section]:
+        return [
+            *([Section("Findings", sentences=[*map(str, self.findings)])] if self.findings else []),
+            self._attacks_section("Attacks on released rows", self.attacks),
+            self._attacks_section("Control: the same on rows without noise", self.control),
+            *_utility_section(self.survived),
+            *(
+                [Section("Not tested: too few rows", sentences=self.untested)]
+                if self.untested
+                else []
+            ),
+        ]
+
+    def _attacks_section(self, title: str, attacks: Sequence[Attack]) -> Section:
+        note = (
+            f"intervals at {1.0 - self.level:.0%}, each by itself; p is that of the promise, over "
+            "all tests; findable is the loss that the event would have shown with a chance of "
+            f"{POWER:.0%}"
+        )
+        if len(attacks) > _MOST_LINES:
+            note += f"; the {_MOST_LINES} with the smallest p of {len(attacks)}, .table has all"
+        worst = sorted(attacks, key=lambda a: (a.p, -a.auc))[:_MOST_LINES]
+        head = ["sensitive", "secret", "against", "attacker", "rows", "AUC", "allowed", "advantage"]
+        head += ["allowed", "log odds", "interval", "allowed", "p", "findable"]
+        return Section(title, note, [head, *map(_cells, worst)])
+
+
+def _cells(own: Attack) -> list[str]:
+    return [
+        *(shown(each) for each in (own.sensitive, own.secret, own.against)),
+        own.attacker,
+        f"{own.n} + {own.n_against}",
+        f"{own.auc:.3f} ({own.auc_low:.2f} to {own.auc_high:.2f})",
+        f"{own.auc_allowed:.3f}",
+        f"{own.advantage:.3f} ({own.advantage_low:.2f} to {own.advantage_high:.2f})",
+        f"{own.advantage_allowed:.3f}",
+        f"{own.log_odds:.2f}",
+        _ends(own.low, own.high),
+        short_number(own.allowed),
+        f"{own.p_all:.2g}",
+        "-" if math.isinf(own.findable) else f"{own.findable:.2f}",
+    ]
+
+
+def _utility_section(survived: Sequence[Survived]) -> list[Section]:
+    if not survived:
+        return []
+    note = "what the rows say before the release, and after"
+    cells = [[s.what, shown(s.column), _figure(s.before), _figure(s.after)] for s in survived]
+    return [Section("What survives", note, [["what", "column", "before", "after"], *cells])]
+
+
+def _figure(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.4g}"
+
+
+def _ends(low: float, high: float) -> str:
+    return f"{low:.2f} to {high:.2f}"
+
+
+def _frame(attacks: Iterable[Attack]) -> Any:
+    return records_frame([tuple(vars(each).values()) for each in attacks], _FACTS)
+
+
+def _record(attack: Attack) -> dict[str, Any]:
+    return {key: jsonable(_number(value)) for key, value in vars(attack).items()}
+
+
+def _number(value: Any) -> Any:
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    if math.isnan(value):
+        return None
+    return "infinity" if value > 0.0 else "-infinity"
+
+
+def pair_names(pairs: Iterable[tuple[Any, Any, Any, int, int]]) -> tuple[str, ...]:
+    """Return pairs that have too few rows, with their numbers of rows."""
+    return tuple(
+        f"{shown(name)}: {listed([a, b])} ({n} and {m} test rows)" for name, a, b, n, m in pairs
+    )

@@ -1,0 +1,408 @@
+"""From a fitted noiser and rows held out to an audit: release, split, attack, judge, sum up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_puffer._base import (
+    Array,
+    __version__,
+    check_above,
+    check_count,
+    check_seed,
+    check_verbose,
+    listed,
+    listening,
+    quoted,
+    utc_now,
+)
+from sklearn_puffer._base import (
+    task as reported,
+)
+from sklearn_puffer._noiser import PufferfishNoiser
+from sklearn_puffer._signoff.attack import (
+    CHOOSE,
+    TRAIN,
+    Field,
+    Parts,
+    Question,
+    attacks_on,
+    corrected,
+    enough_rows,
+)
+from sklearn_puffer._signoff.attackers import MOST_LEVELS, attackers_of
+from sklearn_puffer._signoff.audit import CONTROL, RELEASED, Audit, pair_names
+from sklearn_puffer._signoff.exact_tests import Promise, findable, rows_needed
+from sklearn_puffer._signoff.survived import Task, correlations, margins, task_figures, task_of
+from sklearn_puffer._tables import (
+    Features,
+    Name,
+    Table,
+    as_pandas,
+    frame_table,
+    is_frame,
+    is_lazy,
+    known,
+    read_secret,
+    secret_columns,
+)
+
+_MOST_ROWS = 20_000
+_ROUNDED = 2e-3
+
+
+def audit(
+    noiser: Any,
+    table: Any,
+    attackers: Any = None,
+    task: Any = None,
+    *,
+    sensitive_features: Any = None,
+    level: float = 0.05,
+    max_rows: int | None = _MOST_ROWS,
+    random_state: int = 0,
+    verbose: int = 0,
+) -> Audit:
+    r"""Attack what a fitted noiser releases, on rows that were held out of `fit`.
+
+    The rows are released once, with fresh noise. Attackers learn from some released rows to tell
+    the secrets apart, choose an event for each pair (a score above a threshold) on others, and are
+    judged on the rest: there the chances p and q of the event under the two secrets are compared
+    with :math:`p \le e^\varepsilon q + \delta`, or what Renyi privacy of order alpha allows of it.
+
+    Parameters
+    ----------
+    noiser : PufferfishNoiser
+        Fitted.
+    table : DataFrame
+        In memory, of pandas, polars or pyarrow: rows that were not in `fit`, with the sensitive
+        columns and those that are released. Rows must be independent of each other: keep one of
+        each person.
+    attackers : classifier, list or {name: classifier}, default=None
+        None for boosted trees, nearest neighbours and logistic regression. A pipeline is given the
+        released columns as a DataFrame, with words as ``category``; any other classifier numbers
+        (ranks between 0 and 1, and an indicator of each word). Classifiers without
+        ``predict_proba`` or ``decision_function`` have one threshold.
+    task : name of a column, or (estimator, y), default=None
+        What the rows are used for: how well a model does on true rows that learnt from released
+        ones, next to one that learnt from true ones.
+    sensitive_features : Series, DataFrame or array-like of n_rows, default=None
+        The secrets, where `fit` had them beside the table.
+    level : float, default=0.05
+        The chance of a false alarm over all tests, and of each interval to miss.
+    max_rows : int or None, default=20000
+        Most rows that are released, drawn from the table; None for all.
+    random_state : int, default=0
+        Draws which rows train, choose and test; never noise.
+    verbose : int, default=0
+        1 prints to standard error how far it has come.
+
+    Returns
+    -------
+    Audit
+        ``findings``, ``table``, ``utility`` and ``power``; printed, it says all that in words.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, its value and the way out; of rows that `transform` refuses; and if so
+        few rows have the secrets that no attack could be found to exceed the promise.
+    UncertifiedError
+        If the certificate does not hold.
+
+    Notes
+    -----
+    *Formal guarantees.* If the rows given each secret are independent draws of one law, and if the
+    release of such rows keeps the promise under it, there is a finding with a chance of ``level``
+    at most, whatever the attackers do: an event chosen on other rows has binomial counts, its
+    p-value holds at any number of rows, and those of all pairs, directions and attackers are
+    corrected together (S. Holm, 1979). Intervals of p and q are those of C. Clopper and E. Pearson
+    (1934), the log odds combine the two with half the error each, and the area under the ROC curve
+    has W. Hoeffding's interval (1963, section 5) for two samples. Each interval misses with a
+    chance of ``level`` at most by itself, not all together.
+
+    The certificate is about the law that was fitted, and held-out rows follow the true one. So a
+    finding says that *either* the release loses more than was certified, *or* these rows follow
+    another law; the loss under the laws counted from them stands beside it, an estimate. What is
+    allowed for a pair: an area under the ROC curve of
+    :math:`1 - (1 - \delta)^2/(1 + e^\varepsilon)`, and a difference of chances of
+    :math:`1 - 2 (1 - \delta)/(1 + e^\varepsilon)`.
+
+    The audit draws a release of its own, which is dropped: handing it on as well as another release
+    of the same rows would be two.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_puffer import PufferfishNoiser, audit
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 200, "cars": [0, 5, 2, 4, 1, 9, 0, 3] * 50})
+    >>> fitted, held = table[:200], table[200:]
+    >>> noiser = PufferfishNoiser(0.5, sensitive="loan", noise="optimal").fit(fitted)
+    >>> found = audit(noiser, held, LogisticRegression())
+    >>> found.findings, found.caught
+    ((), True)
+    >>> found.table[["secret", "against", "allowed", "auc_allowed"]].round(3)
+      secret against  allowed  auc_allowed
+    0     no     yes      0.5        0.622
+    1    yes      no      0.5        0.622
+    """
+    _check_noiser(noiser)
+    chosen = attackers_of(attackers)
+    error = check_above(level, 0.0, "level")
+    if error >= 1.0:
+        raise ValueError(f"level must lie between 0 and 1, got {quoted(level)}; such as 0.05.")
+    seed = check_seed(random_state)
+    frame = _frame(table)
+    source = frame_table(frame, "table")
+    secrets = _secrets(noiser, source, sensitive_features, frame)
+    rows = _rows(source.n_rows, max_rows, 0 if seed is None else seed)
+    work = task_of(task, source)
+    with listening(check_verbose(verbose)):
+        return _audit(
+            noiser, frame, rows, secrets, chosen, work, error, 0 if seed is None else seed
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Secret:
+    """A sensitive column: the code of each row, and its values."""
+
+    name: Name
+    labels: tuple[Any, ...]
+    codes: Array
+
+
+def _audit(
+    noiser: Any,
+    frame: Any,
+    rows: Array,
+    secrets: Sequence[_Secret],
+    attackers: Mapping[str, Any],
+    work: Task | None,
+    level: float,
+    seed: int,
+) -> Audit:
+    part = frame.iloc[rows]
+    codes = [each.codes[rows] for each in secrets]
+    fields, few = _fields(noiser, secrets, codes, len(attackers), level, seed)
+    with reported("release"):
+        released = noiser.transform(part, on_drift="ignore")
+    columns = [name for name in released.columns if name in noiser.utility_.index]
+    before, after = _features(part, columns), _features(released, columns)
+    attacks, control = (
+        corrected([a for field in fields for a in attacks_on(field, seen, attackers, view)])
+        for seen, view in ((after, RELEASED), (before, CONTROL))
+    )
+    drift = _drift(noiser, frame, secrets)
+    first = fields[0].parts
+    return Audit(
+        attacks=tuple(attacks),
+        control=tuple(control),
+        level=level,
+        promise=noiser.certificate_.promise(),
+        n_rows=len(part),
+        n_given=len(frame),
+        n_train=len(first.train),
+        n_choose=len(first.choose),
+        n_test=len(first.test),
+        survived=tuple(_survived(part, before, after, columns, work, rows, first)),
+        exact=drift.loss,
+        drifted=drift.drifted,
+        fitted=_rows_of_fit(drift),
+        best=min(_best(field) for field in fields),
+        untested=pair_names(few),
+        notes=tuple(_notes(noiser, released, columns)),
+        version=__version__,
+        date=utc_now(),
+    )
+
+
+_Few = tuple[Name, Any, Any, int, int]
+
+
+def _fields(
+    noiser: Any,
+    secrets: Sequence[_Secret],
+    codes: Sequence[Array],
+    n_attackers: int,
+    level: float,
+    seed: int,
+) -> tuple[list[Field], list[_Few]]:
+    """Return what is asked of each sensitive column, and the pairs with too few rows to ask."""
+    certificate = noiser.certificate_
+    promise = Promise(certificate.epsilon, certificate.delta, certificate.alpha)
+    tests = 2 * n_attackers * sum(map(len, noiser.secret_pairs_.values()))
+    fields, few = [], []
+    for secret, own in zip(secrets, codes, strict=True):
+        parts = Parts.of(own, seed)
+        asked = []
+        for question in _questions(secret, noiser.secret_pairs_[secret.name]):
+            n, m = (_usable(parts, own, code) for code in (question.i, question.j))
+            if enough_rows(promise, n, m, level / tests):
+                asked.append(question)
+            elif question.i < question.j:
+                few.append((secret.name, question.secret, question.against, n, m))
+        losses = _certified(certificate.pairs, secret.name)
+        if asked:
+            fields.append(Field(own, parts, asked, promise, losses, level, tests))
+    if not fields:
+        raise ValueError(_too_few(few, rows_needed(promise, level / tests), tests, level))
+    return fields, few
+
+
+def _usable(parts: Parts, codes: Array, code: int) -> int:
+    """Return the number of test rows of a secret; 0 if it has none to learn from."""
+    own = [int((codes[rows] == code).sum()) for rows in (parts.train, parts.choose, parts.test)]
+    return own[-1] if min(own) > 0 else 0
+
+
+def _questions(secret: _Secret, pairs: Sequence[tuple[Any, Any]]) -> Iterator[Question]:
+    place = {label: code for code, label in enumerate(secret.labels)}
+    for a, b in pairs:
+        i, j = place.get(a, -1), place.get(b, -1)
+        yield Question(secret.name, a, b, i, j)
+        yield Question(secret.name, b, a, j, i)
+
+
+def _certified(pairs: Sequence[Any], name: Name) -> dict[tuple[Any, Any], float]:
+    losses: dict[tuple[Any, Any], float] = {}
+    for each in pairs:
+        if each.sensitive == name:
+            key = (each.secret, each.against)
+            losses[key] = max(each.upper, losses.get(key, 0.0))
+    return losses
+
+
+def _too_few(few: Sequence[_Few], needed: int, tests: int, level: float) -> str:
+    name, a, b, n, m = max(few, key=lambda each: min(each[3:]))
+    asked = math.ceil(needed / (1.0 - TRAIN - CHOOSE)) + 1
+    return (
+        f"table has too few rows for {tests} tests at level={level:g}: of column {quoted(name)} "
+        f"{listed([a, b])} have {n} and {m} test rows, and even an attack that is always right "
+        f"needs {needed} of each; give {asked:,} rows of each, fewer attackers, or a larger level."
+    )
+
+
+def _features(frame: Any, columns: Sequence[Name]) -> Any:
+    """Return the columns as attackers see them."""
+    source = frame_table(frame)
+    features = Features.of({name: source.values(name) for name in columns})
+    return features.without_many_levels(MOST_LEVELS).frame
+
+
+def _survived(
+    part: Any,
+    before: Any,
+    after: Any,
+    columns: Sequence[Name],
+    work: Task | None,
+    rows: Array,
+    parts: Parts,
+) -> list[Any]:
+    found = [*margins(before, after, columns), *correlations(before, after, columns)]
+    if work is not None:
+        found += task_figures(work.of(rows), before, after, columns, parts)
+    return found
+
+
+def _drift(noiser: Any, frame: Any, secrets: Sequence[_Secret]) -> Any:
+    """Return how the rows differ from those of `fit`, with the loss under their own laws."""
+    names = [each.name for each in secrets]
+    if set(names) <= set(frame.columns):
+        return noiser.certificate_.check(frame, names)
+    if len(secrets) > 1:
+        return noiser.certificate_.check(frame)
+    (own,) = secrets
+    return noiser.certificate_.check(frame, np.array(own.labels, dtype=object)[own.codes])
+
+
+def _rows_of_fit(drift: Any) -> bool:
+    """Return whether all counts are those of `fit`, as far as these are kept: in thousandths."""
+    sizes = [each.n_rows == each.n_fitted for each in drift.secrets]
+    same = [each.distance <= _ROUNDED for each in (*drift.columns, *drift.secrets)]
+    return bool(drift.n_rows == drift.n_fitted and sizes and all([*sizes, *same]))
+
+
+def _best(field: Field) -> float:
+    """Return the loss of randomised response that is found with the usual chance."""
+    own = field.codes[field.parts.test]
+    sizes = [(int((own == each.i).sum()), int((own == each.j).sum())) for each in field.questions]
+    n, m = max(sizes, key=min)
+    return findable(field.promise, None, n, m, field.level / field.tests)
+
+
+def _notes(noiser: Any, released: Any, columns: Sequence[Name]) -> list[str]:
+    passed = [name for name in released.columns if name not in columns]
+    notes = []
+    if passed:
+        notes.append(
+            f"Attackers did not look at {listed(passed)}, which the release passes on as they are "
+            "and no promise covers: they may tell everything."
+        )
+    if noiser.random_state is not None:
+        notes.append(
+            "The noiser has a random_state: who knows it takes the noise away, which these "
+            "attackers do not try."
+        )
+    return notes
+
+
+def _check_noiser(noiser: Any) -> None:
+    if not isinstance(noiser, PufferfishNoiser):
+        raise TypeError(
+            f"noiser must be a fitted PufferfishNoiser, got {type(noiser).__name__}; of a pipeline "
+            "give its last step and the table as it arrives there."
+        )
+    check_is_fitted(noiser)
+
+
+def _frame(table: Any) -> Any:
+    """Return the table as a pandas DataFrame, in memory."""
+    if is_lazy(table):
+        raise TypeError(
+            f"table is lazy ({type(table).__name__}), and an audit looks at rows many times; "
+            "collect it, or some thousand rows of it, into memory first."
+        )
+    table = known(table, "table")
+    if not is_frame(table):
+        raise TypeError(
+            f"table must be a DataFrame, got {type(table).__name__}; give its columns names, such "
+            "as pandas.DataFrame(table, columns=[...])."
+        )
+    frame = as_pandas(table)
+    if not len(frame):
+        raise ValueError("table has 0 rows; give some hundred that were not in fit.")
+    return frame
+
+
+def _secrets(noiser: Any, source: Table, given: Any, frame: Any) -> list[_Secret]:
+    columns = {} if given is None else secret_columns(given, source.n_rows, frame)
+    found = []
+    for name in noiser.secret_pairs_:
+        if name not in columns and name not in source.names:
+            raise ValueError(
+                f"table lacks the sensitive column {quoted(name)}, which attackers are to tell; "
+                "give it, or sensitive_features as in fit."
+            )
+        values = columns[name] if name in columns else source.values(name)
+        secret = read_secret(name, values, noiser.missing)
+        codes = np.empty(source.n_rows, dtype=np.intp)
+        secret.source.codes(slice(None), codes)
+        found.append(_Secret(name, secret.labels, codes))
+    return found
+
+
+def _rows(n_rows: int, max_rows: Any, seed: int) -> Array:
+    every = np.arange(n_rows)
+    if max_rows is None or check_count(max_rows, "max_rows") >= n_rows:
+        return every
+    chosen: Array = np.sort(train_test_split(every, train_size=max_rows, random_state=seed)[0])
+    return chosen

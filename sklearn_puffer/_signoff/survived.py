@@ -1,0 +1,161 @@
+"""What released rows are still good for: margins, correlations, and a task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from sklearn_puffer._base import Array, quoted
+from sklearn_puffer._signoff.attack import Parts
+from sklearn_puffer._signoff.attackers import encoder
+from sklearn_puffer._tables import Name, Table, resolve
+
+_CLASSES = 20  # a number with more values is regressed
+
+
+@dataclass(frozen=True)
+class Survived:
+    """One figure, before and after the release.
+
+    Attributes
+    ----------
+    what : str
+    column : str or int
+        What it is about.
+    before, after : float
+        NaN where it has no meaning.
+    """
+
+    what: str
+    column: Name
+    before: float
+    after: float
+
+
+def margins(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
+    """Return for each column how many values stay, and what its values are on average."""
+    found = []
+    for name in columns:
+        own, other = raw[name], released[name]
+        if _words(own) != _words(other):
+            continue  # codes of words, where they come out as numbers
+        same = (own.astype(object) == other.astype(object)) | (own.isna() & other.isna())
+        found.append(Survived("unchanged share", name, 1.0, float(same.mean())))
+        if not _words(own):
+            a, b = own.astype(float), other.astype(float)
+            found.append(Survived("median", name, float(a.median()), float(b.median())))
+            found.append(Survived("standard deviation", name, float(a.std()), float(b.std())))
+            continue
+        top = own.value_counts().index[0] if own.notna().any() else None
+        shares = [float((each.astype(object) == top).mean()) for each in (own, other)]
+        found.append(Survived(f"share of {quoted(top)}", name, *shares))
+    return found
+
+
+def correlations(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
+    """Return the rank correlation of each pair of numbers that changes most, three at most."""
+    numbers = [n for n in columns if not _words(raw[n]) and not _words(released[n])]
+    a, b = (each[numbers].astype(float).corr("spearman") for each in (raw, released))
+    found = [
+        Survived("rank correlation", f"{x} and {y}", float(a.loc[x, y]), float(b.loc[x, y]))
+        for x, y in combinations(numbers, 2)
+    ]
+    found = [each for each in found if not math.isnan(each.before - each.after)]
+    return sorted(found, key=lambda each: -abs(each.before - each.after))[:3]
+
+
+def _words(column: Any) -> bool:
+    return str(column.dtype) == "category"
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What the rows are used for: a model, and what it predicts."""
+
+    name: Name
+    model: Any
+    target: Array
+    by_column: bool
+
+    def of(self, rows: Array) -> Task:
+        """Return the same of some rows."""
+        return replace(self, target=self.target[rows])
+
+
+def task_of(task: Any, table: Table) -> Task | None:
+    """Return a task that is given by the name of a column, or by an estimator and its target."""
+    if task is None:
+        return None
+    if isinstance(task, tuple):
+        return _given(task, table.n_rows)
+    (name,) = resolve([task], table.names, "task")
+    target = np.asarray(table.original(name))
+    return Task(name, _default(target), target, by_column=True)
+
+
+def _given(task: tuple[Any, ...], n_rows: int) -> Task:
+    if len(task) != 2 or not (is_classifier(task[0]) or is_regressor(task[0])):
+        raise TypeError(
+            f"task must be the name of a column, or (estimator, y) with a classifier or a "
+            f"regressor, got {quoted(task)}."
+        )
+    target = np.asarray(task[1])
+    if target.shape != (n_rows,):
+        raise ValueError(
+            f"task has a y of shape {target.shape} beside {n_rows} rows; give one value a row."
+        )
+    return Task("y", task[0], target, by_column=False)
+
+
+def _default(target: Array) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    modest = {"max_iter": 60, "max_leaf_nodes": 15, "early_stopping": False}
+    numbers = target.dtype.kind in "iuf" and len(np.unique(target)) > _CLASSES
+    model = HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier
+    return Pipeline([("boosted", model(categorical_features="from_dtype", **modest))])
+
+
+def task_figures(
+    task: Task, raw: Any, released: Any, columns: Sequence[Name], parts: Parts
+) -> list[Survived]:
+    """Return how well a model does on true rows that learnt from true, or from released rows.
+
+    A target that is a released column is learnt from as it is released.
+    """
+    features = [name for name in columns if not (task.by_column and name == task.name)]
+    if not features:
+        return []
+    known = np.flatnonzero([each == each and each is not None for each in task.target])  # no NaN
+    train = np.intersect1d(np.concatenate([parts.train, parts.choose]), known)
+    test = np.intersect1d(parts.test, known)
+    noisy = _target(task, released, columns)
+    scores = [
+        _score(task, rows[features], target, raw[features], train, test)
+        for rows, target in ((raw, task.target), (released, noisy))
+    ]
+    what = "R2 on true rows" if is_regressor(task.model) else "accuracy on true rows"
+    return [Survived(what, task.name, *scores)]
+
+
+def _target(task: Task, released: Any, columns: Sequence[Name]) -> Array:
+    if not task.by_column or task.name not in columns:
+        return task.target
+    if _words(released[task.name]) == (task.target.dtype.kind not in "biuf"):
+        return np.asarray(released[task.name]).astype(task.target.dtype)
+    return task.target
+
+
+def _score(task: Task, rows: Any, target: Array, true: Any, train: Array, test: Array) -> float:
+    model = clone(task.model)
+    if not isinstance(model, Pipeline):
+        model = make_pipeline(encoder(rows.iloc[train]), model)
+    model.fit(rows.iloc[train], target[train])
+    return float(model.score(true.iloc[test], task.target[test]))

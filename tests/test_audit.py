@@ -1,0 +1,334 @@
+"""An audit: its statistics are exact, what leaks is found, and what cannot be found is said."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.stats import binom
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline
+
+from sklearn_puffer import PufferfishNoiser, audit
+from sklearn_puffer._signoff.exact_tests import (
+    Promise,
+    findable,
+    least_p,
+    lower,
+    p_value,
+    power,
+    rows_needed,
+    upper,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+class Looks(ClassifierMixin, BaseEstimator):
+    """Guesses the secret from one word, and learns nothing: the best attacker of `answers`."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        yes = np.where(X["word"].astype(str) == "u", 0.9, 0.1)
+        return np.stack([yes, 1.0 - yes], axis=1)
+
+
+LOOKS = Pipeline([("looks", Looks())])
+
+
+class Twice(PufferfishNoiser):
+    """Releases with another noiser than the one that was certified."""
+
+    def transform(self, X, **settings):
+        return self.other_.transform(X, **settings)
+
+
+def answers(n_rows):
+    """Return a table in which the word says the secret: released, it is randomised response."""
+    half = n_rows // 2
+    return pd.DataFrame({"s": ["a", "b"] * half, "word": ["u", "v"] * half})
+
+
+def honest(epsilon=1.0):
+    return PufferfishNoiser(epsilon, sensitive="s").fit(answers(200))
+
+
+def lying(epsilon=1.0, real=2.0):
+    noiser = Twice(epsilon, sensitive="s").fit(answers(200))
+    noiser.other_ = honest(real)
+    return noiser
+
+
+def mixed(n_rows=400, seed=0):
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["a", "b"], n_rows)
+    visits = rng.integers(0, 4, n_rows) + 2 * (group == "a")
+    town = rng.choice(["x", "y", None], n_rows)
+    return pd.DataFrame({"group": group, "visits": visits, "town": town, "late": visits > 2})
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "h", "m"), [(9, 10, 1, 12), (30, 40, 3, 40), (5, 5, 0, 9), (1, 8, 0, 8)]
+)
+@pytest.mark.parametrize("promise", [Promise(0.3), Promise(1.0, 0.05), Promise(0.5, 0.0, 2.0)])
+def test_a_p_value_is_that_of_the_worst_chances_within_the_promise(promise, k, n, h, m):
+    grid = np.linspace(0.0, 1.0, 40_001)
+    most = np.minimum(1.0, np.exp(promise.epsilon) * grid + promise.delta)  # written out again
+    if promise.alpha is not None:
+        most = np.minimum(1.0, (np.exp(promise.epsilon) * grid) ** (1.0 - 1.0 / promise.alpha))
+    worst = 2.0 * np.maximum(binom.sf(k - 1, n, most), binom.cdf(h, m, grid)).min()
+    assert p_value(promise, k, n, h, m) == pytest.approx(min(1.0, worst), rel=0.01)
+    assert p_value(promise, k, n, h, m) <= min(1.0, worst) + 1e-12
+
+
+def p_values(promise, n, m):
+    """Return the p-value of each pair of counts."""
+    return np.array([[p_value(promise, k, n, h, m) for h in range(m + 1)] for k in range(n + 1)])
+
+
+def masses(n, p, m, q):
+    return np.outer(binom.pmf(np.arange(n + 1), n, p), binom.pmf(np.arange(m + 1), m, q))
+
+
+@pytest.mark.parametrize("promise", [Promise(0.7), Promise(0.4, 0.1), Promise(0.5, 0.0, 3.0)])
+def test_a_kept_promise_is_refused_with_the_stated_chance_at_most(promise):
+    n, m = 9, 11
+    found = p_values(promise, n, m)
+    for q in np.linspace(0.0, 1.0, 101):
+        own = masses(n, float(promise.most(q)), m, q)
+        for level in (0.01, 0.05, 0.2, 0.5):
+            assert own[found <= level].sum() <= level
+
+
+def test_the_power_is_the_chance_of_significant_counts():
+    promise, n, m, level = Promise(0.5), 12, 10, 0.05
+    expected = masses(n, 0.9, m, 0.1)[p_values(promise, n, m) <= level].sum()
+    assert expected > 0.1
+    assert power(promise, 0.9, 0.1, n, m, level) == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_is_findable_has_that_power_and_less_has_not():
+    promise = Promise(1.0)
+    loss = findable(promise, None, 200, 150, 0.01)
+    chances = [1.0 / (1.0 + math.exp(-each)) for each in (loss, loss - 0.02)]
+    found = [power(promise, p, 1.0 - p, 200, 150, 0.01) for p in chances]
+    assert found[0] >= 0.8 > found[1]
+    assert findable(promise, 0.5, 200, 150, 0.01) == math.inf  # e times a half is more than one
+
+
+def test_clopper_and_pearson_ends_are_where_tails_are_as_large_as_asked():
+    assert binom.sf(6, 20, lower(7, 20, 0.03)) == pytest.approx(0.03)
+    assert binom.cdf(7, 20, upper(7, 20, 0.03)) == pytest.approx(0.03)
+    assert (lower(0, 20, 0.03), upper(20, 20, 0.03)) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.0), (1.0, 0.0), (2.0, 0.1)])
+def test_the_largest_auc_and_advantage_are_those_of_the_curve(epsilon, delta):
+    grid = np.linspace(0.0, 1.0, 200_001)
+    curve = np.minimum(np.exp(epsilon) * grid + delta, 1.0 - (1.0 - grid - delta) / np.exp(epsilon))
+    curve = np.minimum(curve, 1.0)
+    promise = Promise(epsilon, delta)
+    assert promise.auc() == pytest.approx(np.trapezoid(curve, grid), abs=1e-5)
+    assert promise.advantage() == pytest.approx((curve - grid).max(), abs=1e-5)
+
+
+def test_renyi_privacy_of_a_large_order_allows_what_the_pure_promise_allows():
+    large, pure = Promise(1.0, 0.0, 1e7), Promise(1.0)
+    assert large.auc() == pytest.approx(pure.auc(), abs=1e-3)
+    assert large.advantage() == pytest.approx(pure.advantage(), abs=1e-3)
+    assert Promise(1.0, 0.0, 2.0).auc() > pure.auc()
+
+
+def test_so_many_rows_are_needed_and_not_one_less():
+    for promise in (Promise(0.1), Promise(3.0), Promise(1.0, 0.01)):
+        needed = rows_needed(promise, 0.01)
+        assert least_p(promise, needed, needed) <= 0.01 < least_p(promise, needed - 1, needed - 1)
+
+
+def test_randomised_response_at_its_budget_gives_figures_near_the_allowed_ones():
+    noiser = honest()
+    assert noiser.certificate_.loss == pytest.approx(1.0, abs=1e-6)
+    found = audit(noiser, answers(8000), LOOKS)
+    row = found.table.iloc[0]
+    assert row["auc"] == pytest.approx(row["auc_allowed"], abs=0.03)
+    assert row["advantage"] == pytest.approx(row["advantage_allowed"], abs=0.05)
+    assert row["log_odds"] == pytest.approx(1.0, abs=0.2)
+    assert row["certified"] == pytest.approx(1.0, abs=1e-6)
+    assert row["low"] < row["log_odds"] < row["high"]
+    assert found.findings == () or found.findings[0].attack.p > 1e-4
+    assert found.caught
+
+
+def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
+    found = audit(lying(), answers(3000), [LOOKS, GaussianNB()])
+    assert found.findings[0].attack.p_all < 1e-3
+    assert found.findings[0].attack.low > 1.0
+    assert "MORE THAN WAS PROMISED" in str(found).partition("\n")[0]
+    assert "over 4 tests. Either the release loses more" in str(found.findings[0])
+
+
+def test_p_values_are_corrected_over_all_tests_and_never_smaller_than_alone():
+    table = audit(lying(), answers(600), [LOOKS, LogisticRegression()]).table
+    ranked = table.sort_values("p")
+    assert (ranked["p_all"] >= ranked["p"]).all()
+    assert ranked["p_all"].is_monotonic_increasing
+    assert ranked["p_all"].iloc[0] == pytest.approx(min(1.0, 4 * ranked["p"].iloc[0]))
+
+
+def test_attackers_that_learn_nothing_are_called_too_weak():
+    class Blind(Looks):
+        def predict_proba(self, X):
+            return np.full((len(X), 2), 0.5)
+
+    found = audit(lying(), answers(400), Pipeline([("blind", Blind())]))
+    assert not found.caught
+    assert not found.findings
+    assert "COULD NOT HAVE FOUND IT" in str(found)
+    assert "too weak" in str(found)
+
+
+def test_rows_of_fit_are_recognised_and_said_to_hide_differences():
+    table = mixed()
+    noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)
+    same, other = (audit(noiser, each, GaussianNB()) for each in (table, mixed(seed=1)))
+    assert same.fitted
+    assert "These look like the very rows of fit" in str(same)
+    assert not other.fitted
+    assert "none of these rows was in fit" in str(other)
+
+
+def test_other_laws_than_the_fitted_one_are_named_beside_a_finding():
+    fitted = answers(200)
+    fitted["word"] = ["u", "v", "v", "u"] * 50  # tells nothing, so there is no noise
+    noiser = PufferfishNoiser(0.5, sensitive="s").fit(fitted)
+    found = audit(noiser, answers(400), LOOKS)
+    assert found.findings
+    assert found.drifted
+    assert "do not follow the law that was fitted" in str(found.findings[0])
+    assert found.exact == math.inf or found.exact > 2.0
+
+
+def test_the_split_is_the_seeds_and_the_noise_is_not():
+    noiser = honest()
+    found = [audit(noiser, answers(400), LOOKS, random_state=3).table for _ in range(4)]
+    assert len({tuple(each["n"]) for each in found}) == 1
+    assert len({tuple(each["log_odds"]) for each in found}) > 1
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_mixed_columns_with_gaps_are_attacked_in_every_kind_of_table(kind):
+    table = mixed()
+    data = {name: table[name].astype(object).where(table[name].notna(), None) for name in table}
+    data = {name: column.tolist() for name, column in data.items()}
+    noiser = PufferfishNoiser(sensitive="group", missing="category", public=["visits", "town"])
+    noiser.fit(kind(data))
+    found = audit(noiser, kind(data), task="late")
+    assert list(found.table["attacker"].unique()) == ["boosted", "neighbours", "linear"]
+    assert {"unchanged share", "accuracy on true rows"} <= set(found.utility["what"])
+
+
+def test_a_task_with_a_model_of_its_own_learns_from_released_rows():
+    table = mixed(800)
+    noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)
+    y = 2.0 * table["visits"] + 1.0
+    found = audit(noiser, table, GaussianNB(), task=(LinearRegression(), y)).utility
+    before, after = found.set_index("what").loc["R2 on true rows", ["before", "after"]]
+    assert before == pytest.approx(1.0, abs=0.1)
+    assert after < before
+
+
+def test_several_sensitive_columns_and_secrets_beside_the_table():
+    table = mixed(600).drop(columns="town")
+    both = PufferfishNoiser(sensitive=["group", "late"]).fit(table)
+    assert set(audit(both, table, GaussianNB()).table["sensitive"]) == {"group", "late"}
+    apart = PufferfishNoiser().fit(table[["visits"]], sensitive_features=table["group"])
+    found = audit(apart, table[["visits"]], GaussianNB(), sensitive_features=table["group"])
+    assert len(found.table) == 2
+    assert found.exact is not None
+
+
+def test_a_delta_and_an_order_are_audited_too():
+    table = mixed(600)
+    for more in ({"delta": 0.05}, {"alpha": 2.0, "noise": "gaussian", "strategy": "wasserstein"}):
+        noiser = PufferfishNoiser(sensitive="group", public=["visits"], **more).fit(table)
+        found = audit(noiser, table, GaussianNB())
+        assert 0.5 < found.table["auc_allowed"].iloc[0] < 1.0
+        assert not found.findings
+
+
+def test_an_audit_is_json_text_and_inert_html():
+    table = mixed().rename(columns={"visits": "<script>x"})
+    table["group"] = table["group"].replace({"a": "<b>\n"})
+    noiser = PufferfishNoiser(sensitive="group", public=["<script>x"]).fit(table)
+    found = audit(noiser, table, {"<i>": GaussianNB()}).named("<u>")
+    kept = json.loads(found.to_json())
+    assert kept["schema"] == "sklearn_puffer.audit/1"
+    assert len(kept["attacks"]) == 2
+    for tag in ("<script>", "<b>", "<i>", "<u>"):
+        assert tag not in found._repr_html_()
+
+
+def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
+    table = mixed()
+    table.loc[:5, "group"] = "c"
+    noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)
+    found = audit(noiser, table, GaussianNB())
+    assert len(found.table) == 2
+    assert len(found.untested) == 2
+    assert "'c'" in found.untested[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"noiser": PufferfishNoiser(sensitive="s")}, "not fitted"),
+        ({"noiser": "epsilon"}, "noiser must be a fitted PufferfishNoiser, got str"),
+        ({"table": answers(200).to_numpy()}, "table must be a DataFrame, got ndarray"),
+        ({"table": pl.DataFrame(answers(200)).lazy()}, "table is lazy"),
+        ({"table": answers(200)[:0]}, "table has 0 rows"),
+        ({"table": answers(8)}, "table has too few rows for 2 tests at level=0.05: of column 's'"),
+        ({"table": answers(200)[["word"]]}, "table lacks the sensitive column 's'"),
+        ({"attackers": []}, "attackers is empty"),
+        ({"attackers": [LinearRegression()]}, "which is no classifier"),
+        ({"attackers": LogisticRegression}, "which is no classifier"),
+        ({"task": "wurd"}, "task names column 'wurd'"),
+        ({"task": (LogisticRegression(), [1])}, r"task has a y of shape \(1,\) beside 200 rows"),
+        ({"task": ("word", 3, 4)}, "task must be the name of a column"),
+        ({"level": 0.0}, "level"),
+        ({"level": 1.0}, "level must lie between 0 and 1"),
+        ({"max_rows": 0}, "max_rows must be at least 1"),
+        ({"random_state": "a"}, "random_state"),
+        ({"verbose": "loud"}, "verbose"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused_by_name(changes, message):
+    given = {"noiser": honest(), "table": answers(200), "attackers": LOOKS, **changes}
+    with pytest.raises((TypeError, ValueError), match=message):
+        audit(given.pop("noiser"), given.pop("table"), **given)
+
+
+@pytest.mark.slow
+def test_of_500_releases_within_the_promise_at_most_the_stated_share_is_a_false_alarm():
+    noiser, held = honest(), answers(200)
+    alarms = sum(
+        bool(audit(noiser, held, LOOKS, level=0.1, random_state=k).findings) for k in range(500)
+    )
+    assert alarms <= binom.isf(1e-4, 500, 0.1)  # the loss is the promise itself
+
+
+@pytest.mark.slow
+def test_a_release_with_twice_the_promised_loss_is_found_with_the_stated_power():
+    noiser, held = lying(), answers(500)
+    found = [audit(noiser, held, LOOKS, random_state=k) for k in range(100)]
+    assert found[0].best < 2.0
+    caught = sum(bool(each.findings) for each in found)
+    assert caught >= binom.ppf(1e-4, 100, 0.8)
