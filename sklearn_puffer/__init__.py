@@ -20,10 +20,12 @@ if TYPE_CHECKING:
         Audit,
         LossDisplay,
         Plan,
+        Report,
         SpendDisplay,
         UtilityDisplay,
         audit,
         plan,
+        report,
     )
     from sklearn_puffer._sums import PufferfishSum
 
@@ -41,6 +43,7 @@ __all__ = [
     "PufferfishSGDClassifier",
     "PufferfishSGDRegressor",
     "PufferfishSum",
+    "Report",
     "SpendDisplay",
     "UncertifiedError",
     "UtilityDisplay",
@@ -48,6 +51,7 @@ __all__ = [
     "__version__",
     "audit",
     "plan",
+    "report",
 ]
 
 _HOMES = {
@@ -63,7 +67,17 @@ _HOMES = {
         "UncertifiedError",
         "UtilityWarning",
     ],
-    "_signoff": ["Audit", "LossDisplay", "Plan", "SpendDisplay", "UtilityDisplay", "audit", "plan"],
+    "_signoff": [
+        "Audit",
+        "LossDisplay",
+        "Plan",
+        "Report",
+        "SpendDisplay",
+        "UtilityDisplay",
+        "audit",
+        "plan",
+        "report",
+    ],
     "_sums": ["PufferfishSum"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -322,7 +322,7 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["fit", "in.csv", "s.json", *FIT, "--noise", "gamma"], "noise"),
         (["fit", "in.csv", "s.json", *FIT, "--random-state", "1"], "holds no seed"),
         (["fit", "in.csv", "s.json", *FIT, "--type", "lone=string"], "types names column 'lone'"),
-        (["report", "r.json", "--out", "r.pdf"], ".txt, .html or .json"),
+        (["report", "r.json", "--out", "r.pdf"], ".txt, .html, .md or .json"),
     ],
 )
 def test_wrong_usage_gets_one_sentence_and_status_2(fitted, capsys, arguments, message):
@@ -662,18 +662,35 @@ def test_settings_that_nothing_reads_are_refused_by_name(folder, capsys, text, m
     assert not Path("r.json").exists()
 
 
-def test_the_certificate_is_shown_and_written(fitted, capsys):
+def test_the_report_is_shown_and_written(fitted, capsys):
     capsys.readouterr()
     assert main(["report", "r.json"]) == 0
-    assert capsys.readouterr().out.startswith("Certificate: holds")
-    for name in ("c.txt", "c.html", "c.json"):
+    assert capsys.readouterr().out.startswith("Report: the certificate holds")
+    for name in ("c.txt", "c.html", "c.md", "c.json"):
         assert main(["report", "r.json", "--out", name]) == 0
     certificate = PufferfishRelease.from_json(Path("r.json")).certificate_
-    assert Path("c.json").read_text() == certificate.to_json()
-    assert "<table" in Path("c.html").read_text()
+    assert json.loads(Path("c.json").read_text())["certificate"] == certificate.to_dict()
+    assert Path("c.html").read_text().startswith("<!doctype html>")
+    assert Path("c.md").read_text().startswith("# Report: the certificate holds")
     form = Path("r.json").read_bytes()
     assert main(["report", "r.json", "--out", "./r.json", "--force"]) == 2
     assert Path("r.json").read_bytes() == form
+
+
+def test_a_report_for_recipients_has_no_certificate_and_is_refused_where_nothing_is_promised(
+    fitted, capsys
+):
+    told = ["--kind", "external", "--name", "clients", "--by", "me", "--out"]
+    assert main(["report", "r.json", *told, "c.json"]) == 0
+    found = json.loads(Path("c.json").read_text())
+    assert (found["kind"], found["name"], found["by"]) == ("external", "clients", "me")
+    assert "certificate" not in found
+    noiser = PufferfishNoiser(sensitive="loan", public="cars", strategy=half)
+    joblib.dump(noiser.fit(make_table()), "n.joblib")
+    assert main(["report", "n.joblib", *told, "n.html"]) == 1
+    assert not Path("n.html").exists()
+    assert main(["report", "n.joblib", "--out", "n.html"]) == 1
+    assert "<h1>Report: the certificate DOES NOT HOLD" in Path("n.html").read_text()
 
 
 def test_no_name_reaches_the_terminal_as_a_command(fitted, capsys):

@@ -31,6 +31,7 @@ from sklearn_puffer._base.arrays import (
     way_to_table,
 )
 from sklearn_puffer._base.digest import digest
+from sklearn_puffer._base.markdown import markdown
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
 from sklearn_puffer._base.page import Document, Page, Section
 from sklearn_puffer._base.progress import (
@@ -55,6 +56,7 @@ from sklearn_puffer._base.rounding import (
 from sklearn_puffer._base.search import LARGEST, SMALLEST, smallest_for_all, smallest_within
 from sklearn_puffer._base.types import Array, BoolArray, FloatArray, IntArray, Integers
 from sklearn_puffer._base.version import __version__, utc_now
+from sklearn_puffer._base.whole_page import whole_page
 
 __all__ = [
     "LARGEST",
@@ -100,6 +102,7 @@ __all__ = [
     "listed",
     "listening",
     "log_sum",
+    "markdown",
     "meant",
     "noted",
     "on_one_line",
@@ -121,4 +124,5 @@ __all__ = [
     "until",
     "utc_now",
     "way_to_table",
+    "whole_page",
 ]

@@ -31,12 +31,15 @@ class Section:
     cells : sequence of rows, each a sequence of str
         A table, its head first.
     sentences : sequence of str
+    figure : str
+        A picture of the table as SVG, in which every name is escaped; text goes without it.
     """
 
     title: str
     note: str = ""
     cells: Cells = ()
     sentences: Sequence[str] = ()
+    figure: str = ""
 
     def lines(self) -> list[str]:
         """Return the section as lines of text."""
@@ -53,6 +56,7 @@ class Section:
         return (
             f"<h5>{_safe(self.title)}</h5>"
             + (f"<p>({_safe(self.note)})</p>" if self.note else "")
+            + self.figure
             + (_html_table(self.cells) if self.cells else "")
             + (f"<ul>{items}</ul>" if items else "")
         )

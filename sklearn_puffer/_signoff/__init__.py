@@ -5,7 +5,19 @@ from sklearn_puffer._signoff.auditing import audit
 from sklearn_puffer._signoff.loss_display import LossDisplay
 from sklearn_puffer._signoff.plan import Plan
 from sklearn_puffer._signoff.planning import plan
+from sklearn_puffer._signoff.report import Report
+from sklearn_puffer._signoff.reporting import report
 from sklearn_puffer._signoff.spend_display import SpendDisplay
 from sklearn_puffer._signoff.utility_display import UtilityDisplay
 
-__all__ = ["Audit", "LossDisplay", "Plan", "SpendDisplay", "UtilityDisplay", "audit", "plan"]
+__all__ = [
+    "Audit",
+    "LossDisplay",
+    "Plan",
+    "Report",
+    "SpendDisplay",
+    "UtilityDisplay",
+    "audit",
+    "plan",
+    "report",
+]

@@ -85,10 +85,16 @@ read into memory, and nothing is released. The status is 1 where the rows differ
 """
 
 _REPORT = """
-Show the certificate of a form or a saved noiser, or write it to a file (.txt, .html or .json).
+Show the report of a form or a saved noiser for the person who signs the release: the promise in
+plain words, what is not promised, settings, what survives of each column, pairs of secrets, and a
+field to sign. Or write it to a file (.txt, .html, .md or .json).
 
   puffer report release.json
-  puffer report release.json --out certificate.html
+  puffer report release.json --out report.html --name clients --by "A. Clerk"
+  puffer report release.json --kind external --out for_recipients.html
+
+The internal report is computed from the raw rows: keep it where you keep the table. The external
+one is made of settings and names alone. The status is 1 where the certificate does not hold.
 """
 
 _LEDGER = """
@@ -206,7 +212,7 @@ def _check(commands: Any) -> None:
 
 
 def _out(own: argparse.ArgumentParser) -> None:
-    own.add_argument("--out", metavar="FILE", help="a .txt, .html or .json file to write")
+    own.add_argument("--out", metavar="FILE", help="a .txt, .html, .md or .json file to write")
     own.add_argument("--force", action="store_true", help="replace the file if it is there")
 
 
@@ -284,8 +290,14 @@ def _form(own: argparse.ArgumentParser) -> None:
 
 
 def _report(commands: Any) -> None:
-    own = _command(commands, "report", "show the certificate", _REPORT, "reporting:report")
+    about = "show what is promised, for the person who signs"
+    own = _command(commands, "report", about, _REPORT, "reporting:report")
     _form(own)
+    kinds = ["internal", "external"]
+    text = "for who signs (the default), or for recipients: nothing made of raw rows"
+    own.add_argument("--kind", choices=kinds, default="internal", help=text)
+    own.add_argument("--name", metavar="NAME", help="of the data set")
+    own.add_argument("--by", default="", metavar="NAME", help="who makes the report")
     _out(own)
 
 

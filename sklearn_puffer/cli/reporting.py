@@ -1,4 +1,4 @@
-"""`puffer report`, and how any document is shown: as text, a page or JSON."""
+"""`puffer report`, and how any document is shown: as text, a page, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import sklearn_puffer
+from sklearn_puffer._base import markdown, whole_page
 from sklearn_puffer._releases import check_free, growing_file
 from sklearn_puffer.cli.common import fitted
 from sklearn_puffer.cli.run import FINE, NO_PROMISE
@@ -13,11 +15,12 @@ from sklearn_puffer.cli.speech import say, tell
 
 
 def report(asked: Any) -> int:
-    """Show a certificate, or write it; the status says whether it holds."""
+    """Show the report of a release, or write it; the status says whether its certificate holds."""
     check_out(asked)
-    certificate = fitted(asked.form).certificate_
-    show(certificate, asked)
-    return FINE if certificate.holds else NO_PROMISE
+    noiser = fitted(asked.form)
+    told = sklearn_puffer.report(noiser, kind=asked.kind, name=asked.name, by=asked.by)
+    show(told, asked)
+    return FINE if told.holds else NO_PROMISE
 
 
 def check_out(asked: Any) -> None:
@@ -31,7 +34,7 @@ def check_out(asked: Any) -> None:
     if asked.out is None:
         return
     if Path(asked.out).suffix.lower() not in _WAYS:
-        raise ValueError(f"--out is {asked.out!r}, and must end in .txt, .html or .json.")
+        raise ValueError(f"--out is {asked.out!r}, and must end in .txt, .html, .md or .json.")
     read = [getattr(asked, name, None) for name in ("form", "table", "settings")]
     if Path(asked.out).resolve() in [Path(each).resolve() for each in read if each is not None]:
         raise ValueError(f"--out is {asked.out!r}, which is read; choose another name.")
@@ -45,17 +48,19 @@ def show(document: Any, asked: Any) -> None:
         return
     text = _WAYS[Path(asked.out).suffix.lower()](document)
     with growing_file(asked.out, force=asked.force) as out:
-        out.write(text.encode())
+        out.write(text.encode("utf-8", "backslashreplace"))
     tell(f"wrote {asked.out!r}")
 
 
 def _page(document: Any) -> str:
-    body = document._repr_html_()
-    return f'<!doctype html>\n<meta charset="utf-8">\n<title>sklearn_puffer</title>\n{body}\n'
+    """Return a file of HTML: a report has its own, which leaves room for a signature."""
+    own = getattr(document, "html", None)
+    return own if isinstance(own, str) else whole_page(document._page())
 
 
 _WAYS: dict[str, Callable[[Any], str]] = {
     ".txt": lambda document: f"{document}\n",
     ".html": _page,
+    ".md": lambda document: markdown(document._page()),
     ".json": lambda document: str(document.to_json()),
 }

@@ -1,0 +1,217 @@
+"""The report for recipients: what is in it is listed here, and nothing of it is made of raw rows.
+
+It is built from parameters and names, one by one, and never from a page of the certificate with
+something left out: what is added to a certificate later does not reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sklearn_puffer._base import Section, __version__, quoted, shown
+from sklearn_puffer._releases import UncertifiedError
+from sklearn_puffer._signoff.plain_words import not_promised, promise_section
+from sklearn_puffer._signoff.report import Report
+from sklearn_puffer.noise import FAMILIES
+from sklearn_puffer.notions import Notion
+
+_PRIORS = {
+    "the counted prior": "the law of the released columns that is counted from the rows",
+    "the given prior": "a law of the released columns that was given beforehand",
+    "the prior of": "what a classifier learns about the secrets from the released columns",
+    "the fitted Gaussian prior": "normal laws fitted to the rows",
+}
+_CONDITIONS = (
+    "The reader holds neither the channel nor the saved noiser nor the list of fitted rows.",
+    "The reader knows nothing else about a row.",
+    "The rows released follow the law of those fitted.",
+    "The law that is taken for granted is true.",
+)
+_ABOUT_NOISE = (
+    "as much noise is added as the promise needs, which may be none; values without an order are "
+    "drawn anew with some chance; a channel draws a row from the law that changes rows least"
+)
+_LEFT_OUT = (
+    "What is a function of the raw rows is left out: the size of the noise and the grid it is "
+    "drawn on, exact losses, how much survives, laws, numbers of rows, values of columns (pairs of "
+    "secrets too, unless they were declared), the classifiers' figures, the fingerprint, the plan, "
+    "the audit and the ledger. They stand in the internal report.",
+    "That this report exists tells that the fit succeeded and that its certificate holds, which "
+    "depends on the rows.",
+)
+
+
+def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
+    """Return the report for recipients.
+
+    Raises
+    ------
+    UncertifiedError, ValueError
+        If nothing is promised that they could be told of.
+    """
+    _check_promised(noiser)
+    certificate = noiser.certificate_
+    return Report(
+        kind="external",
+        holds=True,
+        verdict="the promise holds",
+        lines=(_promise(noiser, certificate.notion), _reader(noiser)),
+        sections=tuple(_sections(noiser, certificate.notion)),
+        about={"fitted": certificate.date, "version": f"sklearn_puffer {certificate.version}"},
+        record=_record(noiser),
+        name=name,
+        by=by,
+        date=date,
+    )
+
+
+def _check_promised(noiser: Any) -> None:
+    certificate = noiser.certificate_
+    if not certificate.holds:
+        raise UncertifiedError(
+            "the certificate does not hold, so there is nothing that recipients could be told; "
+            'use kind="internal", which says so, and fit again.'
+        )
+    if noiser.random_state is not None or seeded(certificate):
+        raise ValueError(
+            f"random_state={quoted(noiser.random_state)} now, or another one in fit, makes the "
+            "noise reproducible, and nothing is promised outside tests; fit again without one."
+        )
+
+
+def seeded(certificate: Any) -> bool:
+    """Return whether the certificate is of a noiser that was fitted with a seed."""
+    return any("NOTHING is promised outside tests" in said for said in certificate.assumptions)
+
+
+def _promise(noiser: Any, notion: Notion) -> str:
+    sensitive = " or of ".join(map(shown, noiser._sensitive_names))
+    told = notion.promise().replace("secrets", f"secrets of {sensitive}")
+    times = noiser.certificate_.releases
+    seen = "a released row" if times == 1 else f"{times} releases of the same rows together"
+    return f"Whoever sees {seen}, and has the knowledge named below, can {told}."
+
+
+def _reader(noiser: Any) -> str:
+    prior = noiser.certificate_.prior
+    found = [told for kind, told in _PRIORS.items() if prior.startswith(kind)]
+    own = found[0] if found else "a law that was fitted to the rows"
+    also = ""
+    if isinstance(getattr(noiser, "adversaries", None), list):
+        also = "; further priors are listed in the settings of the noiser, and it holds for those"
+    return (
+        f"The reader's knowledge that this is about is {own}{also}. Who knows another law, for "
+        "instance because the rows are a sample, may learn more."
+    )
+
+
+def _sections(noiser: Any, notion: Notion) -> list[Section]:
+    channel = noiser._channel is not None
+    return [
+        promise_section(notion),
+        not_promised(caveats(noiser)),
+        *([Section("What the promise takes for granted", sentences=_CONDITIONS)] * channel),
+        _columns(noiser),
+        _secrets(noiser),
+        Section(
+            "Settings",
+            cells=[["setting", "value"], *([k, shown(v)] for k, v in settings_of(noiser).items())],
+        ),
+        Section("What this report leaves out", sentences=_LEFT_OUT),
+    ]
+
+
+def released(noiser: Any) -> list[Any]:
+    """Return the names of the columns that are protected."""
+    return [each.column.name for each in noiser._columns()]
+
+
+def _columns(noiser: Any) -> Section:
+    how = _how(noiser)
+    known = _known(noiser)
+    kept = "as it is, since a reader may know it"
+    rows = [[shown(each), kept if each in known else how] for each in released(noiser)]
+    passed = [[shown(each), "as it is, and NOT protected"] for each in noiser._passed]
+    cells = [["column", "how it is released"], *rows, *passed]
+    return Section("Released columns", _ABOUT_NOISE, cells)
+
+
+def _known(noiser: Any) -> list[Any]:
+    """Return the columns that are declared to be known; a form does not have them by themselves."""
+    given = getattr(noiser, "known", None)
+    flat = given if isinstance(given, list) else [] if given is None else [given]
+    return [name for each in flat for name in (each if isinstance(each, tuple) else [each])]
+
+
+def _how(noiser: Any) -> str:
+    if noiser._channel is not None:
+        return "within a row that a channel draws"
+    noise = noiser.certificate_.noise
+    named = f"{noise} noise" if noise in FAMILIES else "noise of a family of its own"
+    return f"with {named}"
+
+
+def _secrets(noiser: Any) -> Section:
+    """Return what is protected: labels only where somebody declared them."""
+    declared = getattr(noiser, "secret_pairs", None)
+    sensitive = [shown(name) for name in noiser._sensitive_names]
+    if not isinstance(declared, list | tuple | Mapping):
+        which = "the certificate lists the pairs of them that are protected"
+        if declared is not None:
+            which = "every one is protected against every other of its column"
+        said = f"Each secret is one value of {' or of '.join(sensitive)}; {which}."
+        return Section("Protected secrets", sentences=[said])
+    head = ["sensitive", "secret", "against"]
+    return Section("Protected secrets", cells=[head, *_declared(declared, sensitive)])
+
+
+def _declared(declared: Any, sensitive: Sequence[str]) -> list[list[str]]:
+    if not isinstance(declared, Mapping):
+        return [[" and ".join(sensitive), shown(one), shown(two)] for one, two in declared]
+    return [
+        [shown(name), shown(one), shown(two)]
+        for name, pairs in declared.items()
+        for one, two in pairs
+    ]
+
+
+def caveats(noiser: Any) -> list[str]:
+    """Return what is not promised by these settings in particular."""
+    certificate = noiser.certificate_
+    said = {
+        f"{', '.join(map(shown, noiser._passed))}: passed through and NOT protected; whatever they "
+        "tell about a secret is told.": bool(noiser._passed),
+        "Columns, or groups of them, are taken as independent of each other given the secret. If "
+        "they are not, the row as a whole may tell more.": certificate.dependence != "joint",
+        "Which values are missing is released as it is, and NOT protected.": noiser._missing
+        == "propagate",
+        "Released values are biased towards the middle of their column: they serve single rows, "
+        "and not sums or means.": certificate.output == "remapped",
+        "With a delta (or an order alpha) single releases may tell more than a factor of "
+        "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
+    }
+    return [told for told, applies in said.items() if applies]
+
+
+def settings_of(noiser: Any) -> dict[str, Any]:
+    """Return the settings that are numbers and words, and so no function of rows."""
+    certificate = noiser.certificate_
+    own = {"epsilon": certificate.epsilon, "delta": certificate.delta, "alpha": certificate.alpha}
+    own |= {"releases": certificate.releases, "noise": certificate.noise}
+    own |= {"dependence": certificate.dependence, "missing": noiser._missing}
+    own["output"] = certificate.output
+    return own
+
+
+def _record(noiser: Any) -> dict[str, Any]:
+    certificate = noiser.certificate_
+    return {
+        "version": __version__,
+        "fitted": {"date": certificate.date, "version": certificate.version},
+        "promise": _promise(noiser, certificate.notion),
+        "settings": settings_of(noiser),
+        "sensitive": [str(name) for name in noiser._sensitive_names],
+        "released": [str(name) for name in released(noiser)],
+        "passed": [str(name) for name in noiser._passed],
+    }

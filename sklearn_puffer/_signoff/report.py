@@ -1,0 +1,171 @@
+"""A report for the person who signs a release: one page, as HTML, Markdown, text and JSON."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sklearn_puffer._base import Document, Page, Section, markdown, quoted, shown, whole_page
+from sklearn_puffer._releases import write_new
+
+SCHEMA = "sklearn_puffer.report/1"
+SIGNATURE = "Signature"
+_FIELDS = ("Decision (release, or not)", "Name", "Role", "Place and date", "Signature")
+
+
+@dataclass(frozen=True)
+class Report(Document):
+    """What a release promises and costs, for the person who signs it.
+
+    Made by `report`; as text it is the page that ``html`` and ``markdown`` are.
+
+    Attributes
+    ----------
+    kind : {"internal", "external"}
+    holds : bool
+        Whether the certificate holds.
+    verdict : str
+        That of the certificate, and for whom it holds.
+    lines : tuple of str
+        What stands right below it.
+    sections : tuple of Section
+        Tables, pictures and sentences.
+    about : mapping
+        What was released, when and by which version.
+    record : mapping
+        What the JSON has besides the page.
+    name, by : str
+        The data set, and who made the report, where that is told.
+    date : str
+        When it was made (UTC, ISO 8601).
+
+    See Also
+    --------
+    report : Makes one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser, report
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
+    >>> told = report(noiser, kind="external", name="loans")
+    >>> print(told.markdown.splitlines()[0])
+    # Report of loans, for recipients: the promise holds
+    >>> told.to_dict()["schema"], told.holds
+    ('sklearn_puffer.report/1', True)
+    """
+
+    kind: str
+    holds: bool
+    verdict: str
+    lines: tuple[str, ...]
+    sections: tuple[Section, ...]
+    about: Mapping[str, str]
+    record: Mapping[str, Any]
+    name: str = ""
+    by: str = ""
+    date: str = field(default="", compare=False)
+
+    @property
+    def html(self) -> str:
+        """The report as one HTML file, without scripts and without anything from elsewhere."""
+        return whole_page(self._page(), to_fill=[SIGNATURE])
+
+    @property
+    def markdown(self) -> str:
+        """The report as Markdown, without pictures."""
+        return markdown(self._page())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report to a new file.
+
+        Parameters
+        ----------
+        path : str or Path
+            Ends in .html, .md, .json or .txt, and that is what is written.
+
+        Raises
+        ------
+        FileExistsError
+            If there is such a file: a report is never replaced.
+        TypeError, ValueError, OSError
+            If that is no path, it ends otherwise, or the file cannot be written.
+        """
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"path must be the name of a file to write, got {quoted(path)}.")
+        suffix = Path(os.fsdecode(path)).suffix.lower()
+        if suffix not in _WAYS:
+            raise ValueError(f"path must end in {', '.join(_WAYS)}, got {quoted(str(path))}.")
+        write_new(path, _WAYS[suffix](self).encode("utf-8", "backslashreplace"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain Python values, for JSON.
+
+        Returns
+        -------
+        dict
+            With a ``schema``, which changes with its keys: ``headline``, ``lines`` and
+            ``sections`` (each ``title``, ``note``, ``table`` of ``columns`` and ``rows``, or None,
+            and ``sentences``) are the page; the other keys are facts for machines.
+        """
+        page = self._page()
+        return {
+            "schema": SCHEMA,
+            "kind": self.kind,
+            "headline": page.headline,
+            "holds": self.holds,
+            "name": self.name,
+            "by": self.by,
+            "date": self.date,
+            **self.record,
+            "lines": list(page.lines),
+            "sections": [_told(section) for section in page.sections],
+        }
+
+    def _page(self) -> Page:
+        first, *others = self.sections
+        sections = [first, self._about_section(), *others, _signature()]
+        return Page(self._headline(), self.lines, sections)
+
+    def _headline(self) -> str:
+        of = f" of {shown(self.name)}" if self.name else ""
+        whom = ", for recipients" if self.kind == "external" else ""
+        return f"Report{of}{whom}: {self.verdict}"
+
+    def _about_section(self) -> Section:
+        own = {"data set": shown(self.name) if self.name else "not named"}
+        own |= {"report made": self.date, "by": shown(self.by) if self.by else "not told"}
+        rows = [[label, text] for label, text in {**own, **self.about}.items()]
+        return Section("About this report", cells=[["what", "which"], *rows])
+
+
+def _signature() -> Section:
+    rows = [[each, ""] for each in _FIELDS]
+    note = "to be filled in by the person who decides, after reading all of it"
+    return Section(SIGNATURE, note, [["what", "entry"], *rows])
+
+
+def _told(section: Section) -> dict[str, Any]:
+    table = None
+    if section.cells:
+        head, *rows = (list(row) for row in section.cells)
+        table = {"columns": head, "rows": rows}
+    return {
+        "title": section.title,
+        "note": section.note,
+        "table": table,
+        "sentences": list(section.sentences),
+    }
+
+
+_WAYS: dict[str, Callable[[Report], str]] = {
+    ".html": lambda report: report.html,
+    ".md": lambda report: report.markdown,
+    ".json": lambda report: report.to_json(),
+    ".txt": lambda report: f"{report}\n",
+}

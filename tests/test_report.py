@@ -1,0 +1,418 @@
+"""The report for the person who signs: what it says, what it leaves out, and that it is inert."""
+
+import itertools
+import json
+import math
+import re
+import warnings
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from sklearn_puffer import (
+    Ledger,
+    LedgerError,
+    PersonLedger,
+    PufferfishNoiser,
+    PufferfishRelease,
+    UncertifiedError,
+    plan,
+    report,
+)
+from sklearn_puffer._signoff.plain_words import best_guess
+from sklearn_puffer.calibration import exact
+from sklearn_puffer.notions import promised
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '" onload="alert(1)',
+    "](javascript:alert(1)) ![x](http://x.example/y)",
+    "| a | b |\n# Report: all is well",
+    "\u202egnp.exe\x1b[2J",
+    "</style></title><svg onload=alert(1)>",
+    "&lt;b&gt;",
+]
+VOID = {"meta", "rect", "br", "img", "link", "input"}
+TAGS = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "section", "div"}
+TAGS |= {"table", "thead", "tbody", "tr", "th", "td", "ul", "li", "figure", "figcaption"}
+TAGS |= {"svg", "rect", "text"}
+
+
+class Reader(HTMLParser):
+    """What a browser would see, by a parser that shares no code with what writes."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.attributes, self.words = [], [], [], {}
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.setdefault(self.open[-1] if self.open else "", []).append(data)
+
+
+def read(page):
+    reader = Reader()
+    reader.feed(page)
+    reader.close()
+    assert not reader.open
+    return reader
+
+
+def make_table(seed=0, n=120, name="cars", shift=1):
+    rng = np.random.default_rng(seed)
+    loan = np.tile(["no", "yes"], n // 2)
+    values = rng.integers(0, 4, n) + shift * (loan == "yes")
+    return pd.DataFrame({"loan": loan, name: values, "old": rng.random(n) < 0.5})
+
+
+def make_noiser(table=None, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        noiser = PufferfishNoiser(sensitive="loan", **settings)
+        return noiser.fit(make_table() if table is None else table)
+
+
+def half(pairs, noise, notion):
+    bound = exact(pairs, noise, notion)
+
+    class Claim:
+        guess = bound.guess
+
+        def losses(self, factor):
+            return 0.5 * bound.losses(factor)
+
+    return Claim()
+
+
+KINDS = ["internal", "external"]
+
+
+@pytest.fixture(scope="module")
+def noiser():
+    return make_noiser()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_is_whole_and_needs_nothing_from_elsewhere(noiser, kind):
+    page = read(report(noiser, kind=kind, name="loans", by="me").html)
+    assert set(page.tags) <= TAGS
+    names = {name for name, _ in page.attributes}
+    assert not {name for name in names if name.startswith("on") or name in ("src", "href", "style")}
+    assert not [value for _, value in page.attributes if value and "://" in value]
+    assert "url(" not in page.words["style"][0]
+    assert "@import" not in page.words["style"][0]
+    headings = [tag for tag in page.tags if re.fullmatch(r"h\d", tag)]
+    assert headings[0] == "h1"
+    assert set(headings[1:]) == {"h2"}
+    assert page.tags.count("th") == sum(name == "scope" for name, _ in page.attributes)
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    assert {v for n, v in page.attributes if n == "aria-labelledby"} == set(ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_stay_words(name, kind):
+    table = make_table(name=name).rename(columns={"loan": f"s{name}"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        noiser = PufferfishNoiser(sensitive=f"s{name}").fit(table)
+    told = report(noiser, kind=kind, name=name, by=name)
+    page = read(told.html)
+    assert set(page.tags) <= TAGS
+    assert not [each for each, _ in page.attributes if each.startswith("on")]
+    assert "\n" not in page.words["h1"][0]
+    shown = on_a_line(name)
+    assert shown in " ".join(page.words["th"])
+    assert not told.html.count("\u202e") + told.markdown.count("\u202e") + told.html.count("\x1b")
+    lines = told.markdown.splitlines()
+    assert sum(line.startswith("# ") for line in lines) == 1
+    for line in lines:
+        bare = re.sub(r"\\.", "", line)
+        assert not re.search(r"[<\[`*]|://|javascript:alert.*\]\(", bare), line
+    assert shown in {cell for row in rows_of(lines) for cell in row}
+
+
+def on_a_line(name):
+    text = name.replace("\\", "\\\\")
+    return text.replace("\n", "\\n").replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")
+
+
+def rows_of(lines):
+    """Return the cells of Markdown tables, as who reads them rendered sees them."""
+    for line in lines:
+        if line.startswith("| "):
+            cells = re.split(r"(?<!\\)(?:\\\\)*\|", line)[1:-1]
+            yield [re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", cell.strip()) for cell in cells]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_markdown_has_the_cells_of_the_json_table_by_table(noiser, kind):
+    told = report(noiser, kind=kind, name="a|b", by="\\| `x`")
+    tables = [each["table"] for each in told.to_dict()["sections"] if each["table"]]
+    rows = [row for table in tables for row in (table["columns"], *table["rows"])]
+    found = [row for row in rows_of(told.markdown.splitlines()) if set(row) != {"---"}]
+    assert found == rows
+    assert all(len(row) == len(table["columns"]) for table in tables for row in table["rows"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_json_has_its_schema_and_comes_back_as_it_was(noiser, kind):
+    told = report(noiser, kind=kind)
+    assert json.loads(told.to_json()) == told.to_dict()
+    found = told.to_dict()
+    assert found["schema"] == "sklearn_puffer.report/1"
+    own = {"schema", "kind", "headline", "holds", "name", "by", "date", "version", "lines"}
+    further = {"internal": {"certificate", "audit", "plan"}}
+    further["external"] = {"fitted", "promise", "settings", "sensitive", "released", "passed"}
+    assert set(found) == own | {"sections"} | further[kind]
+    for section in found["sections"]:
+        assert set(section) == {"title", "note", "table", "sentences"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_forms_begin_with_the_same_verdict(noiser, kind):
+    told = report(noiser, kind=kind, name="loans")
+    first = told.to_dict()["headline"]
+    assert "holds" in first
+    assert str(told).splitlines()[0] == first
+    assert told.markdown.splitlines()[0] == f"# {first}"
+    assert read(told.html).words["h1"] == read(told.html).words["title"] == [first]
+    assert told._repr_html_().startswith(f"<h4>{first}")
+
+
+def dropped(text, *dates):
+    for date in dates:
+        text = text.replace(date, "then")
+    return text
+
+
+SETTINGS = [
+    {},
+    {"n_bins": 2, "missing": "propagate"},
+    {"noise": "gaussian", "delta": 1e-3, "releases": 2},
+    {"alpha": 3.0, "dependence": "independent", "output": "remapped"},
+    {"noise": "optimal", "releases": 1},
+    {"adversaries": "confidence", "public": "cars", "remainder": "passthrough"},
+    {"secret_pairs": [("no", "yes")]},
+    {"prior": "gaussian", "public": "cars", "delta": 1e-3},
+    {"known": "old"},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_what_recipients_get_is_the_same_for_very_different_rows(settings):
+    told = []
+    for table in (make_table(), make_table(1, 400, shift=2)):
+        noiser = make_noiser(table, **settings)
+        form = None if "alpha" in settings else PufferfishRelease.from_json(noiser.to_json())
+        for each in (noiser, form or noiser):
+            found = report(each, kind="external", name="loans", by="me")
+            dates = found.date, noiser.certificate_.date
+            ways = found.html, found.markdown, found.to_json(), str(found)
+            told.append([dropped(way, *dates) for way in ways])
+    assert told[0] == told[2]
+    assert told[1] == told[3]
+
+
+def test_what_recipients_get_names_no_value_that_was_found(noiser):
+    renamed = make_table().replace({"loan": {"no": "zebra", "yes": "quagga"}})
+    told = report(make_noiser(renamed), kind="external")
+    for way in (told.html, told.markdown, told.to_json(), str(told)):
+        assert "zebra" not in way
+        assert "quagga" not in way
+    fingerprint = noiser.certificate_.fingerprint
+    external, internal = (report(noiser, kind=kind).html for kind in ("external", "internal"))
+    assert fingerprint not in external
+    assert fingerprint in internal
+
+
+def test_declared_pairs_are_told_to_recipients():
+    told = report(make_noiser(secret_pairs={"loan": [("no", "yes")]}), kind="external")
+    tables = {each["title"]: each["table"] for each in told.to_dict()["sections"]}
+    assert tables["Protected secrets"]["rows"] == [["loan", "no", "yes"]]
+
+
+def test_passed_columns_are_told_first_among_what_is_not_promised():
+    noiser = make_noiser(public="cars", remainder="passthrough")
+    for kind in KINDS:
+        sections = {s["title"]: s for s in report(noiser, kind=kind).to_dict()["sections"]}
+        first = sections["What is not promised"]["sentences"][0]
+        assert first.startswith("old: passed through and NOT protected")
+
+
+def test_a_certificate_that_does_not_hold_is_told_on_the_first_line_and_to_no_recipient():
+    noiser = make_noiser(strategy=half)
+    told = report(noiser, name="loans")
+    assert not told.holds
+    for way in (str(told), told.markdown.removeprefix("# ")):
+        assert way.startswith("Report of loans: the certificate DOES NOT HOLD")
+    assert read(told.html).words["h1"][0].startswith("Report of loans: the certificate DOES NOT")
+    assert "even chance" not in told.html
+    with pytest.raises(UncertifiedError, match='use kind="internal"'):
+        report(noiser, kind="external")
+
+
+def test_a_seed_is_told_on_the_first_line_and_to_no_recipient(noiser):
+    seeded = make_noiser(random_state=3)
+    hidden = make_noiser(random_state=3).set_params(random_state=None)
+    later = make_noiser().set_params(random_state=3)
+    for each in (seeded, hidden, later):
+        assert "NOTHING IS PROMISED outside tests" in str(report(each)).splitlines()[0]
+        with pytest.raises(ValueError, match="random_state"):
+            report(each, kind="external")
+
+
+def test_who_signs_sees_columns_plan_ledger_and_corrections(noiser, tmp_path):
+    ledger = Ledger.create(tmp_path / "a.ledger", noiser)
+    ledger.spend(note="sent <b>")
+    found = plan(make_table(), "loan", epsilon=1.0, time_limit=2)
+    told = report(noiser, plan=found, ledger=ledger, by="me")
+    sections = {section["title"]: section for section in told.to_dict()["sections"]}
+    wanted = ["Settings", "Column by column", "Audit", "Plan", "Ledger", "Corrections used"]
+    assert set(wanted) <= set(sections)
+    assert list(sections)[-1] == "Signature"
+    assert [row[0] for row in sections["Column by column"]["table"]["rows"]] == ["cars", "old"]
+    assert sections["Ledger"]["table"]["rows"] == [[ledger.datasets[0], "1", "sent <b>"]]
+    assert sections["Ledger: what is left"]["table"]["rows"][0][1] == "0"
+    assert sections["Audit"]["sentences"][0].startswith("None was given")
+    assert told.to_dict()["plan"] == json.loads(found.to_json())
+    assert "sent &lt;b&gt;" in told.html
+
+
+def test_a_ledger_of_persons_is_shown(noiser, tmp_path):
+    key = b"blake2b:" + bytes(range(32))
+    ledger = PersonLedger.create(tmp_path / "p.sqlite", noiser, key=key)
+    told = report(noiser, ledger=ledger).to_dict()["sections"]
+    assert "Ledger: Persons" in [section["title"] for section in told]
+    with pytest.raises(LedgerError, match="another"):
+        report(make_noiser(epsilon=0.3), ledger=ledger)
+
+
+def test_what_is_about_another_noiser_is_refused(noiser, tmp_path):
+    other = make_noiser(epsilon=0.3)
+    with pytest.raises(LedgerError, match="another"):
+        report(noiser, ledger=Ledger.create(tmp_path / "a.ledger", other))
+    found = plan(make_table(), "old", public="cars", epsilon=1.0, time_limit=2)
+    with pytest.raises(ValueError, match=r"plan protects .*old.* this noiser .*loan"):
+        report(noiser, plan=found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"kind": "both"}, ValueError, "kind must be one of"),
+        ({"kind": 3}, (TypeError, ValueError), "kind"),
+        ({"audit": "none"}, TypeError, "audit must be"),
+        ({"plan": "none"}, TypeError, "plan must be a Plan"),
+        ({"ledger": "none"}, TypeError, "ledger must be a Ledger"),
+        ({"name": 3}, TypeError, "name must be a string"),
+        ({"by": None}, TypeError, "by must be a string"),
+        ({"noiser": 3}, TypeError, "noiser must be a fitted PufferfishNoiser"),
+        ({"noiser": PufferfishNoiser()}, NotFittedError, "not fitted"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_name(noiser, arguments, error, message):
+    with pytest.raises(error, match=message):
+        report(**{"noiser": noiser, **arguments})
+
+
+def test_a_noiser_that_was_changed_since_gets_no_report(noiser):
+    changed = make_noiser()
+    changed.epsilon = 9.0
+    with pytest.raises(ValueError, match="set after fit"):
+        report(changed)
+
+
+def test_a_report_is_written_once_as_its_suffix_says(noiser, tmp_path):
+    told = report(noiser, name="\ud800")
+    ways = {"html": told.html, "md": told.markdown, "json": told.to_json(), "txt": f"{told}\n"}
+    for suffix, text in ways.items():
+        path = tmp_path / f"report.{suffix.upper()}"
+        told.save(path)
+        assert path.read_bytes() == text.encode("utf-8", "backslashreplace")
+        with pytest.raises(FileExistsError):
+            told.save(str(path))
+    assert json.loads((tmp_path / "report.JSON").read_text())["name"] == "\ud800"
+    for wrong, error in ((tmp_path / "a.pdf", ValueError), (tmp_path / "a", ValueError)):
+        with pytest.raises(error, match=r"\.html, \.md, \.json, \.txt"):
+            told.save(wrong)
+    with pytest.raises(TypeError, match="path"):
+        told.save(3)
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_two_reports_of_one_moment_are_the_same_bytes(noiser):
+    one, two = report(noiser), report(noiser)
+    assert dropped(one.html, one.date) == dropped(two.html, two.date)
+
+
+# ------------------------------------------------------------------------------ the plain words
+
+
+def test_an_even_chance_is_told_rounded_up(noiser):
+    told = str(report(noiser))
+    assert math.e / (1.0 + math.e) < 0.732
+    assert "an even chance becomes at most 73.2 %" in told
+
+
+def right_guesses(p, q):
+    """Return how often the best guess between two laws is right, from its definition."""
+    return sum(max(one, two) for one, two in zip(p, q, strict=True)) / 2.0
+
+
+def laws(rng):
+    p, q = rng.dirichlet(np.full(4, 0.7), 2)
+    return p, q
+
+
+def pure(p, q):
+    return max(abs(math.log(one / two)) for one, two in zip(p, q, strict=True))
+
+
+def excess(p, q, epsilon):
+    return sum(max(one - math.exp(epsilon) * two, 0.0) for one, two in zip(p, q, strict=True))
+
+
+def renyi(p, q, alpha):
+    total = sum(one**alpha * two ** (1.0 - alpha) for one, two in zip(p, q, strict=True))
+    return math.log(total) / (alpha - 1.0)
+
+
+def test_no_two_laws_within_a_promise_are_told_apart_more_often_than_is_said():
+    rng = np.random.default_rng(5)
+    for _, alpha in itertools.product(range(150), (1.5, 2.0, 8.0)):
+        p, q = laws(rng)
+        guess = right_guesses(p, q)
+        assert guess <= best_guess(promised(pure(p, q))) + 1e-12
+        for epsilon in (0.1, 1.0):
+            delta = max(excess(p, q, epsilon), excess(q, p, epsilon))
+            if 0.0 < delta < 1.0:
+                assert guess <= best_guess(promised(epsilon, delta)) + 1e-12
+        most = max(renyi(p, q, alpha), renyi(q, p, alpha))
+        assert guess <= best_guess(promised(most, alpha=alpha)) + 1e-12
+
+
+def test_what_is_said_of_the_best_guess_is_attained():
+    epsilon, delta = 1.0, 0.05
+    share = (1.0 - delta) * math.exp(epsilon) / (1.0 + math.exp(epsilon))
+    p = (delta, share, 1.0 - delta - share, 0.0)
+    q = (0.0, 1.0 - delta - share, share, delta)
+    assert excess(p, q, epsilon) == pytest.approx(delta)
+    assert best_guess(promised(epsilon, delta)) == pytest.approx(right_guesses(p, q))
