@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer import Ledger, OverspentError, plan
+from sklearn_puffer import Ledger, OverspentError, plan, report
 
 DEPARTMENTS = {"kitchen": (31, 24.0, 7.0), "office": (36, 31.0, 9.0), "ward": (38, 34.0, 6.0)}
 ROWS = 5000
@@ -125,11 +125,19 @@ newcomers = staff(np.random.default_rng(7)).head(100)
 print(f"\nin December: {ledger.transform(chosen, newcomers, dataset='december').shape}")
 
 # %%
-# Beside the rows, the reader gets the certificate as JSON, which holds no row and no channel.
-# Everything else in this folder stays with the table.
+# The report to sign
+# ------------------
+#
+# Whoever answers for the release signs a page that says what is promised and what it costs, with
+# the plan and the ledger. It is computed from the raw rows and stays with the table, like
+# everything else in this folder but two files: beside the rows the reader gets a report that is
+# made of settings and names alone.
 
-certificate = chosen.certificate_.named("staff 2026").to_json()
-(folder / "certificate.json").write_text(certificate, encoding="utf-8")
+about = {"name": "staff 2026", "by": "data office"}
+report(chosen, plan=found, ledger=ledger, **about).save(folder / "to_sign.html")
+told = report(chosen, kind="external", **about)
+told.save(folder / "report.html")
+print(*told.markdown.splitlines()[:5], sep="\n")
 print(sorted(path.name for path in folder.iterdir()))
 
 # %%

@@ -119,9 +119,13 @@ def test_the_case_study_goes_from_a_raw_table_to_a_release_on_record(run, tmp_pa
     released = pd.read_csv(tmp_path / "released.csv")
     assert list(released) == ["hours", "pay", "years"]
     assert (released.nunique() == 3).all()
-    certificate = json.loads((tmp_path / "certificate.json").read_text(encoding="utf-8"))
-    assert certificate["holds"] is True
-    assert certificate["over_set"]["loss"] <= 1.0
+    signed, given = (
+        (tmp_path / name).read_text(encoding="utf-8") for name in ("to_sign.html", "report.html")
+    )
+    assert "certificate holds for the counted prior, and for every prior within" in signed
+    assert "to the research group" in signed
+    assert "the promise holds" in given
+    assert "kitchen" not in given
 
 
 def test_the_diabetes_release_goes_where_it_is_told(run, tmp_path):

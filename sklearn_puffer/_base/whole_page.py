@@ -36,7 +36,7 @@ th { background: var(--head); }
 figure { margin: .75rem 0; max-width: 40rem; }
 figure svg { display: block; width: 100%; height: auto; }
 .track { fill: var(--track); } .bar { fill: var(--bar); } svg text { fill: var(--ink); }
-.sign td { height: 2.75rem; }
+.sign td { height: 2.75rem; } .sign th[scope="row"] { width: 40%; }
 @page { margin: 18mm; }
 @media print {
   body { font-size: 10.5pt; } main { max-width: none; padding: 0; } .scroll { overflow: visible; }

@@ -15,6 +15,7 @@ from sklearn_puffer._signoff.plain_words import not_promised, promise_section
 from sklearn_puffer._signoff.report import Report
 from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.notions import Notion
+from sklearn_puffer.priors import ConfidenceSet
 
 _PRIORS = {
     "the counted prior": "the law of the released columns that is counted from the rows",
@@ -97,13 +98,26 @@ def _reader(noiser: Any) -> str:
     prior = noiser.certificate_.prior
     found = [told for kind, told in _PRIORS.items() if prior.startswith(kind)]
     own = found[0] if found else "a law that was fitted to the rows"
-    also = ""
+    also, because = "", ", for instance because the rows are a sample,"
+    if _has_set(noiser):
+        also = ", and every law within sampling error of it, by the confidence set asked for"
+        because = ""
     if isinstance(getattr(noiser, "adversaries", None), list):
-        also = "; further priors are listed in the settings of the noiser, and it holds for those"
+        also += "; the further ones that the noiser was given are covered as well"
     return (
-        f"The reader's knowledge that this is about is {own}{also}. Who knows another law, for "
-        "instance because the rows are a sample, may learn more."
+        f"The reader's knowledge that this is about is {own}{also}. Who knows another law"
+        f"{because} may learn more."
     )
+
+
+def _has_set(noiser: Any) -> bool:
+    """Return whether the promise is kept, as asked, for all laws around the counted one."""
+    given, certificate = getattr(noiser, "adversaries", None), noiser.certificate_
+    asked = given if isinstance(given, list) else [given]
+    sets = [each for each in asked if isinstance(each, ConfidenceSet) or each == "confidence"]
+    over = certificate.known_over_set
+    proven = over is None or (not over.estimate and over.loss <= certificate.notion.budget)
+    return bool(sets) and proven and certificate.prior.startswith("the counted prior")
 
 
 def _sections(noiser: Any, notion: Notion) -> list[Section]:

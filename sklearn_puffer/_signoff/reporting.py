@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn_puffer._base import Document, check_choice, quoted, utc_now
+from sklearn_puffer._base import check_choice, quoted, utc_now
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._releases import Ledger, PersonLedger
+from sklearn_puffer._signoff.audit import Audit
 from sklearn_puffer._signoff.external import external
 from sklearn_puffer._signoff.internal import internal
 from sklearn_puffer._signoff.plan import Plan
@@ -33,8 +34,8 @@ def report(
     ----------
     noiser : PufferfishNoiser or PufferfishRelease
         Fitted. Nothing is released, and nothing is spent.
-    audit : Document, default=None
-        What attacks on the release found, if there were any.
+    audit : Audit, default=None
+        What `audit` found, of this noiser.
     plan : Plan, default=None
         What `plan` found before the fit.
     kind : {"internal", "external"}, default="internal"
@@ -126,10 +127,11 @@ def _kind_of(value: Any) -> str:
 
 def _check_alike(noiser: Any, audit: Any, plan: Any) -> None:
     """Refuse what is about another noiser."""
-    mark = getattr(audit, "fingerprint", None)
-    if isinstance(mark, str) and mark and mark != noiser.certificate_.fingerprint:
+    promise = noiser.certificate_.promise()
+    if audit is not None and audit.promise != promise:
         raise ValueError(
-            f"audit is of another noiser (its fingerprint is {mark[:12]!r}...); audit this one."
+            f"audit is of a noiser with another promise, {audit.promise!r}, and that of this one "
+            f"is {promise!r}; audit this one, or leave it out."
         )
     if plan is None:
         return
