@@ -22,7 +22,7 @@ class Report(Document):
 
     Made by `report`; as text it is the page that ``html`` and ``markdown`` are.
 
-    Attributes
+    Parameters
     ----------
     kind : {"internal", "external"}
     holds : bool
