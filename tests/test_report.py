@@ -19,6 +19,7 @@ from sklearn_puffer import (
     PufferfishNoiser,
     PufferfishRelease,
     UncertifiedError,
+    audit,
     plan,
     report,
 )
@@ -294,6 +295,19 @@ def test_who_signs_sees_columns_plan_ledger_and_corrections(noiser, tmp_path):
     assert sections["Audit"]["sentences"][0].startswith("None was given")
     assert told.to_dict()["plan"] == json.loads(found.to_json())
     assert "sent &lt;b&gt;" in told.html
+
+
+def test_what_an_audit_found_stands_right_below_the_verdict(noiser):
+    found = audit(noiser, make_table(7, 400))
+    told = report(noiser, audit=found)
+    assert str(told).splitlines()[1] == str(found).splitlines()[0]
+    assert told.to_dict()["audit"] == json.loads(found.to_json())
+    titles = [section["title"] for section in told.to_dict()["sections"]]
+    assert any(title.startswith("Audit: ") for title in titles)
+    with pytest.raises(ValueError, match="audit is of a noiser with another promise"):
+        report(make_noiser(epsilon=0.3), audit=found)
+    for each in (report(noiser, found, kind="external"), report(noiser, kind="external")):
+        assert "attack" not in each.html
 
 
 def test_a_ledger_of_persons_is_shown(noiser, tmp_path):

@@ -34,7 +34,7 @@ def internal(
         kind="internal",
         holds=certificate.holds,
         verdict=_verdict(noiser, certificate),
-        lines=(*_lines(certificate), INTERNAL),
+        lines=(*_found(audit), *_lines(certificate), INTERNAL),
         sections=(
             *_promises(noiser, certificate),
             _columns_section(noiser, certificate),
@@ -56,6 +56,11 @@ def _verdict(noiser: Any, certificate: Any) -> str:
     told = certificate._headline().removeprefix("Certificate: ")
     test = noiser.random_state is not None or seeded(certificate)
     return f"{f'{_TESTS_ONLY}; ' if test else ''}the certificate {told}"
+
+
+def _found(audit: Any) -> list[str]:
+    """Return what the audit came to, which stands above all that is only promised."""
+    return [] if audit is None else [audit._page().headline]
 
 
 def _lines(certificate: Any) -> list[str]:

@@ -111,10 +111,8 @@ def _check_text(value: Any, argument: str) -> None:
 
 
 def _check_documents(audit: Any, plan: Any, ledger: Any) -> None:
-    if audit is not None and (not isinstance(audit, Document) or isinstance(audit, Plan | Report)):
-        raise TypeError(
-            f"audit must be what audit() found, got {_kind_of(audit)}; or leave it out."
-        )
+    if audit is not None and not isinstance(audit, Audit):
+        raise TypeError(f"audit must be an Audit, as audit() returns it, got {_kind_of(audit)}.")
     if plan is not None and not isinstance(plan, Plan):
         raise TypeError(f"plan must be a Plan, as plan() returns it, got {_kind_of(plan)}.")
     if ledger is not None and not isinstance(ledger, Ledger | PersonLedger):
