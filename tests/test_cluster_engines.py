@@ -15,6 +15,7 @@ import pytest
 from clusters import needs
 from engine_cases import (
     GAPS,
+    N_ROWS,
     OTHERS,
     PRODUCT,
     REFUSALS,
@@ -27,6 +28,7 @@ from engine_cases import (
 )
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._tables import coarse
 
 pytestmark = [
     pytest.mark.slow,
@@ -63,6 +65,15 @@ def test_a_fit_on_an_engine_is_that_of_pandas_to_the_byte(lazy):
 def test_groups_bins_gaps_and_secrets_are_those_of_pandas(lazy):
     for case in _few(PRODUCT[::5], lazy, 3):
         agree(lazy, *case)
+
+
+def test_bins_of_more_numbers_than_are_fetched_are_those_of_pandas(lazy, monkeypatch):
+    monkeypatch.setattr(coarse, "MOST_DISTINCT", 64)
+    own = np.where(np.arange(N_ROWS) % 3 == 0, 0.5, np.sin(np.arange(N_ROWS)) * 10)
+    frame = TABLE.assign(x=own, age=(own * 1000).astype(np.int32))
+    frame.loc[::7, "x"] = np.nan
+    options = {"sensitive": "s", "public": ["x", "age"], "n_bins": 4, "missing": "propagate"}
+    assert outcome(lazy(frame), **options) == outcome(frame, **options)
 
 
 def test_weights_and_channels_are_those_of_pandas(lazy):

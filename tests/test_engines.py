@@ -28,7 +28,7 @@ from engine_cases import (
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
-from sklearn_puffer._tables import engine
+from sklearn_puffer._tables import coarse, engine
 from sklearn_puffer.priors import GaussianMixture
 
 
@@ -171,11 +171,11 @@ def test_more_rows_of_columns_than_are_fetched_at_once_are_counted_by_parts(lazy
 
 
 def test_more_values_or_groups_than_are_fetched_are_refused_by_name(lazy, monkeypatch):
-    monkeypatch.setattr(engine, "MOST_DISTINCT", 10)
+    monkeypatch.setattr(coarse, "MOST_DISTINCT", 10)
     noiser = PufferfishNoiser(1.0, sensitive="s", public=["t", "x"], n_bins={"t": 9})
     with pytest.raises(ValueError, match=r"column 'x' has more than 10 distinct values.*round"):
         noiser.fit(lazy(TABLE))
-    monkeypatch.setattr(engine, "MOST_DISTINCT", 1000)
+    monkeypatch.setattr(coarse, "MOST_DISTINCT", 1000)
     monkeypatch.setattr(engine, "MOST_CELLS", 10)
     with pytest.raises(ValueError, match=r"columns 's', 't', 'x' have more than 10 different rows"):
         noiser.fit(lazy(TABLE))

@@ -16,7 +16,7 @@ from sklearn_puffer._noiser.channel_cells import Cells, CountedCells
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._noiser.utility import changes_of, utility_of, utility_without_order
 from sklearn_puffer._releases import ColumnUtility
-from sklearn_puffer._tables import BLOCK_ROWS
+from sklearn_puffer._tables import BLOCK_ROWS, nearest
 
 
 def channel_utilities(
@@ -56,7 +56,7 @@ def _raw_counts(read: TableRead, cells: Cells, k: int) -> Any:
     owners, numbers, weights = [], [], []
     for rows, found in row_cells(read, cells):
         owners.append(found)
-        numbers.append(np.searchsorted(column.raw[0], reader.data(rows)))
+        numbers.append(nearest(column.raw[0], reader.data(rows)))
         own = read.rows.weights
         weights.append(np.ones(len(found)) if own is None else own[rows].astype(float))
     where = (np.concatenate(owners), np.concatenate(numbers))

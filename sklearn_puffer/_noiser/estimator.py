@@ -353,9 +353,10 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             (a path, a folder of Parquet, or a pattern such as ``"rows/*.parquet"``). What is
             fetched are counts of distinct values and rows, in one query, a scan of the table, where
             the columns are protected together and have no bins; elsewhere in one for each column
-            (2^22 values at most), and one for all columns and bins together, or, if their rows may
-            be too many, one for each sensitive column and group of columns
-            (2^23 rows at most). What is learnt is what is learnt of the same rows in memory.
+            (2^22 values at most; of numbers with ``n_bins`` any number of them, in some five
+            queries), and one for all columns and bins together, or, if their rows may be too many,
+            one for each sensitive column and group of columns (2^23 rows at most). What is learnt
+            is what is learnt of the same rows in memory.
             Channels and classifiers are fitted on all distinct rows of the sensitive and public
             columns, before they are binned, which is one scan.
         y : ignored

@@ -18,6 +18,7 @@ from sklearn_puffer._noiser.read_table import TableRead, unknown_rule
 from sklearn_puffer._noiser.rows import LazyRows
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._tables import (
+    CHANGED,
     Coded,
     Column,
     Reader,
@@ -90,10 +91,7 @@ def _of_group(
     except ValueError:  # a value that no column had when its values were fetched
         same = False
     if not same:
-        raise ValueError(
-            "X changed while it was counted: each column and each group of columns is computed by "
-            "itself, and had other rows each time; write the table once, and fit on that."
-        )
+        raise ValueError(CHANGED)
     everything = [list(range(len(group)))]
     return empirical_adversary([own], columns, readers, everything, len(counts), counts)[own.name]
 

@@ -222,7 +222,8 @@ def _learn_secret(
 def _learn_column(
     settings: Settings, rows: Rows, name: Name, position: int, *, continuous: bool
 ) -> tuple[Column, Reader]:
-    values = rows.values(name)
+    counted = settings.bins_of(name) if name not in settings.categories else None
+    values = rows.values(name, counted)
     unknown = unknown_rule(settings, name, values.kind)
     column = learn_column(
         name,

@@ -42,8 +42,8 @@ class Rows:
         kept = replace(values, data=values.data[self.mask], missing=missing if some else None)
         return without_unused(kept)
 
-    def values(self, name: Name) -> Values:
-        """Return a column's values of the rows that count."""
+    def values(self, name: Name, n_bins: int | None = None) -> Values:
+        """Return a column's values of the rows that count; those that have bins may be coarse."""
         return self.kept(self.table.values(name))
 
     def tally(self, secret: Secret) -> Array:
@@ -63,9 +63,9 @@ class LazyRows(Rows):
     def __init__(self, table: LazyTable) -> None:
         super().__init__(table, None)
 
-    def values(self, name: Name) -> Values:
+    def values(self, name: Name, n_bins: int | None = None) -> Values:
         """Return a column's distinct values, and how often each occurs."""
-        return self.table.values(name)
+        return self.table.values(name, n_bins)
 
     def tally(self, secret: Secret) -> Array:
         """Return how many rows each value of a secret has."""
@@ -93,7 +93,7 @@ class DistinctRows(Rows):
         assert self.weights is not None
         return len(self.weights)
 
-    def values(self, name: Name) -> Values:
+    def values(self, name: Name, n_bins: int | None = None) -> Values:
         """Return a column's values."""
         return self.columns[name]
 

@@ -22,7 +22,7 @@ from sklearn_puffer._tables.columns import (
     without_unused,
 )
 from sklearn_puffer._tables.counting import Cells, CodeArray, Coded, count, tally
-from sklearn_puffer._tables.engine import LazyTable, lazy_table
+from sklearn_puffer._tables.engine import CHANGED, LazyTable, lazy_table
 from sklearn_puffer._tables.faults import Faults
 from sklearn_puffer._tables.features import Features
 from sklearn_puffer._tables.files import Layout, TableFile, TableWriter, kind_of, type_of
@@ -45,6 +45,7 @@ from sklearn_puffer._tables.frame import (
     series,
     taken_rows,
 )
+from sklearn_puffer._tables.lookup import nearest
 from sklearn_puffer._tables.opening import is_lazy, way_to_rows
 from sklearn_puffer._tables.plans import check_lazy_kinds, lazy_names, planned
 from sklearn_puffer._tables.recoding import date_columns, recoded
@@ -65,6 +66,7 @@ from sklearn_puffer._tables.values import Kind, Name, Values, without_na
 
 __all__ = [
     "BLOCK_ROWS",
+    "CHANGED",
     "Cells",
     "CodeArray",
     "Coded",
@@ -118,6 +120,7 @@ __all__ = [
     "learn_secret",
     "looks_like_key",
     "named_frame",
+    "nearest",
     "no_rows",
     "of_kind",
     "placed_in",

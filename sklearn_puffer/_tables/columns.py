@@ -24,6 +24,7 @@ from sklearn_puffer._base import (
     quoted,
     refuse_masked,
 )
+from sklearn_puffer._tables import coarse
 from sklearn_puffer._tables.binning import quantile_bins, standard_deviation
 from sklearn_puffer._tables.lookup import Edges, Lookup, nearest, places_of_ascending
 from sklearn_puffer._tables.unseen import Other, Unknown, unseen_message, with_other
@@ -69,7 +70,8 @@ class Column:
     free : bool
         Whether any number may be released, seen in `fit` or not: its priors are continuous.
     raw : tuple of ndarray, or None
-        While it is learnt: the distinct numbers of a binned column, and how often each occurs.
+        While it is learnt: the distinct numbers of a binned column, or the middles of cells of very
+        many, and how often each occurs.
     """
 
     name: Name
@@ -580,7 +582,9 @@ def _number_column(name: Name, values: Values, n_bins: int | None, weights: Arra
             f"{_SMALLEST_SPAN:g}, where products vanish; give it in another unit."
         )
     column = Column(name, values.kind, atoms, np.ones(len(atoms), dtype=bool))
-    return column if n_bins is None or counts is None else _binned(column, counts, n_bins)
+    if n_bins is None or counts is None:
+        return column
+    return _binned(column, counts, n_bins, as_cells=values.coarse)
 
 
 def check_integers(data: Array, name: Name) -> None:
@@ -603,9 +607,11 @@ def _with_missing_boolean(column: Column, values: Values) -> Column:
     return replace(column, atoms=atoms, known=known, missing_code=len(atoms) - 1)
 
 
-def _binned(column: Column, counts: Array, n_bins: int) -> Column:
-    atoms = column.atoms
-    bins = quantile_bins(atoms, counts, n_bins, whole=column.kind == "integer")
+def _binned(column: Column, counts: Array, n_bins: int, *, as_cells: bool) -> Column:
+    atoms, whole = column.atoms, column.kind == "integer"
+    bins = quantile_bins(atoms, counts, n_bins, whole=whole)
+    if as_cells or len(atoms) > coarse.MOST_DISTINCT:
+        atoms, counts = coarse.coarse(atoms, counts, bins.edges, whole=whole)
     return replace(
         column,
         atoms=bins.values,

@@ -1,7 +1,7 @@
 """Lazy tables: rows stay in their engine, and what is fetched is how often groups of them occur.
 
-Nothing is asked of an engine but comparisons, a group-by and the lengths of the groups, which all
-of them compute exactly.
+Nothing is asked of an engine but comparisons, a group-by, and the lengths and ends of the groups,
+which all of them compute exactly.
 """
 
 from __future__ import annotations
@@ -16,14 +16,20 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import Array, FloatArray, listed, on_one_line
-from sklearn_puffer._tables.columns import Column
+from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray, listed, on_one_line
+from sklearn_puffer._tables import coarse
+from sklearn_puffer._tables.columns import Column, present
 from sklearn_puffer._tables.features import ranks_of
 from sklearn_puffer._tables.opening import Opened, opened
+from sklearn_puffer._tables.refining import (
+    VALUE,
+    Cells,
+    ChangedError,
+    TooFineError,
+    may_refine,
+    refined,
+)
 from sklearn_puffer._tables.values import Name, Values, check_type, narwhals_values, object_values
-
-MOST_DISTINCT = 1 << 22
-"""How many values of one column are fetched at most."""
 
 MOST_CELLS = 1 << 23
 """How many groups of rows are fetched at most."""
@@ -31,7 +37,13 @@ MOST_CELLS = 1 << 23
 MOST_COUNTED = 1 << 53
 """Up to here floats count exactly."""
 
+CHANGED = (
+    "X changed while it was counted: each column and each group of columns is computed by itself, "
+    "and had other rows each time; write the table once, and fit on that."
+)
+
 _COUNT = "n"
+_FARTHEST = 1e300  # from here on differences may be no floats
 
 
 def lazy_table(X: Any, weight: str | None = None) -> LazyTable:
@@ -179,21 +191,82 @@ class LazyTable:
             assert found is not None
             self._groups.update(zip(names, found, strict=True))
 
-    def values(self, name: Name) -> Values:
-        """Return the values of one column that occur, and how often; fetched once."""
+    def values(self, name: Name, n_bins: int | None = None) -> Values:
+        """Return the values of one column that occur, and how often; fetched once.
+
+        Of numbers that are to be binned, and are more than are fetched, enough to find their bins.
+        """
         if name not in self._counts:
-            self._counts[name] = self._counted(name)
+            self._counts[name] = self._counted(name, n_bins)
         return self._counts[name]
 
-    def _counted(self, name: Name) -> Values:
+    def _counted(self, name: Name, n_bins: int | None) -> Values:
         self.check_type(name)
-        found = self._fetched([name], [None], MOST_DISTINCT)
-        if found is None:
-            raise ValueError(
-                f"column {name!r} has more than {MOST_DISTINCT:,} distinct values, the most that "
-                "are fetched from an engine; round or bin it there, or leave it out of public=."
-            )
-        return found[0]
+        most = coarse.MOST_DISTINCT
+        # two more: missing, and an engine may tell -0.0 from 0.0
+        found = self._fetched([name], [None], most + 2)
+        if found is not None and len(np.unique(present(found[0]))) <= most:
+            return found[0]
+        dtype = self.types[str(name)]
+        if may_refine(n_bins) and (dtype.is_integer() or dtype.is_float()):
+            assert n_bins is not None
+            return self._refined(name, n_bins)
+        raise ValueError(_too_many_sentence(name))
+
+    def _refined(self, name: Name, n_bins: int) -> Values:
+        """Return numbers that have the bins and the cells of a column, and how often they count."""
+        rows = self._plain([name]).filter(~nw.col("0").is_null())
+        ends, counts = self._range(rows, name)
+        if not _has_floats(ends):  # is refused by whoever reads it
+            return replace(ends, counts=counts, coarse=True)
+        numbers = ends.data.astype(np.float64)
+        whole = Cells(numbers[:1], numbers[1:], counts.sum(keepdims=True))
+        floats = rows.with_columns(nw.col("0").cast(nw.Float64).alias(VALUE))
+        try:
+            cells = refined(lambda where, key: self._asked(floats, where, key), whole, n_bins)
+        except TooFineError:
+            raise ValueError(_too_many_sentence(name)) from None
+        except ChangedError:
+            raise ValueError(CHANGED) from None
+        return self._with_missing(ends, *cells.numbers())
+
+    def _range(self, rows: nw.LazyFrame[Any], name: Name) -> tuple[Values, Array]:
+        """Return the lowest and the highest number of a column, and counts of all of them."""
+        own = nw.col("0")
+        n_rows = nw.len() if self.weight is None else nw.col("w").sum()
+        found = _collected(
+            rows.select(own.min().alias("a"), own.max().alias("b"), n_rows.alias(_COUNT))
+        )
+        ends = [self._read(found[key], name) for key in ("a", "b")]
+        data = np.concatenate([each.data for each in ends])
+        total = int(found[_COUNT][0])
+        return Values(ends[0].kind, data), np.array([total - 1, 1])
+
+    def _asked(self, rows: nw.LazyFrame[Any], where: nw.Expr, key: nw.Expr) -> Cells:
+        """Return how many rows have each key, and the ends of their numbers; one query."""
+        value = nw.col(VALUE)
+        n_rows = nw.len() if self.weight is None else nw.col("w").sum()
+        asked = [n_rows.alias(_COUNT), value.min().alias("a"), value.max().alias("b")]
+        keyed = rows.filter(where).with_columns(key.alias("k"))
+        found = _collected(keyed.group_by("k").agg(*asked))
+        # -0.0 is 0.0
+        lows, highs = (found[each].to_numpy().astype(np.float64) + 0.0 for each in ("a", "b"))
+        order = np.argsort(lows, kind="stable")
+        counts = found[_COUNT].cast(nw.Int64).to_numpy()
+        return Cells(lows, highs, counts).at(order)
+
+    def _with_missing(self, like: Values, numbers: FloatArray, counts: Array) -> Values:
+        """Return numbers in the type of their column, and the rows that have none."""
+        data = numbers.astype(like.data.dtype)
+        gone = self.n_rows - int(counts.sum())
+        if gone < 0:
+            raise ValueError(CHANGED)
+        if not gone:
+            return Values(like.kind, data, counts=counts, coarse=True)
+        stand_in = np.array([0 if like.kind == "integer" else np.nan], dtype=data.dtype)
+        missing = np.append(np.zeros(len(data), dtype=bool), True)
+        counts = np.append(counts, gone)
+        return Values(like.kind, np.append(data, stand_in), missing, counts=counts, coarse=True)
 
     def cells(self, secret: Name, columns: Sequence[Column]) -> list[Values]:
         """Return the groups of rows with equal values, of columns that have bins with equal bins.
@@ -266,6 +339,21 @@ class LazyTable:
             labels = [None if label is None else label.decode() for label in column.to_list()]
             return object_values(pd.Series(labels, dtype=object), name)
         return narwhals_values(column, name)
+
+
+def _too_many_sentence(name: Name) -> str:
+    return (
+        f"column {name!r} has more than {coarse.MOST_DISTINCT:,} distinct values, the most that "
+        "are fetched from an engine; name it in n_bins=, round it there, or leave it out of "
+        "public=."
+    )
+
+
+def _has_floats(ends: Values) -> bool:
+    """Return whether numbers between those ends are exact as floats and have finite distances."""
+    if ends.kind == "integer":
+        return max(abs(int(end)) for end in ends.data.tolist()) <= LARGEST_INTEGER
+    return bool((np.abs(ends.data.astype(np.float64)) < _FARTHEST).all())
 
 
 def _key(column: nw.Expr, dtype: Any) -> nw.Expr:
