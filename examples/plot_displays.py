@@ -7,9 +7,11 @@ Draw what one decides by, each from data that are computed once::
 
 Made-up people of four regions have an age, an income and a job; the region is protected.
 ``utility.png`` compares the settings of a plan against epsilon, ``losses.png`` shows the loss of
-each pair of regions beside the budget, and ``spend.png`` what a ledger has on record. All but the
-last are functions of the raw rows, and stay where the table does. With matplotlib at hand, they are
-drawn.
+each pair of regions beside the budget, ``before_and_after.png`` and ``jobs.png`` two columns as
+they are and as they are expected to be released, ``moves.png`` which ages become which under an
+optimal channel, and ``spend.png`` what a ledger has on record. Nothing is released to be drawn. All
+but the last are functions of the raw rows, and stay where the table does. With matplotlib at hand,
+they are drawn.
 """
 
 import argparse
@@ -20,7 +22,16 @@ import numpy as np
 import pandas as pd
 from _shared import save
 
-from sklearn_puffer import Ledger, LossDisplay, PufferfishNoiser, SpendDisplay, UtilityDisplay, plan
+from sklearn_puffer import (
+    Ledger,
+    LossDisplay,
+    MovesDisplay,
+    PufferfishNoiser,
+    ReleaseDisplay,
+    SpendDisplay,
+    UtilityDisplay,
+    plan,
+)
 
 REGIONS = ["north", "south", "east", "west"]
 BINS = {"age": 5, "income": 5}
@@ -37,6 +48,9 @@ def main():
     displays = {
         "utility": UtilityDisplay.from_plan(compared(table)),
         "losses": LossDisplay.from_noiser(noiser),
+        "before_and_after": ReleaseDisplay.from_noiser(noiser, table, column="income"),
+        "jobs": ReleaseDisplay.from_noiser(noiser, table, column="job"),
+        "moves": MovesDisplay.from_noiser(channel(table), table, column="age"),
         "spend": spent(),
     }
     worst = np.nanmax(displays["losses"].upper)
@@ -56,6 +70,13 @@ def people(n=2_000):
     return pd.DataFrame(
         {"region": np.array(REGIONS)[region], "age": age, "income": income, "job": job}
     )
+
+
+def channel(table):
+    """Return a channel that changes two of its columns least."""
+    columns = ["age", "job"]
+    options = {"noise": "optimal", "public": columns, "n_bins": {"age": 8}}
+    return PufferfishNoiser(0.3, sensitive="region", **options).fit(table)
 
 
 def compared(table):

@@ -13,6 +13,7 @@ from sklearn_puffer._noiser import (
 )
 from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
+from sklearn_puffer._noiser.expected_moves import ColumnMoves, column_moves, released_shares
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
@@ -22,6 +23,7 @@ from sklearn_puffer._noiser.streams import check_stream, keyed_mark, rows_of_str
 from sklearn_puffer._noiser.utility import RawLaw, utilities
 
 __all__ = [
+    "ColumnMoves",
     "ColumnRelease",
     "FittedNoise",
     "Part",
@@ -33,6 +35,7 @@ __all__ = [
     "adversaries",
     "channel_cells",
     "check_stream",
+    "column_moves",
     "drawn_priors",
     "find_scales",
     "fingerprint",
@@ -40,6 +43,7 @@ __all__ = [
     "keyed_mark",
     "over_set",
     "problems",
+    "released_shares",
     "remapped",
     "rows_of_stream",
     "scales",

@@ -3,8 +3,10 @@
 from sklearn_puffer._signoff.audit import Audit
 from sklearn_puffer._signoff.auditing import audit
 from sklearn_puffer._signoff.loss_display import LossDisplay
+from sklearn_puffer._signoff.moves_display import MovesDisplay
 from sklearn_puffer._signoff.plan import Plan
 from sklearn_puffer._signoff.planning import plan
+from sklearn_puffer._signoff.release_display import ReleaseDisplay
 from sklearn_puffer._signoff.report import Report
 from sklearn_puffer._signoff.reporting import report
 from sklearn_puffer._signoff.spend_display import SpendDisplay
@@ -13,7 +15,9 @@ from sklearn_puffer._signoff.utility_display import UtilityDisplay
 __all__ = [
     "Audit",
     "LossDisplay",
+    "MovesDisplay",
     "Plan",
+    "ReleaseDisplay",
     "Report",
     "SpendDisplay",
     "UtilityDisplay",

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self
 
 from sklearn_puffer._base import quoted, shown
 
-DARK, LIGHT, WARM = "#1b3a5c", "#c9d8e6", "#d55e00"
-"""Dark and light differ in grey; warm differs from both for every kind of colour blindness."""
+DARK, MIDDLE, LIGHT, WARM = "#1b3a5c", "#6f9bc4", "#c9d8e6", "#d55e00"
+"""The first three differ in grey; warm differs from them for every kind of colour blindness."""
 
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Those of Okabe and Ito. Some are alike in grey, so that each has a marker of its own."""

@@ -19,6 +19,7 @@ FIGURES = {
 }
 _WIDE = 8.0  # budgets further apart lie on a scale of powers
 _LONGEST = 44
+_ROOM = 1.4  # for the legend above the lines
 
 
 @dataclass(eq=False)
@@ -103,7 +104,8 @@ class UtilityDisplay(Display):
             ax.set_xscale("log")
         ax.set_xticks(self.epsilons, [f"{epsilon:g}" for epsilon in self.epsilons])
         ax.set_xticks([], minor=True)
-        ax.set(xlabel="epsilon (nats)", ylabel=FIGURES[self.figure], ylim=(0.0, None))
+        ax.set(xlabel="epsilon (nats)", ylabel=FIGURES[self.figure])
+        ax.set_ylim(0.0, _ROOM * max(ax.get_ylim()[1], 1e-9))
         title = f"{self.n_left_out} more not drawn" if self.n_left_out else None
         ax.legend(title=title, fontsize="small", title_fontsize="small")
 
