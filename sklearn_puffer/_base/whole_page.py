@@ -38,12 +38,16 @@ figure svg { display: block; width: 100%; height: auto; }
 .track { fill: var(--track); } .bar { fill: var(--bar); } svg text { fill: var(--ink); }
 .sign td { height: 2.75rem; } .sign th[scope="row"] { width: 40%; }
 @page { margin: 18mm; }
+@page wide { size: A4 landscape; margin: 12mm; }
 @media print {
+  .wide { page: wide; } .wide table { font-size: 7.5pt; }
+  th, td { min-width: 0; overflow-wrap: anywhere; padding: .15rem .3rem; }
   body { font-size: 10.5pt; } main { max-width: none; padding: 0; } .scroll { overflow: visible; }
   h2 { break-after: avoid; } tr, figure, .sign { break-inside: avoid; }
   thead { display: table-header-group; }
   th, .track, .bar { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
 """
+_MANY = 9  # columns of a table that is printed across
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
@@ -79,6 +83,8 @@ def whole_page(page: Page, *, to_fill: Sequence[str] = ()) -> str:
 def _section(section: Section, number: int, *, fill: bool) -> str:
     name = f"part-{number}"
     kind = ' class="sign"' if fill else ""
+    if section.cells and len(section.cells[0]) > _MANY:
+        kind = ' class="wide"'
     note = f'<p class="note">{_safe(section.note)}</p>\n' if section.note else ""
     items = "".join(f"<li>{_safe(sentence)}</li>" for sentence in section.sentences)
     return (

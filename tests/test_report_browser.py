@@ -1,0 +1,123 @@
+"""Reports in a real browser: rendered, silent, alone, readable, and inert whatever names hold."""
+
+import os
+import shutil
+import warnings
+from contextlib import contextmanager
+
+import pytest
+from test_report import HOSTILE, make_table
+
+from sklearn_puffer import PufferfishNoiser, audit, plan, report
+
+CHROMIUM = os.environ.get("PUFFER_BROWSER") or shutil.which("chromium") or ""
+VIEWS = {
+    "desktop": {"viewport": {"width": 1200, "height": 900}, "color_scheme": "light"},
+    "phone": {"viewport": {"width": 375, "height": 700}, "color_scheme": "light"},
+    "dark": {"viewport": {"width": 1200, "height": 900}, "color_scheme": "dark"},
+    "dark phone": {"viewport": {"width": 320, "height": 600}, "color_scheme": "dark"},
+}
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    required = os.environ.get("PUFFER_REQUIRE_BROWSER") == "1"
+    if not CHROMIUM and not required:
+        pytest.skip("there is no chromium; PUFFER_BROWSER names one")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        if required:
+            raise
+        pytest.skip("the extra `browser` is not installed")
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+def hostile_table():
+    table = make_table()
+    for k, name in enumerate(HOSTILE):
+        table[name] = (table["cars"] + k) % 2
+    return table
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Return each kind of report as a file, with hostile names wherever a name can be."""
+    table, folder = hostile_table(), tmp_path_factory.mktemp("reports")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        noiser = PufferfishNoiser(sensitive="loan", public=HOSTILE, dependence="independent")
+        noiser.fit(table)
+        found = audit(noiser, table)
+        planned = plan(table, "loan", public=HOSTILE[:2], epsilon=1.0, time_limit=5)
+    for kind in ("internal", "external"):
+        told = report(noiser, found, planned, kind, name=HOSTILE[0], by=HOSTILE[1])
+        told.save(folder / f"{kind}.html")
+    return {kind: folder / f"{kind}.html" for kind in ("internal", "external")}
+
+
+@contextmanager
+def shown(browser, path, view):
+    """Open a page, and give what it said and asked for beside it."""
+    context = browser.new_context(**VIEWS[view])
+    try:
+        page, said, asked = context.new_page(), [], []
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", lambda dialog: said.append(dialog.message))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(path.as_uri(), wait_until="load")
+        yield page, said, asked
+    finally:
+        context.close()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("kind", ["internal", "external"])
+def test_a_report_renders_alone_and_readable(browser, pages, kind, view):
+    from axe_playwright_python.sync_playwright import Axe
+
+    with shown(browser, pages[kind], view) as (page, said, asked):
+        assert page.inner_text("h1").startswith("Report of <script>alert(1)</script>")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        for tag in ("script", "img", "iframe", "object", "link", "a"):
+            assert page.locator(tag).count() == 0
+        drawn = page.locator("svg rect.bar").first.bounding_box()
+        assert drawn["width"] > 50
+        found = Axe().run(page).response["violations"]
+        assert not [(each["id"], [n["html"][:200] for n in each["nodes"]]) for each in found]
+    assert asked == [pages[kind].as_uri()]
+    assert said == []
+
+
+def test_a_report_prints_dark_on_white_and_nothing_is_cut_off(browser, pages):
+    with shown(browser, pages["internal"], "dark") as (page, said, asked):
+        page.emulate_media(media="print", color_scheme="dark")
+        page.set_viewport_size({"width": 660, "height": 935})  # A4 between its margins
+        colors = page.evaluate(
+            "[getComputedStyle(document.body).color, getComputedStyle(document.body)"
+            ".backgroundColor]"
+        )
+        assert colors == ["rgb(27, 31, 36)", "rgb(255, 255, 255)"]
+        wide = "[...document.querySelectorAll('table')].filter(t => t.getBoundingClientRect()"
+        cut = page.evaluate(f"{wide}.right > innerWidth).map(t => t.parentElement.innerText)")
+        assert cut == []
+        assert page.pdf().startswith(b"%PDF")
+    assert said == []
+    assert len(asked) == 1
+
+
+def test_tables_that_are_too_wide_scroll_by_the_keyboard(browser, pages):
+    with shown(browser, pages["internal"], "phone") as (page, *_):
+        wide = (
+            "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth)"
+        )
+        assert page.evaluate(f"{wide}.length") > 0
+        assert page.evaluate(f"{wide}.every(e => e.tabIndex === 0)")
+        page.evaluate(f"{wide}[0].focus()")
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function(f"{wide}[0].scrollLeft > 0")
