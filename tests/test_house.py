@@ -302,6 +302,7 @@ def test_dependencies_state_a_minimum_version():
     assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
     engines = {"polars", "duckdb", "dask", "spark", "ibis", "engines"}
     extras = {"cli", "test", "check", "bench", "plot", "keyed", "mutation", "anjana", "docs"}
+    extras |= {"browser"}
     assert set(project["optional-dependencies"]) == engines | extras
 
 

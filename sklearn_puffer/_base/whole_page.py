@@ -30,24 +30,23 @@ p, li { max-width: 46rem; }
 .scroll:focus-visible { outline: 2px solid var(--bar); outline-offset: 2px; }
 table { border-collapse: collapse; width: 100%; font-size: .925rem; }
 th, td { border: 1px solid var(--line); padding: .3rem .55rem; text-align: left;
-  vertical-align: top; overflow-wrap: normal; }
-td { min-width: 4.5rem; max-width: 24rem; overflow-wrap: anywhere; }
+  vertical-align: top; max-width: 24rem; overflow-wrap: break-word; }
 th { background: var(--head); }
-figure { margin: .75rem 0; max-width: 40rem; }
+figure { margin: .75rem 0; max-width: 27rem; }
 figure svg { display: block; width: 100%; height: auto; }
 .track { fill: var(--track); } .bar { fill: var(--bar); } svg text { fill: var(--ink); }
 .sign td { height: 2.75rem; } .sign th[scope="row"] { width: 40%; }
 @page { margin: 18mm; }
 @page wide { size: A4 landscape; margin: 12mm; }
 @media print {
+  table { font-size: 9pt; } th, td { padding: .15rem .3rem; overflow-wrap: anywhere; }
   .wide { page: wide; } .wide table { font-size: 7.5pt; }
-  th, td { min-width: 0; overflow-wrap: anywhere; padding: .15rem .3rem; }
   body { font-size: 10.5pt; } main { max-width: none; padding: 0; } .scroll { overflow: visible; }
   h2 { break-after: avoid; } tr, figure, .sign { break-inside: avoid; }
   thead { display: table-header-group; }
   th, .track, .bar { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
 """
-_MANY = 9  # columns of a table that is printed across
+_MANY = 7  # columns of a table that is printed across
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 

@@ -7,8 +7,8 @@ from html import escape
 
 from sklearn_puffer._base import on_one_line
 
-_WIDTH, _ROW, _LENGTH = 640, 44, 540
-_LETTERS, _MOST = 60, 30
+_WIDTH, _ROW, _LENGTH = 400, 44, 330
+_LETTERS, _MOST = 44, 30
 
 
 def bars(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
