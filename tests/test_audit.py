@@ -26,6 +26,7 @@ from sklearn_puffer._signoff.exact_tests import (
     rows_needed,
     upper,
 )
+from sklearn_puffer._signoff.readers import averaged, linked
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -38,10 +39,11 @@ class Looks(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X):
-        yes = np.where(X["word"].astype(str) == "u", 0.9, 0.1)
+        yes = np.where(X["word"] == "u", 0.9, 0.1)
         return np.stack([yes, 1.0 - yes], axis=1)
 
 
+PLAIN = {"repeats": 1, "knows": []}  # no other readers, which take time
 LOOKS = Pipeline([("looks", Looks())])
 
 
@@ -157,7 +159,7 @@ def test_so_many_rows_are_needed_and_not_one_less():
 def test_randomised_response_at_its_budget_gives_figures_near_the_allowed_ones():
     noiser = honest()
     assert noiser.certificate_.loss == pytest.approx(1.0, abs=1e-6)
-    found = audit(noiser, answers(8000), LOOKS)
+    found = audit(noiser, answers(8000), LOOKS, **PLAIN)
     row = found.table.iloc[0]
     assert row["auc"] == pytest.approx(row["auc_allowed"], abs=0.03)
     assert row["advantage"] == pytest.approx(row["advantage_allowed"], abs=0.05)
@@ -169,7 +171,7 @@ def test_randomised_response_at_its_budget_gives_figures_near_the_allowed_ones()
 
 
 def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
-    found = audit(lying(), answers(3000), [LOOKS, GaussianNB()])
+    found = audit(lying(), answers(3000), [LOOKS, GaussianNB()], **PLAIN)
     assert found.findings[0].attack.p_all < 1e-3
     assert found.findings[0].attack.low > 1.0
     assert "MORE THAN WAS PROMISED" in str(found).partition("\n")[0]
@@ -177,7 +179,7 @@ def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
 
 
 def test_p_values_are_corrected_over_all_tests_and_never_smaller_than_alone():
-    table = audit(lying(), answers(600), [LOOKS, LogisticRegression()]).table
+    table = audit(lying(), answers(600), [LOOKS, LogisticRegression()], **PLAIN).table
     ranked = table.sort_values("p")
     assert (ranked["p_all"] >= ranked["p"]).all()
     assert ranked["p_all"].is_monotonic_increasing
@@ -199,7 +201,7 @@ def test_attackers_that_learn_nothing_are_called_too_weak():
 def test_rows_of_fit_are_recognised_and_said_to_hide_differences():
     table = mixed()
     noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)
-    same, other = (audit(noiser, each, GaussianNB()) for each in (table, mixed(seed=1)))
+    same, other = (audit(noiser, each, GaussianNB(), **PLAIN) for each in (table, mixed(seed=1)))
     assert same.fitted
     assert "These look like the very rows of fit" in str(same)
     assert not other.fitted
@@ -210,7 +212,7 @@ def test_other_laws_than_the_fitted_one_are_named_beside_a_finding():
     fitted = answers(200)
     fitted["word"] = ["u", "v", "v", "u"] * 50  # tells nothing, so there is no noise
     noiser = PufferfishNoiser(0.5, sensitive="s").fit(fitted)
-    found = audit(noiser, answers(400), LOOKS)
+    found = audit(noiser, answers(400), LOOKS, **PLAIN)
     assert found.findings
     assert found.drifted
     assert "do not follow the law that was fitted" in str(found.findings[0])
@@ -219,7 +221,7 @@ def test_other_laws_than_the_fitted_one_are_named_beside_a_finding():
 
 def test_the_split_is_the_seeds_and_the_noise_is_not():
     noiser = honest()
-    found = [audit(noiser, answers(400), LOOKS, random_state=3).table for _ in range(4)]
+    found = [audit(noiser, answers(400), LOOKS, random_state=3, **PLAIN).table for _ in range(4)]
     assert len({tuple(each["n"]) for each in found}) == 1
     assert len({tuple(each["log_odds"]) for each in found}) > 1
 
@@ -246,12 +248,61 @@ def test_a_task_with_a_model_of_its_own_learns_from_released_rows():
     assert after < before
 
 
+def test_averaging_fresh_releases_tells_more_and_keyed_noise_stays_the_same():
+    found = audit(honest(0.5), answers(1200), LOOKS, repeats=15, knows=[])
+    own, reader = found.table.iloc[0], found.readers.iloc[0]
+    assert reader["view"] == "average of 15 releases"
+    assert reader["auc"] > own["auc_allowed"] + 0.1
+    assert "Keyed noise (row_id=) came out the same when asked again" in str(found)
+
+
+def test_averages_are_means_and_the_most_frequent_word():
+    words = pd.CategoricalDtype(["u", "v"])
+    frames = [
+        pd.DataFrame({"x": [1.0, n], "word": pd.Series([w, "u"], dtype=words)})
+        for n, w in [(3.0, "v"), (6.0, "u"), (9.0, "v")]
+    ]
+    found = averaged(frames)
+    assert found["x"].tolist() == [1.0, 6.0]
+    assert found["word"].tolist() == ["v", "u"]
+
+
+def test_who_knows_the_column_that_tells_the_secret_needs_no_release():
+    found = audit(honest(), answers(400), LOOKS, repeats=1, knows="word").readers
+    assert found["view"].unique().tolist() == [
+        "knows word, no release",
+        "knows word, and the release",
+    ]
+    assert (found["auc"] == 1.0).all()
+
+
+def test_rows_are_linked_to_themselves_without_noise_and_by_chance_under_much():
+    rng = np.random.default_rng(0)
+    raw = pd.DataFrame({"x": rng.normal(size=300), "y": rng.normal(size=300)})
+    other = pd.DataFrame({"x": rng.normal(size=300), "y": rng.normal(size=300)})
+    ((same,), (apart,)) = (linked(raw, each, np.arange(300)) for each in (raw, other))
+    assert (same.before, same.after) == (1.0, 1.0)
+    assert apart.after < 0.03
+
+
+def test_words_that_come_out_as_codes_are_attacked_and_not_compared():
+    table = mixed()
+    noiser = PufferfishNoiser(
+        sensitive="group", public=["visits", "town"], missing="category", output="noisy"
+    )
+    found = audit(noiser.fit(table), table, GaussianNB(), task="late", **PLAIN)
+    assert "town" not in set(found.utility["column"])
+    assert "accuracy on true rows" in set(found.utility["what"])
+
+
 def test_several_sensitive_columns_and_secrets_beside_the_table():
     table = mixed(600).drop(columns="town")
     both = PufferfishNoiser(sensitive=["group", "late"]).fit(table)
-    assert set(audit(both, table, GaussianNB()).table["sensitive"]) == {"group", "late"}
+    assert set(audit(both, table, GaussianNB(), **PLAIN).table["sensitive"]) == {"group", "late"}
     apart = PufferfishNoiser().fit(table[["visits"]], sensitive_features=table["group"])
-    found = audit(apart, table[["visits"]], GaussianNB(), sensitive_features=table["group"])
+    found = audit(
+        apart, table[["visits"]], GaussianNB(), sensitive_features=table["group"], **PLAIN
+    )
     assert len(found.table) == 2
     assert found.exact is not None
 
@@ -260,7 +311,7 @@ def test_a_delta_and_an_order_are_audited_too():
     table = mixed(600)
     for more in ({"delta": 0.05}, {"alpha": 2.0, "noise": "gaussian", "strategy": "wasserstein"}):
         noiser = PufferfishNoiser(sensitive="group", public=["visits"], **more).fit(table)
-        found = audit(noiser, table, GaussianNB())
+        found = audit(noiser, table, GaussianNB(), **PLAIN)
         assert 0.5 < found.table["auc_allowed"].iloc[0] < 1.0
         assert not found.findings
 
@@ -281,7 +332,7 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
     table = mixed()
     table.loc[:5, "group"] = "c"
     noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)
-    found = audit(noiser, table, GaussianNB())
+    found = audit(noiser, table, GaussianNB(), **PLAIN)
     assert len(found.table) == 2
     assert len(found.untested) == 2
     assert "'c'" in found.untested[0]
@@ -303,6 +354,9 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
         ({"task": "wurd"}, "task names column 'wurd'"),
         ({"task": (LogisticRegression(), [1])}, r"task has a y of shape \(1,\) beside 200 rows"),
         ({"task": ("word", 3, 4)}, "task must be the name of a column"),
+        ({"repeats": 0}, "repeats must be at least 1"),
+        ({"knows": "s"}, "knows names the sensitive column 's'"),
+        ({"knows": "wort"}, "knows names column 'wort'"),
         ({"level": 0.0}, "level"),
         ({"level": 1.0}, "level must lie between 0 and 1"),
         ({"max_rows": 0}, "max_rows must be at least 1"),
@@ -320,7 +374,8 @@ def test_what_cannot_be_audited_is_refused_by_name(changes, message):
 def test_of_500_releases_within_the_promise_at_most_the_stated_share_is_a_false_alarm():
     noiser, held = honest(), answers(200)
     alarms = sum(
-        bool(audit(noiser, held, LOOKS, level=0.1, random_state=k).findings) for k in range(500)
+        bool(audit(noiser, held, LOOKS, level=0.1, random_state=k, **PLAIN).findings)
+        for k in range(500)
     )
     assert alarms <= binom.isf(1e-4, 500, 0.1)  # the loss is the promise itself
 
@@ -328,7 +383,7 @@ def test_of_500_releases_within_the_promise_at_most_the_stated_share_is_a_false_
 @pytest.mark.slow
 def test_a_release_with_twice_the_promised_loss_is_found_with_the_stated_power():
     noiser, held = lying(), answers(500)
-    found = [audit(noiser, held, LOOKS, random_state=k) for k in range(100)]
+    found = [audit(noiser, held, LOOKS, random_state=k, **PLAIN) for k in range(100)]
     assert found[0].best < 2.0
     caught = sum(bool(each.findings) for each in found)
     assert caught >= binom.ppf(1e-4, 100, 0.8)

@@ -57,18 +57,27 @@ def _check(name: str, attacker: Any) -> None:
 
 
 def _default() -> dict[str, Any]:
-    from sklearn.ensemble import HistGradientBoostingClassifier  # heavy, and few ask for it
-    from sklearn.linear_model import LogisticRegression
+    from sklearn.linear_model import LogisticRegression  # heavy, and few ask for it
     from sklearn.neighbors import KNeighborsClassifier
 
-    boosted = HistGradientBoostingClassifier(
-        max_iter=60, max_leaf_nodes=15, early_stopping=False, categorical_features="from_dtype"
-    )
     return {
-        "boosted": Pipeline([("boosted", boosted)]),
+        "boosted": boosted(60),
         "neighbours": KNeighborsClassifier(_NEIGHBOURS),
         "linear": LogisticRegression(max_iter=300),
     }
+
+
+def boosted(max_iter: int) -> Any:
+    """Return boosted trees that take columns as they are."""
+    from sklearn.ensemble import HistGradientBoostingClassifier  # heavy, and few ask for it
+
+    model = HistGradientBoostingClassifier(
+        max_iter=max_iter,
+        max_leaf_nodes=15,
+        early_stopping=False,
+        categorical_features="from_dtype",
+    )
+    return Pipeline([("boosted", model)])
 
 
 def trained(attacker: Any, rows: Any, labels: Array) -> Any:

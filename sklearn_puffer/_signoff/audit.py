@@ -17,8 +17,8 @@ from sklearn_puffer._tables import records_frame
 SCHEMA = "sklearn_puffer.audit/1"
 RELEASED, CONTROL = "released", "no noise"
 INTERNAL = (
-    "This audit is computed from the raw rows and is not noisy, and it drew a release of its own "
-    "of these rows, which is dropped: keep the audit where you keep the table, and do not release "
+    "This audit is computed from the raw rows and is not noisy, and it drew releases of its own "
+    "of these rows, which are dropped: keep the audit where you keep the table, and do not release "
     "it."
 )
 NO_PROOF = (
@@ -85,6 +85,8 @@ class Audit(Document):
         Rows that attackers learnt from, chose events on, and were judged on.
     survived : tuple of Survived
         What the rows were good for before, and are after.
+    others : tuple of Attack
+        By readers whom the promise does not cover.
     exact : float or None
         The loss under the laws counted from these rows, an estimate; None where unknown.
     drifted : bool
@@ -122,6 +124,7 @@ class Audit(Document):
     n_choose: int
     n_test: int
     survived: tuple[Survived, ...] = ()
+    others: tuple[Attack, ...] = ()
     exact: float | None = None
     drifted: bool = False
     fitted: bool = False
@@ -152,6 +155,11 @@ class Audit(Document):
     def control_table(self) -> Any:
         """The same of the rows without noise."""
         return _frame(self.control)
+
+    @property
+    def readers(self) -> Any:
+        """The same of readers whom the promise does not cover; ``view`` says what they see."""
+        return _frame(self.others)
 
     @property
     def utility(self) -> Any:
@@ -190,6 +198,7 @@ class Audit(Document):
             "findable_at_best": jsonable(self.best),
             "attacks": [_record(each) for each in self.attacks],
             "control": [_record(each) for each in self.control],
+            "readers": [_record(each) for each in self.others],
             "utility": [
                 {k: jsonable(_number(v)) for k, v in vars(each).items()} for each in self.survived
             ],
@@ -269,6 +278,7 @@ class Audit(Document):
             *([Section("Findings", sentences=[*map(str, self.findings)])] if self.findings else []),
             self._attacks_section("Attacks on released rows", self.attacks),
             self._attacks_section("Control: the same on rows without noise", self.control),
+            *_readers_section(self.others),
             *_utility_section(self.survived),
             *(
                 [Section("Not tested: too few rows", sentences=self.untested)]
@@ -306,6 +316,29 @@ def _cells(own: Attack) -> list[str]:
         f"{own.p_all:.2g}",
         "-" if math.isinf(own.findable) else f"{own.findable:.2f}",
     ]
+
+
+def _readers_section(others: Sequence[Attack]) -> list[Section]:
+    """Return for each reader the pair that he tells best."""
+    if not others:
+        return []
+    note = "whom the promise does not cover; of each the pair that he tells best"
+    views = dict.fromkeys(each.view for each in others)
+    best = [max((o for o in others if o.view == view), key=lambda o: o.auc) for view in views]
+    head = ["reader", "secret", "against", "AUC", "advantage", "log odds", "interval"]
+    cells = [
+        [
+            shown(own.view),
+            shown(own.secret),
+            shown(own.against),
+            f"{own.auc:.3f} ({own.auc_low:.2f} to {own.auc_high:.2f})",
+            f"{own.advantage:.3f}",
+            f"{own.log_odds:.2f}",
+            _ends(own.low, own.high),
+        ]
+        for own in best
+    ]
+    return [Section("Other readers", note, [head, *cells])]
 
 
 def _utility_section(survived: Sequence[Survived]) -> list[Section]:

@@ -18,6 +18,7 @@ from sklearn_puffer._base import (
     check_count,
     check_seed,
     check_verbose,
+    counted,
     listed,
     listening,
     quoted,
@@ -30,6 +31,7 @@ from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._signoff.attack import (
     CHOOSE,
     TRAIN,
+    Attack,
     Field,
     Parts,
     Question,
@@ -40,6 +42,14 @@ from sklearn_puffer._signoff.attack import (
 from sklearn_puffer._signoff.attackers import MOST_LEVELS, attackers_of
 from sklearn_puffer._signoff.audit import CONTROL, RELEASED, Audit, pair_names
 from sklearn_puffer._signoff.exact_tests import Promise, findable, rows_needed
+from sklearn_puffer._signoff.readers import (
+    MOST_KNOWN,
+    known_columns,
+    linked,
+    same_when_keyed,
+    who_average,
+    who_know,
+)
 from sklearn_puffer._signoff.survived import Task, correlations, margins, task_figures, task_of
 from sklearn_puffer._tables import (
     Features,
@@ -66,6 +76,8 @@ def audit(
     *,
     sensitive_features: Any = None,
     level: float = 0.05,
+    repeats: int = 5,
+    knows: Any = None,
     max_rows: int | None = _MOST_ROWS,
     random_state: int = 0,
     verbose: int = 0,
@@ -97,6 +109,11 @@ def audit(
         The secrets, where `fit` had them beside the table.
     level : float, default=0.05
         The chance of a false alarm over all tests, and of each interval to miss.
+    repeats : int, default=5
+        Releases that a further reader averages; 1 for none.
+    knows : str, int or list of these, default=None
+        Columns whose true values a further reader knows, each by itself; None for the first three
+        that are released, an empty list for none.
     max_rows : int or None, default=20000
         Most rows that are released, drawn from the table; None for all.
     random_state : int, default=0
@@ -135,8 +152,14 @@ def audit(
     :math:`1 - (1 - \delta)^2/(1 + e^\varepsilon)`, and a difference of chances of
     :math:`1 - 2 (1 - \delta)/(1 + e^\varepsilon)`.
 
-    The audit draws a release of its own, which is dropped: handing it on as well as another release
-    of the same rows would be two.
+    Two further readers: one averages ``repeats`` fresh releases of the same rows, with the first
+    attacker, and the other knows a column as it was, with boosted trees. Nobody promised anything
+    about them (but for as many releases as ``releases=`` plans, and for columns in ``known=``), so
+    what they find out is shown and never a finding. One who holds a channel, or the list of fitted
+    rows, is not among them: ``examples/who_holds_the_channel.py`` is about him.
+
+    The audit draws releases of its own, which are dropped: handing one on as well as another
+    release of the same rows would be two.
 
     Examples
     --------
@@ -165,10 +188,23 @@ def audit(
     secrets = _secrets(noiser, source, sensitive_features, frame)
     rows = _rows(source.n_rows, max_rows, 0 if seed is None else seed)
     work = task_of(task, source)
+    known = _known(noiser, source, knows)
+    times = check_count(repeats, "repeats")
+    asked = _Asked(chosen, work, error, 0 if seed is None else seed, times, known)
     with listening(check_verbose(verbose)):
-        return _audit(
-            noiser, frame, rows, secrets, chosen, work, error, 0 if seed is None else seed
-        )
+        return _audit(noiser, frame, rows, secrets, asked)
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What an audit is to do, checked."""
+
+    attackers: Mapping[str, Any]
+    work: Task | None
+    level: float
+    seed: int
+    repeats: int
+    known: Sequence[Name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,24 +217,17 @@ class _Secret:
 
 
 def _audit(
-    noiser: Any,
-    frame: Any,
-    rows: Array,
-    secrets: Sequence[_Secret],
-    attackers: Mapping[str, Any],
-    work: Task | None,
-    level: float,
-    seed: int,
+    noiser: Any, frame: Any, rows: Array, secrets: Sequence[_Secret], asked: _Asked
 ) -> Audit:
     part = frame.iloc[rows]
     codes = [each.codes[rows] for each in secrets]
-    fields, few = _fields(noiser, secrets, codes, len(attackers), level, seed)
+    fields, few = _fields(noiser, secrets, codes, len(asked.attackers), asked.level, asked.seed)
     with reported("release"):
         released = noiser.transform(part, on_drift="ignore")
     columns = [name for name in released.columns if name in noiser.utility_.index]
     before, after = _features(part, columns), _features(released, columns)
     attacks, control = (
-        corrected([a for field in fields for a in attacks_on(field, seen, attackers, view)])
+        corrected([a for field in fields for a in attacks_on(field, seen, asked.attackers, view)])
         for seen, view in ((after, RELEASED), (before, CONTROL))
     )
     drift = _drift(noiser, frame, secrets)
@@ -206,20 +235,21 @@ def _audit(
     return Audit(
         attacks=tuple(attacks),
         control=tuple(control),
-        level=level,
+        others=tuple(_others(noiser, part, after, columns, fields, asked)),
+        level=asked.level,
         promise=noiser.certificate_.promise(),
         n_rows=len(part),
         n_given=len(frame),
         n_train=len(first.train),
         n_choose=len(first.choose),
         n_test=len(first.test),
-        survived=tuple(_survived(part, before, after, columns, work, rows, first)),
+        survived=tuple(_survived(before, after, columns, asked.work, rows, first)),
         exact=drift.loss,
         drifted=drift.drifted,
         fitted=_rows_of_fit(drift),
         best=min(_best(field) for field in fields),
         untested=pair_names(few),
-        notes=tuple(_notes(noiser, released, columns)),
+        notes=tuple(_notes(noiser, part, released, columns)),
         version=__version__,
         date=utc_now(),
     )
@@ -299,7 +329,6 @@ def _features(frame: Any, columns: Sequence[Name]) -> Any:
 
 
 def _survived(
-    part: Any,
     before: Any,
     after: Any,
     columns: Sequence[Name],
@@ -310,7 +339,35 @@ def _survived(
     found = [*margins(before, after, columns), *correlations(before, after, columns)]
     if work is not None:
         found += task_figures(work.of(rows), before, after, columns, parts)
-    return found
+    return [*found, *linked(before, after, parts.test)]
+
+
+def _others(
+    noiser: Any,
+    part: Any,
+    after: Any,
+    columns: Sequence[Name],
+    fields: Sequence[Field],
+    asked: _Asked,
+) -> list[Attack]:
+    """Return what readers find out whom the promise does not cover."""
+    first = dict(list(asked.attackers.items())[:1])
+    found = []
+    if asked.repeats > 1:
+        more = [
+            _features(noiser.transform(part, on_drift="ignore"), columns)
+            for _ in counted(range(asked.repeats - 1), "releases")
+        ]
+        found += who_average(fields, [after, *more], first)
+    true = {name: _features(part, [name])[name] for name in asked.known}
+    return [*found, *who_know(fields, after, true)]
+
+
+def _known(noiser: Any, source: Table, knows: Any) -> list[Name]:
+    """Return the columns that a further reader knows."""
+    if knows is None:
+        return list(noiser.utility_.index)[:MOST_KNOWN]
+    return known_columns(knows, source.names, list(noiser.secret_pairs_))
 
 
 def _drift(noiser: Any, frame: Any, secrets: Sequence[_Secret]) -> Any:
@@ -339,7 +396,7 @@ def _best(field: Field) -> float:
     return findable(field.promise, None, n, m, field.level / field.tests)
 
 
-def _notes(noiser: Any, released: Any, columns: Sequence[Name]) -> list[str]:
+def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> list[str]:
     passed = [name for name in released.columns if name not in columns]
     notes = []
     if passed:
@@ -351,6 +408,13 @@ def _notes(noiser: Any, released: Any, columns: Sequence[Name]) -> list[str]:
         notes.append(
             "The noiser has a random_state: who knows it takes the noise away, which these "
             "attackers do not try."
+        )
+    keyed = same_when_keyed(noiser, part)
+    if keyed is not None:
+        notes.append(
+            "Keyed noise (row_id=) came out the same when asked again, so averaging wins nothing."
+            if keyed
+            else "KEYED NOISE CAME OUT DIFFERENT WHEN ASKED AGAIN: each such release is one more."
         )
     return notes
 

@@ -131,6 +131,7 @@ def task_figures(
     A target that is a released column is learnt from as it is released.
     """
     features = [name for name in columns if not (task.by_column and name == task.name)]
+    features = [name for name in features if _words(raw[name]) == _words(released[name])]
     if not features:
         return []
     known = np.flatnonzero([each == each and each is not None for each in task.target])  # no NaN
