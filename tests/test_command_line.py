@@ -21,7 +21,7 @@ import pyarrow.parquet
 import pytest
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease, plan
-from sklearn_puffer._tables import TableWriter
+from sklearn_puffer._tables import Stream, TableFile, TableWriter, coarse, engine, files
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.cli import main
 
@@ -232,6 +232,103 @@ def test_hostile_names_of_files_and_columns_are_names_alone(folder):
     assert main(["fit", *names, "--", source, "r.json"]) == 0
     assert main(["release", "--", "r.json", source, out]) == 0
     assert list(pd.read_csv(out).columns) == ['a "b",\n--force', "=1+1"]
+
+
+WAYS_TO_FIT = {
+    "as they are": [],
+    "in bins": ["--n-bins", "3", "--public", "income"],
+    "apart": ["--dependence", "independent", "--remainder", "passthrough"],
+    "as a channel": ["--noise", "optimal"],
+    "as Gaussians": [*("--prior", "gaussian"), *("--noise", "gaussian", "--delta", "1e-5")],
+}
+
+
+def form_of(source, *options, sensitive="loan"):
+    """Return the form of a fit, but for its date, and what this changes."""
+    numbers = "--prior" in options
+    public = ["--public", "income"] if numbers else FIT[2:]
+    asked = [source, "r.json", "--sensitive", sensitive, *public, *options, "--force"]
+    assert main(["fit", *asked]) == 0
+    dated = r'"date":"[^"]*"|"checksum":"[^"]*"'
+    return re.subn(dated, "", Path("r.json").read_text())
+
+
+READERS = [("in.csv", ""), ("in.parquet", ""), ("in.parquet", "polars")]
+
+
+@pytest.mark.parametrize(("source", "absent"), READERS)
+def test_a_file_is_fitted_by_an_engine_and_as_in_memory_to_the_byte(
+    folder, monkeypatch, source, absent
+):
+    is_fitted_by_an_engine(monkeypatch, source, absent, WAYS_TO_FIT["in bins"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", WAYS_TO_FIT.values(), ids=WAYS_TO_FIT)
+@pytest.mark.parametrize(("source", "absent"), READERS)
+def test_whatever_is_fitted_by_an_engine_is_as_in_memory_to_the_byte(
+    folder, monkeypatch, source, absent, options
+):
+    is_fitted_by_an_engine(monkeypatch, source, absent, options)
+
+
+def is_fitted_by_an_engine(monkeypatch, source, absent, options):
+    make_table().to_parquet("in.parquet", index=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(TableFile, "lazy", lambda *_: None)
+        expected = form_of(source, *options)
+    assert expected[1] == 2
+    find = files.find_spec
+    monkeypatch.setattr(files, "find_spec", lambda name: None if name == absent else find(name))
+    monkeypatch.setattr(Stream, "whole", lambda *_: pytest.fail("the rows came into memory"))
+    assert form_of(source, *options) == expected
+
+
+@pytest.mark.parametrize("source", ["in.csv", "in.parquet"])
+def test_what_no_engine_can_do_or_none_is_there_for_is_fitted_in_memory(
+    folder, monkeypatch, source
+):
+    make_table().to_parquet("in.parquet", index=False)
+    expected = form_of(source)
+    with monkeypatch.context() as patch:
+        for own, name in ((engine, "MOST_CELLS"), (coarse, "MOST_DISTINCT")):
+            patch.setattr(own, name, 3)
+        assert form_of(source) == expected
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
+    assert form_of(source) == expected
+
+
+def test_gaps_types_and_separators_of_a_csv_file_are_those_of_its_layout_in_an_engine(
+    folder, monkeypatch
+):
+    lines = ['yes;1;07;"NA"', "no;?;8;NA", "no;3;07;b", 'yes;3;8;"a;\nb"', "yes;;8;b"]
+    Path("in.csv").write_text("loan;cars;code;word\n" + "\n".join(30 * lines))
+    told = ["--separator", ";", "--missing-value", "?", "--missing-value", "NA"]
+    told += ["--public", "code", "--public", "word", "--missing", "propagate", "--epsilon", "9"]
+    public = ["--sensitive", "loan", "--public", "cars"]
+
+    def fitted():
+        assert main(["fit", "in.csv", "r.json", *public, *told, "--force"]) == 0
+        return json.loads(Path("r.json").read_text())["columns"]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableFile, "lazy", lambda *_: None)
+        expected = fitted()
+    monkeypatch.setattr(Stream, "whole", lambda *_: pytest.fail("the rows came into memory"))
+    assert fitted() == expected
+    assert expected[2]["levels"] == ["NA", "a;\nb", "b"]
+
+
+@pytest.mark.parametrize("place", ["loan=1", "a*[b]", "a {b}?"])
+def test_no_name_of_a_folder_is_a_pattern_or_a_column(folder, monkeypatch, place):
+    Path(place).mkdir()
+    for other in ("ab", "loan=2"):
+        Path(other).mkdir()
+        make_table(seed=1).to_parquet(f"{other}/in.parquet", index=False)
+    make_table().to_parquet(f"{place}/in.parquet", index=False)
+    expected = form_of("in.csv")
+    monkeypatch.setattr(Stream, "whole", lambda *_: pytest.fail("the rows came into memory"))
+    assert form_of(f"{place}/in.parquet") == expected
 
 
 # --------------------------------------------------------------------------- what is not released

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -103,6 +104,30 @@ class TableFile:
         schema = self._whole.schema(list(plain.items()))
         return Stream(schema, True, lambda names: self._csv({n: plain[n] for n in names}))
 
+    def lazy(self, types: Mapping[str, str]) -> Any:
+        """Return the rows as `fit` takes them without reading them into memory.
+
+        Of Parquet a path, which polars reads; where polars is absent, and of CSV, a pyarrow
+        Dataset, which DuckDB reads. None where what reads it is absent, and of categories in
+        DuckDB, since parts of a file may list other ones.
+        """
+        if self.kind == "parquet" and find_spec("polars") is not None:
+            return self.path.absolute()
+        schema = self.stream(types).schema
+        listed_types = any(map(self._whole.types.is_dictionary, schema.types))
+        if listed_types or find_spec("duckdb") is None:
+            return None
+        return self._dataset(schema)
+
+    def _dataset(self, schema: Any) -> Any:
+        own = import_module("pyarrow.dataset")
+        told = "parquet"
+        if self.kind == "csv":
+            read, parse, convert = self._options(dict(zip(schema.names, schema.types, strict=True)))
+            convert.include_columns = []  # which each query says anew
+            told = own.CsvFileFormat(parse, convert_options=convert, read_options=read)
+        return own.dataset(str(self.path.absolute()), schema, told)
+
     def found_types(self) -> dict[str, str]:
         """Return the type of each column of a CSV file that every value of it has.
 
@@ -164,7 +189,7 @@ class TableFile:
 
     def _opened_parquet(self) -> Any:
         with self._explained():
-            return import_module("pyarrow.parquet").ParquetFile(self.path)
+            return import_module("pyarrow.parquet").ParquetFile(self.path.absolute())
 
     def _csv(self, types: Mapping[str, Any]) -> Iterator[Any]:
         with self.path.open("rb") as file:
@@ -185,6 +210,11 @@ class TableFile:
             yield batch
 
     def _reader(self, file: BinaryIO, types: Mapping[str, Any]) -> Any:
+        read, parse, convert = self._options(types)
+        return import_module("pyarrow.csv").open_csv(file, read, parse, convert)
+
+    def _options(self, types: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+        """Return how a CSV file is read into columns of these types, and parsed, and converted."""
         csv = import_module("pyarrow.csv")
         convert = csv.ConvertOptions(
             column_types=dict(types),
@@ -195,7 +225,7 @@ class TableFile:
         )
         parse = csv.ParseOptions(delimiter=self._separator, newlines_in_values=True)
         read = csv.ReadOptions(use_threads=False, block_size=1 << 22)
-        return csv.open_csv(file, read, parse, convert)
+        return read, parse, convert
 
     @property
     def _separator(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import joblib
 
-from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer import PufferfishNoiser, UncertifiedError
 from sklearn_puffer._releases import check_free, growing_file
 from sklearn_puffer._tables import TableFile
 from sklearn_puffer.cli.common import check_holds, layout_of
@@ -21,7 +21,7 @@ def fit(asked: Any) -> int:
     places = _places(asked)
     noiser = PufferfishNoiser(**_parameters(settings["noiser"], asked))
     file = TableFile(asked.table, layout_of(settings["table"], asked))
-    noiser.fit(file.stream(file.found_types()).whole())
+    _learn(noiser, file)
     say(_summary(noiser.certificate_))
     check_holds(noiser)
     form = noiser.to_json().encode()
@@ -32,6 +32,25 @@ def fit(asked: Any) -> int:
         out.write(form)
     tell(f"wrote {', '.join(map(str, places))}; puffer report {asked.form} shows all of it")
     return 0
+
+
+def _learn(noiser: PufferfishNoiser, file: TableFile) -> None:
+    """Fit where the rows are, and in memory what has no place there, which is the same fit.
+
+    What an engine cannot do, it says in words and kinds of errors of its own; in memory it can be
+    done, or is refused in the words for files.
+    """
+    types = file.found_types()
+    rows = file.lazy(types)
+    if rows is not None:
+        try:
+            noiser.fit(rows)
+        except (UncertifiedError, MemoryError):
+            raise
+        except Exception:  # what an engine raises is of any kind
+            rows = None
+    if rows is None:
+        noiser.fit(file.stream(types).whole())
 
 
 def _summary(certificate: Any) -> str:
