@@ -259,3 +259,29 @@ def test_whole_numbers_stay_whole():
     assert held.sum() == 1000
     assert refining.may_refine(8)
     assert not refining.may_refine(None)
+
+
+def test_columns_that_are_too_fine_are_known_from_their_first_rows(monkeypatch):
+    monkeypatch.setattr(engine, "MOST_CELLS", 1000)
+    # nobody waits for the groups of all of them
+    rows = "range(100000000000000) t(i)"
+    endless = duckdb.connect().sql(f"select i % 2 as s, i::double as x from {rows}")
+    table = engine.lazy_table(endless)
+    assert not table.count_rows(["s", "x"])
+    with pytest.raises(ValueError, match="'x' has more than 64 distinct"):
+        table.values("x")
+
+
+@pytest.mark.parametrize("n_rows", [9, 10, 21, 22, 23, 60])
+def test_rows_beyond_the_first_ones_are_counted_with_them(lazy, monkeypatch, n_rows):
+    monkeypatch.setattr(engine, "MOST_CELLS", 10)
+    rows = np.arange(n_rows)
+    frame = pd.DataFrame({"s": rows % 2, "x": rows * 10 // n_rows / 2.0, "w": rows % 3})
+    for weight in (None, "w"):
+        table = engine.lazy_table(lazy(frame), weight)
+        assert table.count_rows(["x"])
+        of_group = table.values("x")
+        numbers = np.ones(n_rows) if weight is None else frame["w"]
+        sums = numbers.groupby(frame["x"]).sum() if weight else frame["x"].value_counts()
+        found = dict(zip(of_group.data.tolist(), of_group.counts.tolist(), strict=True))
+        assert found == sums[sums > 0].to_dict()

@@ -43,6 +43,7 @@ CHANGED = (
 )
 
 _COUNT = "n"
+_ROWS = "m"
 _FARTHEST = 1e300  # from here on differences may be no floats
 
 
@@ -302,7 +303,11 @@ class LazyTable:
             nw.col(str(k)) if column is None else _bins(str(k), column)
             for k, column in enumerate(merged)
         ]
-        found = _collected(self._grouped(self._plain(names), keys, most))
+        fine = any(
+            self.types[str(name)].is_float() and column is None
+            for name, column in zip(names, merged, strict=True)
+        )
+        found = self._groups_of(self._plain(names), keys, most, fine=fine)
         if len(found) > most:
             return None
         counts = found[_COUNT].cast(nw.Int64).to_numpy()
@@ -311,6 +316,20 @@ class LazyTable:
             for k, (name, column) in enumerate(zip(names, merged, strict=True))
         ]
         return [replace(values, counts=counts) for values in read]
+
+    def _groups_of(
+        self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr], most: int, *, fine: bool
+    ) -> nw.DataFrame[Any]:
+        """Return groups; of fine columns those of some rows first, which may be too many already.
+
+        A group-by of all rows would hold all their groups, only to have them refused.
+        """
+        if fine and _is_sliced(frame):
+            n_first = 2 * most + 2
+            first = _collected(self._grouped(frame.head(n_first), keys, most))
+            if len(first) > most or int(first[_ROWS].sum()) < n_first:
+                return first
+        return _collected(self._grouped(frame, keys, most))
 
     def _plain(self, names: Sequence[Name]) -> nw.LazyFrame[Any]:
         """Return columns by place, with one kind of missing values, and labels as strings."""
@@ -326,10 +345,13 @@ class LazyTable:
         self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr], most: int
     ) -> nw.LazyFrame[Any]:
         places = [str(k) for k in range(len(keys))]
+        lengths = [nw.len().alias(_ROWS)]
         if self.weight is None:
-            found = frame.select(*keys).group_by(*places).agg(nw.len().alias(_COUNT))
+            lengths.append(nw.len().alias(_COUNT))
+            found = frame.select(*keys).group_by(*places).agg(*lengths)
         else:
-            found = frame.select(*keys, "w").group_by(*places).agg(nw.col("w").sum().alias(_COUNT))
+            lengths.append(nw.col("w").sum().alias(_COUNT))
+            found = frame.select(*keys, "w").group_by(*places).agg(*lengths)
         return found.head(most + 1)
 
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
@@ -339,6 +361,11 @@ class LazyTable:
             labels = [None if label is None else label.decode() for label in column.to_list()]
             return object_values(pd.Series(labels, dtype=object), name)
         return narwhals_values(column, name)
+
+
+def _is_sliced(frame: nw.LazyFrame[Any]) -> bool:
+    """Return whether an engine that is asked for some rows reads no others."""
+    return bool(frame.implementation.is_polars() or frame.implementation.is_duckdb())
 
 
 def _too_many_sentence(name: Name) -> str:
