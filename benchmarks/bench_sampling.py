@@ -102,7 +102,7 @@ def _one_value(name, ours, peer, of_numpy, repeats):
         "ratio": of_peer / seconds,
         "target": None if limit is None else f"<= {limit * 1e6:g} us",
         "reached": None if limit is None else seconds <= limit,
-        "note": "drawn as the first of 1,024, so that its time tells nothing of it",
+        "note": "Laplace by itself, others as the first of 1,024: the time tells nothing of it",
     }
 
 

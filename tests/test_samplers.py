@@ -480,6 +480,78 @@ def test_coarse_steps_are_rounded_in_32_bits_as_in_64(k, nearest):
     assert taken == {False, True}
 
 
+def test_a_draw_by_itself_makes_of_its_bits_what_a_batch_does():
+    words = np.random.default_rng(3).integers(0, 2**64, 10_000, dtype=np.uint64)
+    words[:4] = [0, 2**64 - 1, 2**63, 2**63 - 1]
+    chances = words[::-1]
+    source = sampler(Laplace(1.3), 2.0**-38)
+    cells, signed, accepted = source._tested(np.concatenate([words, chances]), np.expm1)
+    for k, (word, chance) in enumerate(zip(words.tolist(), chances.tolist(), strict=True)):
+        cell, place, threshold = source._single_tested(word)
+        assert (cell, place, chance < threshold) == (cells[k], signed[k], accepted[k])
+
+
+class Listed:
+    """A source whose words are given, and then those of a seed."""
+
+    def __init__(self, words):
+        self.given, self.further = list(words), seeded_entropy(1)
+
+    def words(self, count):
+        taken, self.given = self.given[:count], self.given[count:]
+        more = self.further.words(count - len(taken)) if len(taken) < count else []
+        return np.array([*taken, *more], dtype=np.uint64)
+
+
+@pytest.mark.parametrize("refused", [0, 1, 7, 8, 20])
+def test_a_draw_by_itself_takes_the_first_proposal_that_is_accepted(refused):
+    rng = np.random.default_rng(refused)
+    given = [2**64 - 2**16 + 90]  # which starts with a chunk of the rest
+    for accepted in [False] * refused + [True]:
+        chance = int(rng.integers(0, 2**40)) if accepted else 2**64 - int(rng.integers(1, 2**40))
+        given += [int(rng.integers(0, 2**62)), chance]
+    unused = rng.integers(0, 2**62, 113).tolist()  # of each request, which is long to be checked
+    asked = [*given[:17], *unused[:112], *given[17:33], *unused, *given[33:]]
+    if refused < 8:
+        asked = given
+    source = sampler(Laplace(1.3), grid_step(1.3), Listed(asked))
+    cell, place, _ = source._single_tested(given[-2])
+    assert cell < source._law.last
+    wanted = (cell << int(source._law.cell_bits) ^ place) >> source._shift
+    assert source.draw(1).tolist() == [wanted]
+
+
+def test_a_draw_by_itself_beyond_the_cells_goes_on_from_their_end():
+    source = sampler(Laplace(1.3), grid_step(1.3), seeded_entropy(2))
+    law = source._law
+    chunk = int(np.flatnonzero(law.rest_cell == law.last)[0])
+    end = int(law.last) << int(law.cell_bits)
+    drawn = np.array([source._single_rest([chunk, 0]) for _ in range(2_000)])
+    assert (np.where(drawn < 0, -1 - drawn, drawn) >= end).all()
+    beyond = (np.where(drawn < 0, -1 - drawn, drawn) - end) * source.step / 2**source._shift
+    assert stats.kstest(beyond, stats.expon(scale=1.3).cdf).pvalue > FALSE_ALARM
+    assert stats.binomtest(int((drawn < 0).sum()), drawn.size).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("step", "nearest"), [(None, False), (0.25, False), (1.0, True)])
+def test_draws_by_themselves_follow_the_law(step, nearest):
+    source = sampler(Laplace(1.3), step or grid_step(1.3), nearest=nearest)
+    drawn = np.array([source.draw(1)[0] for _ in range(8_000)])
+    batch = sampler(Laplace(1.3), source.step, nearest=nearest).draw(2**15).copy()
+    if step is None:
+        assert stats.kstest((drawn + 0.5) * source.step, laplace_cdf).pvalue > FALSE_ALARM
+    _, owners = np.unique(np.concatenate([drawn, batch]), return_inverse=True)
+    edges = np.unique(np.quantile(owners, np.linspace(0.02, 0.98, 25)).astype(int))
+    own, other = (np.searchsorted(edges, part) for part in (owners[:8_000], owners[8_000:]))
+    counts = [np.bincount(part, minlength=len(edges) + 1) for part in (own, other)]
+    kept = np.sum(counts, axis=0) > 20
+    assert stats.chi2_contingency(np.array(counts)[:, kept]).pvalue > FALSE_ALARM
+
+
+def laplace_cdf(x):
+    return stats.laplace(scale=1.3).cdf(x)
+
+
 def test_whole_noise_far_below_one_is_nought_unless_its_tails_are_heavy():
     assert not draw(sampler(Gaussian(1e-12), 1.0, nearest=True), 10_000).any()
     assert not draw(sampler(Cauchy(1e-300), 1.0, nearest=True), 10_000).any()

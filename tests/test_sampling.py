@@ -375,7 +375,18 @@ class Counted:
         return self.source.words(count)
 
 
-@pytest.mark.parametrize("noise", [Laplace(1.0), Gaussian(1.0), Cauchy(1.0)])
+def test_a_single_laplace_draw_proposes_for_the_rest_whether_it_is_needed_or_not(monkeypatch):
+    source, tested = sampler(Laplace(1.0), grid_step(1.0)), []
+    propose = source._single_tested
+    monkeypatch.setattr(source, "_single_tested", lambda word: tested.append(1) or propose(word))
+    counts = []
+    for _ in range(500):
+        source.draw(1)
+        counts.append(len(tested))
+    assert min(np.diff(counts, prepend=0)) >= 1
+
+
+@pytest.mark.parametrize("noise", [Gaussian(1.0), Cauchy(1.0)])
 def test_a_single_draw_is_one_of_many_so_that_its_time_is_that_of_all(noise):
     # A draw that falls far needs more bits than its first. In a batch some always do.
     asked, drawn = [], []

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import BoolArray, FloatArray, IntArray
-from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied, RowEntropy
+from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied, RowEntropy, Words
 from sklearn_puffer._noise.grid import Grid
 
 RELATIVE_ERROR = 1e-12
@@ -209,12 +209,17 @@ class ChunkSampler(Sampler):
 
     def _many_rounded(self, out: IntArray) -> NDArray[np.intp]:
         """Fill ``out`` with draws of K, and return where one of the rest must go instead."""
-        if not self._is_coarse:
-            rest = self._many(out)
-            self._rounded(out)
-            return rest
-        bits = self._entropy.words(out.size).view(np.uint32)
-        return self._read_coarse(out, bits[: out.size], bits[out.size :])
+        return self._read_words(out, self._entropy.words(out.size))
+
+    def _read_words(self, out: IntArray, words: Words) -> NDArray[np.intp]:
+        """Fill ``out`` with draws of K read off a word each; return as `_many_rounded`."""
+        bits = words.view(np.uint32)
+        halves = bits[: out.size], bits[out.size :]
+        if self._is_coarse:
+            return self._read_coarse(out, *halves)
+        rest = self._read(out, *halves)
+        self._rounded(out)
+        return rest
 
     def _read_coarse(
         self, out: IntArray, first: NDArray[np.uint32], second: NDArray[np.uint32]
