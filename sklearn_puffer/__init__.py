@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from sklearn_puffer._signoff import (
         Audit,
+        AuditDisplay,
         LossDisplay,
         MovesDisplay,
         Plan,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Audit",
+    "AuditDisplay",
     "Certificate",
     "Ledger",
     "LedgerError",
@@ -73,6 +75,7 @@ _HOMES = {
     ],
     "_signoff": [
         "Audit",
+        "AuditDisplay",
         "LossDisplay",
         "MovesDisplay",
         "Plan",

@@ -10,6 +10,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from sklearn_puffer import (
+    Audit,
+    AuditDisplay,
     Certificate,
     Ledger,
     LossDisplay,
@@ -21,8 +23,10 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._releases import PairLoss
 from sklearn_puffer._signoff import drawing
+from sklearn_puffer._signoff.attack import Attack
 from sklearn_puffer._signoff.candidates import Candidate
 from sklearn_puffer._signoff.columns import ColumnFacts
+from sklearn_puffer._signoff.survived import Survived
 from sklearn_puffer._signoff.trials import Trial
 
 CARS = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
@@ -218,6 +222,35 @@ def test_ledgers_in_which_nothing_is_on_record_are_drawn(noiser, tmp_path):
         SpendDisplay.from_ledger(ledger).plot(ax=axes()).figure_.canvas.draw()
     with pytest.raises(TypeError, match=r"ledger must be a Ledger or PersonLedger, got 'x'"):
         SpendDisplay.from_ledger("x")
+
+
+def an_attack(attacker, auc, view="released", secret="no"):
+    figures = dict.fromkeys(Attack.__dataclass_fields__, 0.0)
+    own = {"view": view, "attacker": attacker, "sensitive": "loan", "secret": secret}
+    ends = {"auc": auc, "auc_low": auc - 0.1, "auc_high": auc + 0.05, "auc_allowed": 0.7}
+    return Attack(**{**figures, **own, "against": "yes", **ends})
+
+
+def test_an_audit_is_drawn_beside_what_is_allowed_and_the_control():
+    attacks = (an_attack("trees", 0.55), an_attack("$linear", 0.6), an_attack("near", 0.5))
+    control = (an_attack("trees", 0.9, "control"),)
+    survived = (Survived("unchanged share", "a", 1.0, 0.5), Survived("median", "a", 3.0, 9.0))
+    found = Audit(attacks, control, 0.05, "a promise", 9, 9, 3, 3, 3, survived=survived)
+    display = AuditDisplay.from_audit(found, most=2)
+    assert display.auc.tolist() == [0.6, 0.55]
+    assert (display.low + 0.1).tolist() == pytest.approx([0.6, 0.55])
+    assert display.allowed.tolist() == [0.7, 0.7]
+    np.testing.assert_array_equal(display.control, [np.nan, 0.9])
+    assert (display.unchanged, display.n_left_out) == (0.5, 1)
+    ax = display.plot(ax=axes()).ax_
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == ["\\$linear:\nloan no against yes", "trees:\nloan no against yes"]
+    told = {text.get_text() for text in ax.get_legend().get_texts()}
+    said = "on the release, where 50% of the values are as they were"
+    assert told == {said, "on rows without noise", "allowed at most"}
+    ax.figure.canvas.draw()
+    with pytest.raises(TypeError, match="audit must be an Audit, got 1"):
+        AuditDisplay.from_audit(1)
 
 
 def test_names_are_no_formulas_and_stay_on_one_line():

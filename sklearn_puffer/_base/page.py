@@ -17,6 +17,18 @@ from sklearn_puffer._base.arguments import on_one_line, quoted
 
 Cells = Sequence[Sequence[str]]
 _BRIEF = 3
+# Text, lines and shades are made of the colour of the text around it, so that they follow a
+# notebook from light to dark, whatever the operating system prefers; the accent is scikit-learn's.
+_LOOK = """
+.sk-puffer { color: inherit; max-width: 70em; overflow-x: auto; line-height: 1.4;
+  border-left: 3px solid var(--sklearn-color-fitted-level-3, cornflowerblue); padding-left: 1em; }
+.sk-puffer h4, .sk-puffer h5 { color: inherit; margin: 0.8em 0 0.3em; }
+.sk-puffer p, .sk-puffer ul { margin: 0.3em 0; }
+.sk-puffer table { border-collapse: collapse; color: inherit; margin: 0.3em 0; }
+.sk-puffer th, .sk-puffer td { background: transparent; color: inherit; padding: 0.2em 0.8em;
+  text-align: left; border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent); }
+.sk-puffer tbody tr:nth-child(odd) { background: color-mix(in srgb, currentColor 6%, transparent); }
+"""
 
 
 @dataclass(frozen=True)
@@ -96,8 +108,12 @@ class Page:
         return f"<h4>{_safe(self.headline)}</h4>{lines}{sections}"
 
     def brief(self) -> str:
-        """Return the headline, the first lines and the first section as HTML."""
-        return Page(self.headline, self.lines[:_BRIEF], self.sections[:1]).html()
+        """Return the headline, the first lines and the first section, as a notebook shows them."""
+        return Page(self.headline, self.lines[:_BRIEF], self.sections[:1]).notebook()
+
+    def notebook(self) -> str:
+        """Return the page as a notebook shows it, in the colours of the notebook."""
+        return f'<style>{" ".join(_LOOK.split())}</style><div class="sk-puffer">{self.html()}</div>'
 
 
 @dataclass(frozen=True)
@@ -148,7 +164,7 @@ class Document(ABC):
         return self._page().text()
 
     def _repr_html_(self) -> str:
-        return self._page().html()
+        return self._page().notebook()
 
 
 def _safe(text: str) -> str:

@@ -29,6 +29,7 @@ from sklearn_puffer._base import check_count, check_positive, listed, plain, quo
 from sklearn_puffer._releases.certified import CertifiedEstimator
 from sklearn_puffer._releases.composition import Axis, Draws, Rule
 from sklearn_puffer._releases.ledger_file import Lock, Snapshot, exclusively, located, write
+from sklearn_puffer._releases.ledger_page import ledger_page
 from sklearn_puffer._releases.ledger_state import (
     SCHEMA,
     Entry,
@@ -198,6 +199,12 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
+
+    def __str__(self) -> str:
+        return ledger_page(self._current(), self.path).text()
+
+    def _repr_html_(self) -> str:
+        return ledger_page(self._current(), self.path).notebook()
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_seen": None}

@@ -330,7 +330,7 @@ class PersonLedger:
         return self._page().text()
 
     def _repr_html_(self) -> str:
-        return self._page().html()
+        return self._page().notebook()
 
     def __getstate__(self) -> dict[str, Any]:
         if isinstance(self._key, _Held):

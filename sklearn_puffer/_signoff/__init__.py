@@ -1,6 +1,7 @@
 """Before and after a release: what people look at who decide about it."""
 
 from sklearn_puffer._signoff.audit import Audit
+from sklearn_puffer._signoff.audit_display import AuditDisplay
 from sklearn_puffer._signoff.auditing import audit
 from sklearn_puffer._signoff.loss_display import LossDisplay
 from sklearn_puffer._signoff.moves_display import MovesDisplay
@@ -14,6 +15,7 @@ from sklearn_puffer._signoff.utility_display import UtilityDisplay
 
 __all__ = [
     "Audit",
+    "AuditDisplay",
     "LossDisplay",
     "MovesDisplay",
     "Plan",
