@@ -26,9 +26,12 @@ from engine_cases import (
     outcome,
     run_block,
 )
+from joblib import parallel_config
+from sklearn.base import clone
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._tables import coarse
+from sklearn_puffer.noise import OptimalChannel
 
 pytestmark = [
     pytest.mark.slow,
@@ -195,3 +198,18 @@ def test_the_documentation_fits_on_these_engines(lazy, request, tmp_path, monkey
         needs(f"{engine}.dataframe" if engine == "dask" else engine)
         known = {engine: __import__(engine)}
     run_block(engine, tmp_path, monkeypatch, known)
+
+
+@pytest.mark.parametrize("backend", ["loky", "dask"])
+def test_blocks_of_a_channel_are_solved_by_whatever_processes_joblib_has(backend, request):
+    if backend == "dask":
+        request.getfixturevalue("dask")
+    rng = np.random.default_rng(0)
+    secret = rng.integers(0, 2, 400)
+    rows = {"s": secret, "a": 3 * secret + rng.integers(0, 30, 400), "b": rng.integers(0, 20, 400)}
+    noiser = PufferfishNoiser(sensitive="s", noise=OptimalChannel(block_size=60))
+    here = noiser.fit(pd.DataFrame(rows)).channel_
+    assert here.block is not None
+    with parallel_config(backend=backend, n_jobs=2):
+        there = clone(noiser).set_params(n_jobs=2).fit(pd.DataFrame(rows)).channel_
+    assert (here.numerators != there.numerators).nnz == 0

@@ -483,3 +483,12 @@ def test_a_noise_family_object_does_as_well_as_its_name():
     given = PufferfishNoiser(sensitive="loan", public="children", noise=Laplace(7.0)).fit(table())
     assert named.theta_["children"] == given.theta_["children"]
     assert Pufferfish(1.0).budget == named.certificate_.epsilon
+
+
+def test_a_release_in_threads_is_whole_whatever_backend_is_chosen():
+    table = pd.DataFrame({"s": [0, 1] * 20, "a": [5, 5, 6, 7] * 10, "b": [900, 900, 904, 909] * 10})
+    noiser = PufferfishNoiser(30.0, sensitive="s", n_jobs=2)
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        released = noiser.fit(table).transform(table)
+    assert noiser.theta_.max() < 1.0
+    assert (released - table[["a", "b"]]).abs().max().max() < 30  # no column was left out

@@ -40,6 +40,10 @@ class Clock:
         """Return the deadline of a time limit that begins now."""
         return cls() if time_limit is None else cls(monotonic() + time_limit)
 
+    def __reduce__(self) -> tuple[Callable[[float | None], Clock], tuple[float | None]]:
+        # in another process, maybe of another machine, seconds are counted from elsewhere
+        return Clock.of, (self.left,)
+
     @property
     def left(self) -> float | None:
         """The seconds left, 0 at least; None where there is no deadline."""

@@ -197,7 +197,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
     n_jobs : int or None, default=None
-        Threads for couplings and columns; keyed noise is drawn in one.
+        Threads for couplings, columns and blocks of a channel; keyed noise is drawn in one. Inside
+        `joblib.parallel_config` blocks go to the workers of its backend (loky, Dask, Ray), and the
+        laws of the table with them.
     verbose : int, default=0
         1 prints to stderr what `fit` is doing, how much of it is done and, where that can be
         known, the time left: a line every two seconds. Lines hold counts, and nothing protected.

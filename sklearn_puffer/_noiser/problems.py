@@ -223,7 +223,7 @@ class Bounds:
 
     def _of_group(self, group: Group, notion: Notion) -> WorstPart:
         problem = self.problem
-        prepared = Parallel(n_jobs=problem.n_jobs, prefer="threads")(
+        prepared = Parallel(n_jobs=problem.n_jobs, require="sharedmem")(
             delayed(self._of_part)(part, notion) for part in group
         )
         return WorstPart(list(prepared), [part.owners for part in group], problem.n_pairs)

@@ -328,7 +328,7 @@ def _run(workers: Sequence[_Worker], n_rows: int, n_jobs: int | None) -> None:
     if n_jobs in (None, 1):
         _run_blocks(workers, n_rows)
     else:
-        Parallel(n_jobs=n_jobs, prefer="threads")(
+        Parallel(n_jobs=n_jobs, require="sharedmem")(  # it writes into the released table
             delayed(_run_blocks)([worker], n_rows) for worker in workers
         )
 
