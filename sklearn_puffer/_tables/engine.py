@@ -327,7 +327,8 @@ class LazyTable:
         if fine and _is_sliced(frame):
             n_first = 2 * most + 2
             first = _collected(self._grouped(frame.head(n_first), keys, most))
-            if len(first) > most or int(first[_ROWS].sum()) < n_first:
+            rows = _COUNT if self.weight is None else _ROWS
+            if len(first) > most or int(first[rows].sum()) < n_first:
                 return first
         return _collected(self._grouped(frame, keys, most))
 
@@ -345,12 +346,10 @@ class LazyTable:
         self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr], most: int
     ) -> nw.LazyFrame[Any]:
         places = [str(k) for k in range(len(keys))]
-        lengths = [nw.len().alias(_ROWS)]
         if self.weight is None:
-            lengths.append(nw.len().alias(_COUNT))
-            found = frame.select(*keys).group_by(*places).agg(*lengths)
+            found = frame.select(*keys).group_by(*places).agg(nw.len().alias(_COUNT))
         else:
-            lengths.append(nw.col("w").sum().alias(_COUNT))
+            lengths = nw.len().alias(_ROWS), nw.col("w").sum().alias(_COUNT)
             found = frame.select(*keys, "w").group_by(*places).agg(*lengths)
         return found.head(most + 1)
 
