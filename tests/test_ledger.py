@@ -877,7 +877,8 @@ def processes():
     if not hasattr(signal, "SIGKILL"):
         pytest.skip("this system kills no processes by signals")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sklearn_puffer", "pytest"])  # what children need
+    # what children need, and would import one by one: the package itself imports when it is used
+    context.set_forkserver_preload(["sklearn_puffer._noiser", "pandas", "pytest"])
     return context
 
 
