@@ -9,6 +9,16 @@ import warnings
 
 import pytest
 
+MARKS = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("engines"),  # one Spark and one Dask at a time
+    # what engines leave open at the end, and what Spark says of the newest pandas
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
 
 def needs(module, program=None):
     """Return a module, or skip where it is absent; in CI that is a failure."""

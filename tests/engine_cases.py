@@ -6,6 +6,8 @@ import warnings
 from itertools import product
 from pathlib import Path
 
+import duckdb
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -52,6 +54,30 @@ def in_polars(frame):
     even = pl.int_range(pl.len()) % 2 == 0
     gaps = pl.when(even & pl.col("x").is_nan()).then(None).otherwise(pl.col("x"))
     return own.with_columns(x=gaps)
+
+
+def polars_lazy(frame):
+    return in_polars(frame).lazy()
+
+
+def duckdb_relation(frame):
+    connection = duckdb.connect()
+    connection.register("rows", in_polars(frame).to_arrow())
+    return connection.sql("select * from rows")
+
+
+def lengths_fetched(monkeypatch):
+    """Return a list which gets the number of rows of all that an engine hands out from now on."""
+    fetched = []
+    collect = nw.LazyFrame.collect
+
+    def counted(self, *args, **kwargs):
+        result = collect(self, *args, **kwargs)
+        fetched.append(len(result))
+        return result
+
+    monkeypatch.setattr(nw.LazyFrame, "collect", counted)
+    return fetched
 
 
 def outcome(X, **params):

@@ -8,11 +8,10 @@ import sqlite3
 import warnings
 
 import duckdb
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import pytest
-from clusters import needs
+from clusters import MARKS, needs
 from engine_cases import (
     GAPS,
     N_ROWS,
@@ -23,6 +22,7 @@ from engine_cases import (
     agree,
     in_pandas,
     in_polars,
+    lengths_fetched,
     outcome,
     run_block,
 )
@@ -33,15 +33,7 @@ from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._tables import coarse
 from sklearn_puffer.noise import OptimalChannel
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xdist_group("engines"),  # one Spark and one Dask at a time
-    # what engines leave open at the end, and what Spark says of the newest pandas
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(params=["dask", "spark", "ibis"])
@@ -101,15 +93,7 @@ def test_a_refusal_on_an_engine_is_that_of_pandas(lazy):
 def test_what_is_fetched_are_groups_and_never_rows(lazy, monkeypatch):
     rows = np.arange(20_000)
     table = lazy(pd.DataFrame({"s": rows % 2, "a": rows % 10, "x": (rows * 7 % 20) / 4}))
-    fetched = []
-    collect = nw.LazyFrame.collect
-
-    def counted(self, *args, **kwargs):
-        result = collect(self, *args, **kwargs)
-        fetched.append(len(result))
-        return result
-
-    monkeypatch.setattr(nw.LazyFrame, "collect", counted)
+    fetched = lengths_fetched(monkeypatch)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         PufferfishNoiser(1.0, sensitive="s", n_bins={"x": 5}).fit(table)

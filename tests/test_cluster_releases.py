@@ -11,17 +11,10 @@ import pandas as pd
 import polars as pl
 import pyarrow.dataset
 import pytest
+from clusters import MARKS
 from release_cases import CASES, KEY, SECRET, TABLE, case, fitted, keyed
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xdist_group("engines"),  # one Spark and one Dask at a time
-    # what engines leave open at the end, and what Spark says of the newest pandas
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(params=["dask", "spark", "ibis"])

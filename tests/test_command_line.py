@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from claims import half
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease, plan
 from sklearn_puffer._tables import Stream, TableFile, TableWriter, coarse, engine, files
-from sklearn_puffer.calibration import exact
 from sklearn_puffer.cli import main
 
 KEY = b"blake2b:" + 2 * b"0123456789abcdef"
@@ -455,19 +455,6 @@ def test_where_the_certificate_does_not_hold_the_status_is_1_and_nothing_is_writ
     assert {path.name for path in folder.iterdir()} == {"in.csv", "key"}
 
 
-def half(pairs, noise, notion):
-    """Return a bound that claims half of what is lost."""
-    bound = exact(pairs, noise, notion)
-
-    class Claim:
-        guess = bound.guess
-
-        def losses(self, factor):
-            return 0.5 * bound.losses(factor)
-
-    return Claim()
-
-
 def test_a_noiser_that_would_only_warn_is_not_released_either(folder, capsys):
     options = {"public": "cars", "strategy": half, "on_uncertified": "warn"}
     joblib.dump(PufferfishNoiser(sensitive="loan", **options).fit(make_table()), "n.joblib")
@@ -887,7 +874,6 @@ def test_a_run_that_is_ended_leaves_nothing_and_is_done_again(large, how, sizes,
 
 PEAK = """
 import resource, sys
-from sklearn_puffer.calibration import exact
 from sklearn_puffer.cli import main
 status = main(sys.argv[1:])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)

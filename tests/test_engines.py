@@ -7,7 +7,6 @@ import warnings
 from pathlib import Path
 
 import duckdb
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -20,9 +19,12 @@ from engine_cases import (
     REFUSALS,
     TABLE,
     agree,
+    duckdb_relation,
     in_pandas,
     in_polars,
+    lengths_fetched,
     outcome,
+    polars_lazy,
     run_block,
 )
 from sklearn.naive_bayes import GaussianNB
@@ -30,17 +32,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
 from sklearn_puffer._tables import coarse, engine
 from sklearn_puffer.priors import GaussianMixture
-
-
-def polars_lazy(frame):
-    return in_polars(frame).lazy()
-
-
-def duckdb_relation(frame):
-    connection = duckdb.connect()
-    connection.register("rows", in_polars(frame).to_arrow())
-    return connection.sql("select * from rows")
-
 
 ENGINES = {"polars": polars_lazy, "duckdb": duckdb_relation}
 
@@ -119,15 +110,7 @@ def test_what_is_fetched_are_groups_and_never_rows(lazy, monkeypatch):
     rows = np.arange(100_000)
     # every value of y is in one row, so that its values are fetched, and then its bins
     frame = pd.DataFrame({"s": rows % 2, "a": rows % 10, "x": (rows * 7 % 20) / 4})
-    fetched = []
-    collect = nw.LazyFrame.collect
-
-    def counted(self, *args, **kwargs):
-        result = collect(self, *args, **kwargs)
-        fetched.append(len(result))
-        return result
-
-    monkeypatch.setattr(nw.LazyFrame, "collect", counted)
+    fetched = lengths_fetched(monkeypatch)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         noiser = PufferfishNoiser(1.0, sensitive="s", n_bins={"x": 5}).fit(lazy(frame))

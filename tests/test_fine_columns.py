@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from engine_cases import in_polars, outcome
+from engine_cases import duckdb_relation, outcome, polars_lazy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,16 +34,6 @@ def _columns():
 
 FRAME = _columns()
 PUBLIC = list(FRAME.columns[1:])
-
-
-def polars_lazy(frame):
-    return in_polars(frame).lazy()
-
-
-def duckdb_relation(frame):
-    connection = duckdb.connect()
-    connection.register("rows", in_polars(frame).to_arrow())
-    return connection.sql("select * from rows")
 
 
 @pytest.fixture(params=[polars_lazy, duckdb_relation])

@@ -5,7 +5,6 @@ import hashlib
 import importlib
 import json
 import math
-import multiprocessing
 import os
 import pickle
 import random
@@ -19,6 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from children import processes
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
 from sklearn_puffer._releases import SCHEMA, Entry, LedgerError, Precisions, Refused, ledger_file
@@ -871,15 +871,6 @@ def test_errors_reach_other_processes(error):
 
 
 # What follows is run in processes of its own.
-
-
-def processes():
-    if not hasattr(signal, "SIGKILL"):
-        pytest.skip("this system kills no processes by signals")
-    context = multiprocessing.get_context("forkserver")
-    # what children need, and would import one by one: the package itself imports when it is used
-    context.set_forkserver_preload(["sklearn_puffer._noiser", "pandas", "pytest"])
-    return context
 
 
 def die_at(path, fingerprint, call):

@@ -4,7 +4,6 @@ import contextlib
 import copy
 import itertools
 import math
-import multiprocessing
 import os
 import pickle
 import signal
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from children import processes
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -765,15 +765,6 @@ def test_an_interrupt_before_any_line_leaves_all_or_nothing_and_no_lock(tmp_path
 
 
 # What follows is run in processes of its own.
-
-
-def processes():
-    if not hasattr(signal, "SIGKILL"):
-        pytest.skip("this system kills no processes by signals")
-    context = multiprocessing.get_context("forkserver")
-    # what children need, and would import one by one: the package itself imports when it is used
-    context.set_forkserver_preload(["sklearn_puffer._noiser", "pandas", "pytest"])
-    return context
 
 
 def die_in(name, path, noiser, table):

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from claims import half
 from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import (
@@ -24,7 +25,6 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._signoff.plain_words import best_guess
-from sklearn_puffer.calibration import exact
 from sklearn_puffer.notions import promised
 
 HOSTILE = [
@@ -87,18 +87,6 @@ def make_noiser(table=None, **settings):
         warnings.simplefilter("ignore")
         noiser = PufferfishNoiser(sensitive="loan", **settings)
         return noiser.fit(make_table() if table is None else table)
-
-
-def half(pairs, noise, notion):
-    bound = exact(pairs, noise, notion)
-
-    class Claim:
-        guess = bound.guess
-
-        def losses(self, factor):
-            return 0.5 * bound.losses(factor)
-
-    return Claim()
 
 
 KINDS = ["internal", "external"]

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
+from claims import half
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease, UncertifiedError
 from sklearn_puffer._noiser.seen_ids import SeenIds
-from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import OptimalChannel
 
 KEY = b"blake2b:" + bytes(32)
@@ -211,21 +211,8 @@ def test_a_stream_is_refused_where_fitted_attributes_were_changed(table):
         noiser.transform_batches(table)
 
 
-def _half(pairs, noise, notion):
-    """Return a bound that claims half of what is lost."""
-    bound = exact(pairs, noise, notion)
-
-    class Claim:
-        guess = bound.guess
-
-        def losses(self, factor):
-            return 0.5 * bound.losses(factor)
-
-    return Claim()
-
-
 def test_a_stream_is_refused_where_the_certificate_does_not_hold(table):
-    noiser = fitted(table, strategy=_half, public=["cars"])
+    noiser = fitted(table, strategy=half, public=["cars"])
     with pytest.raises(UncertifiedError, match="exceeds the budget"):
         noiser.transform_batches(table)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array, as_array, listed, way_to_table
 from sklearn_puffer._noiser.margins import Margin, Seen
-from sklearn_puffer._releases import NO_PRIOR, Drift, SecretDrift
+from sklearn_puffer._releases import NO_PRIOR, ColumnDrift, Drift, SecretDrift
 from sklearn_puffer._tables import (
     Column,
     Faults,
@@ -192,7 +192,7 @@ def _with_secrets(
     ]
     tests = 2 * len(asked) * len(placed)
     told = [
-        SecretDrift(name, label, int(rows.sum()), own[0].total, *column)
+        SecretDrift(name, label, int(rows.sum()), own[0].total, column)
         for name, label, rows in asked
         for own in [margins[name][label]]
         for column in _of_secret(own, placed, rows, tests)
@@ -216,9 +216,9 @@ def _codes(secret: Secret, n_rows: int) -> Array:
 
 def _of_secret(
     margins: Sequence[Margin], placed: Sequence[Placed], rows: Array, tests: int
-) -> Iterator[tuple[Any, ...]]:
+) -> Iterator[ColumnDrift]:
     for margin, own in zip(margins, placed, strict=True):
-        yield tuple(vars(Seen.of(margin, own, rows).compared(tests, int(rows.sum()))).values())
+        yield Seen.of(margin, own, rows).compared(tests, int(rows.sum()))
 
 
 def _estimated(

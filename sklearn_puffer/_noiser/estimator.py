@@ -38,7 +38,7 @@ from sklearn_puffer._noiser.keyed_rows import KeyedRows, Keying, Noted, Noting, 
 from sklearn_puffer._noiser.lazy_release import check_lazily, plan_release
 from sklearn_puffer._noiser.lazy_rows import check_beside, with_sensitive
 from sklearn_puffer._noiser.margins import Margin, Watch, check_on_drift, drift_found, watch_of
-from sklearn_puffer._noiser.one_release import drawn
+from sklearn_puffer._noiser.one_release import column_releases, drawn
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     as_certified,
@@ -887,7 +887,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
 
     def _columns(self) -> Sequence[ColumnRelease]:
         """Return how each column is released, by noise or by a channel."""
-        return self._releases if self._channel is None else self._channel.columns
+        return column_releases(self)
 
     def _fingerprint(self, certificate: Any) -> str:
         about = (

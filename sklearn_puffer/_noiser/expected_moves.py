@@ -168,8 +168,7 @@ def _released_values(column: Column, values: Values, moves: ColumnMoves) -> Floa
 
 def release_of(noiser: Any, name: Any) -> tuple[int, ColumnRelease]:
     """Return the release of a column, and its place; the name may be left out of a single one."""
-    channel = noiser._channel
-    releases = noiser._releases if channel is None else channel.columns
+    releases = noiser._columns()
     names = [release.column.name for release in releases]
     if name is None and len(names) == 1:
         return 0, releases[0]

@@ -53,7 +53,7 @@ def form_of(noiser: Any) -> ReleaseForm:
     """
     _check_seed(noiser)
     channel, certificate = noiser._channel, noiser.certificate_
-    releases = noiser._releases if channel is None else channel.columns
+    releases = noiser._columns()
     margins = noiser._margins or [None] * len(releases)
     least = noiser._least if channel is None else [None] * len(releases)
     return ReleaseForm(

@@ -16,7 +16,7 @@ from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
 from sklearn_puffer._noiser.formed import form_of, state_of
 from sklearn_puffer._noiser.input_table import check_columns, check_rows
 from sklearn_puffer._noiser.keyed_rows import Keying, check_present, check_unlike, keyed_rows
-from sklearn_puffer._noiser.one_release import drawn
+from sklearn_puffer._noiser.one_release import column_releases, drawn
 from sklearn_puffer._noiser.settings import check_unknown
 from sklearn_puffer._noiser.written_release import as_text, from_text
 from sklearn_puffer._tables import (
@@ -151,9 +151,7 @@ class PartRelease:
     @property
     def columns(self) -> list[Any]:
         """The public columns."""
-        channel = self._fitted._channel
-        releases = self._fitted._releases if channel is None else channel.columns
-        return [release.column for release in releases]
+        return [release.column for release in column_releases(self._fitted)]
 
     def _bits(self) -> KeyedBits:
         try:

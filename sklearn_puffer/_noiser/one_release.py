@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sklearn_puffer._noise import Entropy
 from sklearn_puffer._noiser.channel_release import Moved
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
 from sklearn_puffer._noiser.margins import Watch
-from sklearn_puffer._noiser.release import release_table
+from sklearn_puffer._noiser.release import ColumnRelease, release_table
 from sklearn_puffer._tables import Name, Table
+
+
+def column_releases(fitted: Any) -> Sequence[ColumnRelease]:
+    """Return how each column is released, by noise or by a channel.
+
+    Parameters
+    ----------
+    fitted : object
+        A fitted noiser, or what `state_of` reads from its form, as attributes.
+    """
+    found: Sequence[ColumnRelease] = fitted._releases
+    if fitted._channel is not None:
+        found = fitted._channel.columns
+    return found
 
 
 def drawn(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 from sklearn_puffer._base import Document, Page, Section, listed, quoted, shown
@@ -20,6 +19,8 @@ LEAST_ROWS = 30
 _NAMED = 5
 _WORST = 10
 _TINY = 1e-9
+_OF_COLUMN = ["name", "outside", "missing", "distance", "p", "drifted"]
+_OF_SECRET = ["sensitive", "secret", "n_rows", "n_fitted"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,10 @@ class ColumnDrift:
         """Whether so large a difference has a chance of 1 % at most if there is none."""
         return self.p <= LEVEL
 
+    def record(self) -> dict[str, Any]:
+        """Return all facts by name."""
+        return {name: getattr(self, name) for name in _OF_COLUMN}
+
 
 @dataclass(frozen=True)
 class SecretDrift:
@@ -64,24 +69,18 @@ class SecretDrift:
     secret : object
     n_rows, n_fitted : int
         Rows that have it, here and in `fit`.
-    name, outside, missing, distance, p
-        As in `ColumnDrift`.
+    column : ColumnDrift
     """
 
     sensitive: Name
     secret: Any
     n_rows: int
     n_fitted: int
-    name: Name
-    outside: float
-    missing: float
-    distance: float
-    p: float
+    column: ColumnDrift
 
-    @property
-    def drifted(self) -> bool:
-        """Whether so large a difference has a chance of 1 % at most if there is none."""
-        return self.p <= LEVEL
+    def record(self) -> dict[str, Any]:
+        """Return all facts by name."""
+        return {name: getattr(self, name) for name in _OF_SECRET} | self.column.record()
 
 
 @dataclass(frozen=True)
@@ -128,19 +127,17 @@ class Drift(Document):
     def drifted(self) -> bool:
         """Whether some column differs by more than chance makes one table in a hundred differ."""
         public = any(column.drifted for column in self.columns)
-        return public or any(each.drifted for each in self.secrets)
+        return public or any(each.column.drifted for each in self.secrets)
 
     @property
     def table(self) -> Any:
         """The columns as a DataFrame, a row for each."""
-        names = ["name", "outside", "missing", "distance", "p", "drifted"]
-        return records_frame([*map(attrgetter(*names), self.columns)], names)
+        return _frame(self.columns, _OF_COLUMN)
 
     @property
     def by_secret(self) -> Any:
         """The columns among the rows of each secret as a DataFrame."""
-        names = [*SecretDrift.__dataclass_fields__, "drifted"]
-        return records_frame([*map(attrgetter(*names), self.secrets)], names)
+        return _frame(self.secrets, _OF_SECRET + _OF_COLUMN)
 
     def warning(self) -> str:
         """Return what there is to warn of, with the figures of at most five columns."""
@@ -164,12 +161,8 @@ class Drift(Document):
             "drifted": self.drifted,
             "level": LEVEL,
             "new_rows": self.new_rows,
-            "columns": [
-                plain_record({**vars(column), "drifted": column.drifted}) for column in self.columns
-            ],
-            "secrets": [
-                plain_record({**vars(each), "drifted": each.drifted}) for each in self.secrets
-            ],
+            "columns": [plain_record(column.record()) for column in self.columns],
+            "secrets": [plain_record(each.record()) for each in self.secrets],
             "new_secrets": [
                 {"sensitive": jsonable(name), "secrets": jsonable(values)}
                 for name, values in self.new_secrets
@@ -228,14 +221,18 @@ class Drift(Document):
         )
         found = [Section("Columns", note, _cells(self.columns))]
         if self.secrets:
-            worst = sorted(self.secrets, key=lambda each: (each.p, -each.distance))[:_WORST]
+            worst = sorted(self.secrets, key=lambda s: (s.column.p, -s.column.distance))[:_WORST]
             title = f"Columns among the rows of a secret, the worst of {len(self.secrets)}"
             found.append(Section(title, "", _secret_cells(worst)))
         return found
 
 
+def _frame(drifts: Sequence[ColumnDrift | SecretDrift], names: Sequence[str]) -> Any:
+    return records_frame([tuple(each.record().values()) for each in drifts], names)
+
+
 def _secret_cells(secrets: Sequence[SecretDrift]) -> list[list[str]]:
-    columns = [ColumnDrift(s.name, s.outside, s.missing, s.distance, s.p) for s in secrets]
+    columns = [each.column for each in secrets]
     own = [[shown(s.sensitive), shown(s.secret), str(s.n_rows)] for s in secrets]
     return [
         [*before, *cells]

@@ -50,16 +50,13 @@ from sklearn_puffer._signoff.readers import (
     who_average,
     who_know,
 )
+from sklearn_puffer._signoff.rows import in_memory
 from sklearn_puffer._signoff.survived import Task, correlations, margins, task_figures, task_of
 from sklearn_puffer._tables import (
     Features,
     Name,
     Table,
-    as_pandas,
     frame_table,
-    is_frame,
-    is_lazy,
-    known,
     read_secret,
     secret_columns,
 )
@@ -384,7 +381,9 @@ def _drift(noiser: Any, frame: Any, secrets: Sequence[_Secret]) -> Any:
 def _rows_of_fit(drift: Any) -> bool:
     """Return whether all counts are those of `fit`, as far as these are kept: in thousandths."""
     sizes = [each.n_rows == each.n_fitted for each in drift.secrets]
-    same = [each.distance <= _ROUNDED for each in (*drift.columns, *drift.secrets)]
+    same = [
+        each.distance <= _ROUNDED for each in (*drift.columns, *(s.column for s in drift.secrets))
+    ]
     return bool(drift.n_rows == drift.n_fitted and sizes and all([*sizes, *same]))
 
 
@@ -430,18 +429,7 @@ def _check_noiser(noiser: Any) -> None:
 
 def _frame(table: Any) -> Any:
     """Return the table as a pandas DataFrame, in memory."""
-    if is_lazy(table):
-        raise TypeError(
-            f"table is lazy ({type(table).__name__}), and an audit looks at rows many times; "
-            "collect it, or some thousand rows of it, into memory first."
-        )
-    table = known(table, "table")
-    if not is_frame(table):
-        raise TypeError(
-            f"table must be a DataFrame, got {type(table).__name__}; give its columns names, such "
-            "as pandas.DataFrame(table, columns=[...])."
-        )
-    frame = as_pandas(table)
+    frame = in_memory(table, "an audit")
     if not len(frame):
         raise ValueError("table has 0 rows; give some hundred that were not in fit.")
     return frame

@@ -30,17 +30,14 @@ from sklearn_puffer._signoff.candidates import Scope, candidates_of, without
 from sklearn_puffer._signoff.cliffs import cliffs_of, costly_column
 from sklearn_puffer._signoff.columns import ColumnFacts, read_columns, without_odd_gaps
 from sklearn_puffer._signoff.plan import Plan
+from sklearn_puffer._signoff.rows import in_memory
 from sklearn_puffer._signoff.trials import Clock, Trial, tried
 from sklearn_puffer._tables import (
     Name,
     Table,
-    as_pandas,
     canonical_rows,
     date_columns,
     frame_table,
-    is_frame,
-    is_lazy,
-    known,
     present,
     public_columns,
     recoded,
@@ -222,18 +219,7 @@ def _scope(
 
 def _frame(table: Any) -> Any:
     """Return the table as a pandas DataFrame, in memory."""
-    if is_lazy(table):
-        raise TypeError(
-            f"table is lazy ({type(table).__name__}), and a plan looks at rows many times; collect "
-            "it, or some thousand rows of it, into memory first."
-        )
-    table = known(table, "table")
-    if not is_frame(table):
-        raise TypeError(
-            f"table must be a DataFrame, got {type(table).__name__}; give its columns names, such "
-            "as pandas.DataFrame(table, columns=[...])."
-        )
-    frame = as_pandas(table)
+    frame = in_memory(table, "a plan")
     if len(frame) < 2:
         raise ValueError(
             f"table has {len(frame)} row(s) and a minimum of 2 is required; give more rows."
