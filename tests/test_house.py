@@ -273,7 +273,9 @@ def test_run_time_imports_are_declared_dependencies():
         for found in module.imports
         if not found.for_types
     }
-    assert used - known - sys.stdlib_module_names == {"cryptography", "matplotlib"}
+    assert used - known - sys.stdlib_module_names == {
+        *("cryptography", "matplotlib", "rich", "tqdm"),
+    }
 
 
 def test_an_extra_is_imported_by_the_module_that_does_without_it_alone():
@@ -293,6 +295,15 @@ def test_pictures_are_drawn_by_one_module_which_asks_for_matplotlib_when_it_draw
     assert "matplotlib" not in _loaded("import sklearn_puffer; sklearn_puffer.LossDisplay")
 
 
+def test_bars_are_drawn_by_one_module_which_asks_for_rich_or_tqdm_when_it_draws():
+    extra = _project()["optional-dependencies"]["progress"]
+    assert [re.match(r"[\w-]+", each).group() for each in extra] == ["rich"]
+    drawing = {(m.name, i.path) for m in modules().values() for i in m.imports}
+    users = {name for name, path in drawing if path.split(".")[0] in ("rich", "tqdm")}
+    assert users == {"_base.screens"}
+    assert not {"rich", "tqdm"} & _loaded("import sklearn_puffer")
+
+
 def _is_aes(path):
     return path.split(".")[0] == "cryptography"
 
@@ -302,7 +313,7 @@ def test_dependencies_state_a_minimum_version():
     assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
     engines = {"polars", "duckdb", "dask", "spark", "ibis", "engines"}
     extras = {"cli", "test", "check", "bench", "plot", "keyed", "mutation", "anjana", "docs"}
-    extras |= {"browser"}
+    extras |= {"browser", "progress"}
     assert set(project["optional-dependencies"]) == engines | extras
 
 

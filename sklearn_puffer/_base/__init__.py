@@ -37,9 +37,10 @@ from sklearn_puffer._base.page import Document, Page, Section
 from sklearn_puffer._base.progress import (
     OutOfTimeError,
     counted,
+    is_listening,
     listening,
     noted,
-    say,
+    reporting,
     task,
     until,
 )
@@ -53,6 +54,7 @@ from sklearn_puffer._base.rounding import (
     rounded_down,
     rounded_up,
 )
+from sklearn_puffer._base.screens import say
 from sklearn_puffer._base.search import LARGEST, SMALLEST, smallest_for_all, smallest_within
 from sklearn_puffer._base.types import Array, BoolArray, FloatArray, IntArray, Integers
 from sklearn_puffer._base.version import __version__, utc_now
@@ -98,6 +100,7 @@ __all__ = [
     "digest",
     "floats",
     "inexact",
+    "is_listening",
     "json_record",
     "listed",
     "listening",
@@ -114,6 +117,7 @@ __all__ = [
     "real_numbers",
     "refuse_masked",
     "refuse_tables",
+    "reporting",
     "rounded_down",
     "rounded_up",
     "say",

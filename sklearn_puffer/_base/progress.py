@@ -1,29 +1,34 @@
-"""Lines about a long computation, for whoever waits for it: the one place that prints them.
+"""Reports of a long computation, for whoever waits for it: the one place that makes them.
 
-`listening` opens the ear, in `fit`; whatever runs inside says what it does with `task` or
-`counted`, at any depth, and nothing has to hand a parameter down to it. Without an ear they cost
-next to nothing. Lines hold what is done and how often, and how far a solver is from its bound:
-never a value, a secret or a loss. The clock decides when a line is printed, and nothing else.
+`listening` opens the ear, in `fit`, `transform` and whatever else may take long; what runs inside
+says what it does with `task` or `counted`, at any depth, and nothing has to hand a parameter down
+to it. Without an ear they cost next to nothing. Reports hold what is done and how often, and how
+far a solver is from its bound: never a value, a secret or a loss. The clock decides when something
+is shown, and nothing else; `screens` decides where.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from math import inf
+from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any, TypeVar
+
+from sklearn_puffer._base.screens import Report, Screen, screen
 
 T = TypeVar("T")
 
 EVERY = 2.0
-"""Seconds before the first line, and between two lines."""
+"""Seconds before the first report, and the most between two."""
+
+_LEAST = 0.1  # seconds between two looks at the clock
 
 
-@dataclass
+@dataclass(eq=False)
 class _Task:
     what: str
     total: int | None
@@ -36,15 +41,69 @@ class _Task:
         return f"{words}, {self.note}" if self.note else words
 
     def _words(self) -> str:
-        if self.total is None:
+        if not self.total:
             return f"{self.what}: {self.done:,} done" if self.done else self.what
         return f"{self.what}: {self.done:,} of {self.total:,} ({self.done / self.total:.0%})"
+
+    def share(self) -> float | None:
+        return min(self.done / self.total, 1.0) if self.total else None
 
     def left(self, now: float) -> float | None:
         """Return the seconds left, if the rest takes as long as what is done."""
         if not self.total or not self.done:
             return None
-        return (now - self.began) * (self.total - self.done) / self.done
+        return (now - self.began) * max(self.total - self.done, 0) / self.done
+
+
+class _Voice:
+    """What tells the user of tasks, once the first seconds are over."""
+
+    def __init__(self, tasks: list[_Task]) -> None:
+        self.tasks = tasks
+        self.due = monotonic() + EVERY
+        self.screen: Screen | None = None
+        self.lock, self.over = Lock(), Event()
+        self.beating: Thread | None = None
+
+    def beat(self) -> None:
+        """Go on telling while one call takes long, such as a query of an engine."""
+        self.beating = Thread(target=self._beat, name="sklearn_puffer progress", daemon=True)
+        self.beating.start()
+
+    def _beat(self) -> None:
+        while not self.over.wait(max(self.due - monotonic(), _LEAST)):
+            self.tell(monotonic())
+
+    def tell(self, now: float) -> None:
+        """Show how far the tasks are, if it is time for that."""
+        if now < self.due:
+            return
+        with self.lock:
+            tasks = list(self.tasks)
+            try:
+                if tasks and now >= self.due:
+                    self._show(tasks, now)
+            except Exception:  # a closed stream stops no work
+                self.due = inf
+                self.over.set()
+
+    def _show(self, tasks: Sequence[_Task], now: float) -> None:
+        self.screen = self.screen or screen()
+        self.due = now + min(EVERY, self.screen.pause)
+        words, outer = "; ".join(task.words() for task in tasks), tasks[0]
+        if not any(task.done for task in tasks):
+            words = f"{words} ({now - outer.began:,.0f} s so far)"
+        # of what lies within the outermost one more may follow
+        self.screen.show(Report(words, outer.share(), outer.left(now)))
+
+    def end(self) -> None:
+        """Be silent from now on."""
+        self.over.set()
+        if self.beating is not None:
+            self.beating.join()
+        if self.screen is not None:
+            with suppress(Exception):
+                self.screen.end()
 
 
 class OutOfTimeError(Exception):
@@ -55,21 +114,16 @@ class OutOfTimeError(Exception):
 class _Ear:
     """Who listens, and to what; the outermost task comes first."""
 
+    voice: _Voice | None = None
     tasks: list[_Task] = field(default_factory=list)
-    said: float = field(default_factory=monotonic)
-    silent: bool = False
     ends: float = inf
 
     def tell(self) -> None:
         now = monotonic()
         if now > self.ends:
             raise OutOfTimeError
-        if self.silent or now - self.said < EVERY:
-            return
-        self.said = now
-        left = self.tasks[0].left(now)  # of what lies within it more may follow
-        words = "; ".join(task.words() for task in self.tasks)
-        say(words if left is None else f"{words}; about {max(left, 1.0):,.0f} s left")
+        if self.voice is not None:
+            self.voice.tell(now)
 
 
 _ear: ContextVar[_Ear | None] = ContextVar("_ear", default=None)
@@ -77,15 +131,28 @@ _ear: ContextVar[_Ear | None] = ContextVar("_ear", default=None)
 
 @contextmanager
 def listening(verbose: Any) -> Iterator[None]:
-    """Print what the block reports, where ``verbose`` is true and the block takes long."""
-    if not verbose:
+    """Show what the block reports, where ``verbose`` is true and the block takes long.
+
+    Within a block that is listened to this changes nothing: there is one screen.
+    """
+    ear = _ear.get() or _Ear()
+    if not verbose or ear.voice is not None:
         yield
         return
-    before = _ear.set(_Ear())
+    voice = _Voice(ear.tasks)
+    before = _ear.set(replace(ear, voice=voice))
     try:
+        voice.beat()
         yield
     finally:
         _ear.reset(before)
+        voice.end()
+
+
+def is_listening() -> bool:
+    """Return whether anybody is shown what is reported here."""
+    ear = _ear.get()
+    return ear is not None and ear.voice is not None
 
 
 @contextmanager
@@ -99,7 +166,7 @@ def until(ends: float) -> Iterator[None]:
     Traceback (most recent call last):
     sklearn_puffer._base.progress.OutOfTimeError
     """
-    ear = _ear.get() or _Ear(silent=True)
+    ear = _ear.get() or _Ear()
     before = _ear.set(replace(ear, ends=min(ends, ear.ends)))
     try:
         yield
@@ -108,8 +175,10 @@ def until(ends: float) -> Iterator[None]:
 
 
 @contextmanager
-def task(what: str, total: int | None = None) -> Iterator[Callable[[], None]]:
+def task(what: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """Report a task, whose block calls what it is given whenever a part of it is done.
+
+    It may say how many parts, and may be called in other threads, too.
 
     >>> with listening(1), task("couplings", 3) as done:
     ...     done()
@@ -121,8 +190,8 @@ def task(what: str, total: int | None = None) -> Iterator[Callable[[], None]]:
     own = _Task(what, total, monotonic())
     ear.tasks.append(own)
 
-    def done() -> None:
-        own.done += 1
+    def done(n: int = 1) -> None:
+        own.done += n
         ear.tell()
 
     try:
@@ -146,6 +215,29 @@ def counted(items: Sequence[T] | Iterable[T], what: str, total: int | None = Non
             done()
 
 
+@contextmanager
+def reporting(verbose: Any, what: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """Report a task of a generator, between whose parts others work: nobody else is heard.
+
+    >>> with reporting(1, "rows") as done:
+    ...     done(65_536)
+    """
+    if not verbose:
+        yield _ignore
+        return
+    own = _Task(what, total, monotonic())
+    voice = _Voice([own])
+
+    def done(n: int = 1) -> None:
+        own.done += n
+        voice.tell(monotonic())
+
+    try:
+        yield done
+    finally:
+        voice.end()
+
+
 def noted(words: str) -> None:
     """Say beside the innermost task how far it has come.
 
@@ -157,11 +249,5 @@ def noted(words: str) -> None:
         ear.tasks[-1].note = words
 
 
-def say(line: str) -> None:
-    """Print one line."""
-    sys.stderr.write(f"sklearn_puffer: {line}\n")
-    sys.stderr.flush()
-
-
-def _ignore() -> None:
+def _ignore(n: int = 1) -> None:
     pass

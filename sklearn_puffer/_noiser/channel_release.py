@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import Array, FloatArray, digest, listed
+from sklearn_puffer._base import Array, FloatArray, digest, listed, task
 from sklearn_puffer._channels import Family
 from sklearn_puffer._noise import WHOLE, Entropy, IntegerRows
 from sklearn_puffer._noiser.channel_cells import Cells
@@ -123,8 +123,9 @@ class ChannelRelease:
         if watch is not None:
             watch.add(readers, table.n_rows)
         words = None if keyed is None else self._words(keyed, found)
-        drawn = self.rows.sampler(entropy(0)).draw(found, words)
-        written = self._written(table, readers, drawn, order)
+        with task("rows drawn and written"):
+            drawn = self.rows.sampler(entropy(0)).draw(found, words)
+            written = self._written(table, readers, drawn, order)
         written |= {name: Finished(table.original(name), passed=True) for name in passed}
         return table.build({name: written[name] for name in order}), moved
 
@@ -134,9 +135,11 @@ class ChannelRelease:
         # what is drawn shows the block: under a floor rows of one block have the same targets
         block = self.rows.targets[self.rows.starts[:-1]]
         words = np.empty(len(cells), dtype=np.uint64)
-        for rows in _blocks(len(cells)):
-            bits = keyed.columns(rows, [cells[rows]], [block[cells[rows]]])[0]
-            words[rows] = bits.words(len(words[rows]))
+        with task("rows given their bits", len(cells)) as done:
+            for rows in _blocks(len(cells)):
+                bits = keyed.columns(rows, [cells[rows]], [block[cells[rows]]])[0]
+                words[rows] = bits.words(len(words[rows]))
+                done(rows.stop - rows.start)
         return words
 
     def _readers(self, table: Table, unknown: Any, missing: Missing) -> list[Reader]:
@@ -155,7 +158,11 @@ class ChannelRelease:
     ) -> tuple[Array, Moved | None]:
         """Return the cell of each row."""
         found = np.empty(n_rows, dtype=np.intp)
-        new = [self._look_up(readers, rows, found[rows]) for rows in _blocks(n_rows)]
+        new = []
+        with task("rows looked up", n_rows) as done:
+            for rows in _blocks(n_rows):
+                new.append(self._look_up(readers, rows, found[rows]))
+                done(rows.stop - rows.start)
         strange = np.flatnonzero(found < 0)
         if not strange.size:
             return found, None

@@ -201,8 +201,10 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         `joblib.parallel_config` blocks go to the workers of its backend (loky, Dask, Ray), and the
         laws of the table with them.
     verbose : int, default=0
-        1 prints to stderr what `fit` is doing, how much of it is done and, where that can be
-        known, the time left: a line every two seconds. Lines hold counts, and nothing protected.
+        1 shows what `fit`, `transform` and `transform_batches` are doing after two seconds: what
+        is done, how much of it and, where that can be known, the time left, on standard error. In
+        a terminal or a notebook that is a bar of rich or tqdm, where one of them is installed, and
+        elsewhere a line every two seconds. It holds counts, and nothing protected.
 
     Attributes
     ----------
@@ -506,17 +508,21 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         """
         keying = check_keying(row_id, key, dataset, release, self.random_state)
         check_on_drift(on_drift, self._margins)
+        loud = check_verbose(self.verbose)
         self._check_as_certified()
         self._check_certified()
         container = getattr(self, "_container", None) or get_config()["transform_output"]
         if is_lazy(X) and keying is not None:
             check_lazily(container, on_drift)
-            return plan_release(self, X, keying, self._context(keying))
-        table = next_table(self, X)
-        keyed = None if keying is None else keying.rows(table, X, self._context(keying))
-        watch = watch_of(self._margins, on_drift, table.n_rows)
-        whole, moved = self._drawn(table, keyed, self._entropies()(), watch)
-        for sentence in filter(None, (drift_found(watch, on_drift), _moved_sentence(moved))):
+            with listening(loud):
+                return plan_release(self, X, keying, self._context(keying))
+        with listening(loud):
+            table = next_table(self, X)
+            keyed = None if keying is None else keying.rows(table, X, self._context(keying))
+            watch = watch_of(self._margins, on_drift, table.n_rows)
+            whole, moved = self._drawn(table, keyed, self._entropies()(), watch)
+            drift = drift_found(watch, on_drift)
+        for sentence in filter(None, (drift, _moved_sentence(moved))):
             warnings.warn(sentence, UserWarning, stacklevel=3)
         return as_pandas(whole) if container == "pandas" else whole
 

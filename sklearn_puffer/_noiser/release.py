@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from joblib import Parallel, delayed
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, digest, listed
+from sklearn_puffer._base import Array, FloatArray, IntArray, counted, digest, listed, task
 from sklearn_puffer._noise import (
     WHOLE,
     ByRow,
@@ -59,6 +59,7 @@ FARTHEST = 2.0**61
 # Rows of one column before the next column's turn: the tables of its noise stay in the cache.
 _STRETCH = 1 << 17
 _GONE = np.int64(-(2**63))  # neither a step nor a code, nor the bits of a number but -0.0
+Done = Callable[[int], None]  # is told how many values were released
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
 
 
@@ -257,7 +258,7 @@ def release_table(
             _check_numbers(reader.data(slice(None)), release)
 
     try:
-        readers = [opened(release) for release in releases]
+        readers = [opened(release) for release in counted(releases, "columns read")]
         if watch is not None:
             watch.open(readers)
         run = partial(_run, n_jobs=n_jobs) if keyed is None else partial(_run_keyed, keyed=keyed)
@@ -280,7 +281,7 @@ def _released(
     order: Sequence[Name],
     patterns: Patterns,
     entropy: Callable[[int], Entropy],
-    run: Callable[[Sequence[_Worker], int], None],
+    run: Callable[[Sequence[_Worker], int, Done], None],
 ) -> tuple[Any, dict[Name, int]]:
     _check_patterns({reader.column.name: reader for reader in readers}, patterns)
     dtypes = {
@@ -292,7 +293,8 @@ def _released(
         _Worker(release, reader, outputs[release.column.name], entropy(k))
         for k, (release, reader) in enumerate(zip(releases, readers, strict=True))
     ]
-    run(workers, table.n_rows)
+    with task("values released", len(workers) * table.n_rows) as done:
+        run(workers, table.n_rows, done)
     finished: dict[Name, Finished] = {w.release.column.name: w.finished() for w in workers}
     finished |= {name: Finished(table.original(name), passed=True) for name in passed}
     moved = {r.column.name: r.moved for r in readers if r.moved}
@@ -324,25 +326,26 @@ def _distinct_columns(masks: Array) -> Array:
     return np.asarray(masks[:, firsts].T)
 
 
-def _run(workers: Sequence[_Worker], n_rows: int, n_jobs: int | None) -> None:
+def _run(workers: Sequence[_Worker], n_rows: int, done: Done, n_jobs: int | None) -> None:
     if n_jobs in (None, 1):
-        _run_blocks(workers, n_rows)
+        _run_blocks(workers, n_rows, done)
     else:
         Parallel(n_jobs=n_jobs, require="sharedmem")(  # it writes into the released table
-            delayed(_run_blocks)([worker], n_rows) for worker in workers
+            delayed(_run_blocks)([worker], n_rows, done) for worker in workers
         )
 
 
-def _run_blocks(workers: Sequence[_Worker], n_rows: int) -> None:
+def _run_blocks(workers: Sequence[_Worker], n_rows: int, done: Done) -> None:
     # columns of one array share cache lines, so they advance together
     apart = all(worker.output.flags.c_contiguous for worker in workers)
     for stretch in _slices(0, n_rows, _STRETCH if apart else BLOCK_ROWS):
         for worker in workers:
             for rows in _slices(stretch.start, stretch.stop, BLOCK_ROWS):
                 worker.run(rows)
+                done(rows.stop - rows.start)
 
 
-def _run_keyed(workers: Sequence[_Worker], n_rows: int, keyed: KeyedRows) -> None:
+def _run_keyed(workers: Sequence[_Worker], n_rows: int, done: Done, keyed: KeyedRows) -> None:
     for rows in _slices(0, n_rows, BLOCK_ROWS):
         placed = [worker.placed(rows) for worker in workers]
         seen = [w.told(rows, own) for w, own in zip(workers, placed, strict=True)]
@@ -351,6 +354,7 @@ def _run_keyed(workers: Sequence[_Worker], n_rows: int, keyed: KeyedRows) -> Non
         bits = keyed.columns(rows, seen, gone)
         for worker, own, words in zip(workers, placed, bits, strict=True):
             worker.run_keyed(rows, own, words)
+            done(rows.stop - rows.start)
 
 
 def _slices(start: int, stop: int, length: int) -> Iterator[slice]:

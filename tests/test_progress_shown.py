@@ -1,0 +1,277 @@
+"""Where progress appears, what it looks like, and that it is silent and harmless elsewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._base import counted, listening, progress, reporting, screens, task
+from sklearn_puffer.noise import OptimalChannel
+
+LINE = re.compile(r"sklearn_puffer: [^\x00-\x1f]+\n")
+KEY = b"blake2b:" + bytes(32)
+
+
+class Terminal:
+    """A standard error that keeps what is written to it."""
+
+    encoding = "utf-8"
+
+    def __init__(self, moves=True):
+        self.parts, self.moves = [], moves
+
+    def write(self, text):
+        self.parts.append(text)
+        return len(text)
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return self.moves
+
+    @property
+    def text(self):
+        return "".join(self.parts)
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Let every report be shown, and not only those two seconds apart."""
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+
+
+def shown_on(monkeypatch, moves=True, kind="xterm"):
+    """Return a standard error that stands in the place of ours."""
+    found = Terminal(moves)
+    monkeypatch.setattr(sys, "stderr", found)
+    monkeypatch.setenv("TERM", kind)
+    monkeypatch.setenv("COLUMNS", "80")
+    return found
+
+
+def without(monkeypatch, *absent):
+    """Let some libraries not be installed."""
+
+    def found(name, *rest, find_spec=importlib.util.find_spec):
+        return None if name in absent else find_spec(name, *rest)
+
+    monkeypatch.setattr(screens, "find_spec", found)
+
+
+def count_to(n):
+    for _ in counted(range(n), "columns"):
+        time.sleep(0.001)  # so that there is a time left
+
+
+def stopped(k):
+    if k == 5:
+        raise KeyboardInterrupt
+
+
+# ------------------------------------------------------------------------------------- the screens
+
+
+@pytest.mark.parametrize(
+    ("absent", "kind"),
+    [
+        ([], screens.RichBar),
+        (["rich"], screens.TqdmBar),
+        (["rich", "tqdm"], screens.Lines),
+    ],
+)
+def test_a_terminal_gets_a_bar_of_what_is_installed(at_once, monkeypatch, absent, kind):
+    terminal = shown_on(monkeypatch)
+    without(monkeypatch, *absent)
+    assert type(screens.screen()) is kind
+    with listening(1):
+        count_to(4)
+    assert "columns: 3 of 4 (75%)" in terminal.text
+    assert "about 1 s left" in terminal.text
+
+
+@pytest.mark.parametrize("absent", [[], ["rich"]])
+def test_a_bar_is_gone_when_the_work_is_done(at_once, monkeypatch, absent):
+    terminal = shown_on(monkeypatch)
+    without(monkeypatch, *absent)
+    with listening(1):
+        count_to(3)
+    assert terminal.text.endswith("\r" if absent else "\x1b[2K")  # the line is blank again
+    assert terminal.text.count("\x1b[?25l") == terminal.text.count("\x1b[?25h")  # the cursor
+
+
+@pytest.mark.parametrize("absent", [[], ["rich"], ["rich", "tqdm"]])
+def test_no_control_codes_go_where_there_is_no_terminal(at_once, monkeypatch, absent):
+    without(monkeypatch, *absent)
+    for moves, kind in ((False, "xterm"), (True, "dumb")):
+        stream = shown_on(monkeypatch, moves, kind)
+        with listening(1):
+            count_to(4)
+        assert stream.parts
+        assert all(LINE.fullmatch(part) for part in stream.parts)
+
+
+def test_a_notebook_gets_bars_where_it_can_show_them(monkeypatch):
+    class Shell:
+        kernel = None
+
+    class Python:
+        get_ipython = staticmethod(Shell)
+
+    monkeypatch.setitem(sys.modules, "IPython", Python)
+    monkeypatch.setattr(screens, "find_spec", lambda name: True)
+    shown_on(monkeypatch, moves=False)
+    assert type(screens.screen()) is screens.RichBar
+    without(monkeypatch, "ipywidgets")
+    assert type(screens.screen()) is screens.TqdmBar
+
+
+def test_nothing_is_shown_before_two_seconds(monkeypatch, capsys):
+    assert progress.EVERY == 2.0
+    now = [100.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
+    with listening(1), task("columns", 10) as done:
+        for _ in range(3):
+            now[0] += 0.6
+            done()
+        assert capsys.readouterr() == ("", "")
+        now[0] += 0.6
+        done()
+        assert capsys.readouterr().err == (
+            "sklearn_puffer: columns: 4 of 10 (40%); about 4 s left\n"
+        )
+        now[0] += 1.5
+        done()
+        assert capsys.readouterr().err == ""  # a line every two seconds
+
+
+def test_a_call_that_reports_nothing_is_told_of_all_the_same(at_once, capsys):
+    with listening(1), task("ids counted"):
+        time.sleep(0.35)
+    assert "sklearn_puffer: ids counted (0 s so far)\n" in capsys.readouterr().err
+    assert not [each for each in threading.enumerate() if "sklearn_puffer" in each.name]
+
+
+@pytest.mark.parametrize("stream", [None, object()])
+def test_work_goes_on_without_a_standard_error(at_once, monkeypatch, stream):
+    monkeypatch.setattr(sys, "stderr", stream)
+    with listening(1):
+        count_to(3)
+
+
+@pytest.mark.parametrize("absent", [[], ["rich"], ["rich", "tqdm"]])
+def test_ctrl_c_leaves_no_bar_and_nobody_who_listens(at_once, monkeypatch, absent):
+    terminal = shown_on(monkeypatch)
+    without(monkeypatch, *absent)
+    with pytest.raises(KeyboardInterrupt), listening(1):
+        list(map(stopped, counted(range(9), "columns")))
+    told = terminal.text
+    count_to(3)
+    assert terminal.text == told
+    assert told.count("\x1b[?25l") == told.count("\x1b[?25h")
+
+
+def test_there_is_one_screen_however_many_listen(at_once, monkeypatch):
+    terminal, made = shown_on(monkeypatch), []
+    monkeypatch.setattr(progress, "screen", lambda: made.append(1) or screens.Lines())
+    with listening(1), task("settings", 2) as done, listening(1):
+        count_to(3)
+        done()
+    assert made == [1]
+    assert "settings: 0 of 2 (0%); columns: 2 of 3 (67%)" in terminal.text
+
+
+def test_parts_done_in_other_threads_count(at_once, capsys):
+    with listening(1), task("values", 800) as done:
+        threads = [threading.Thread(target=lambda: [done(10) for _ in range(10)]) for _ in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        done(0)
+    assert "values: 800 of 800 (100%)" in capsys.readouterr().err
+
+
+def test_a_generator_reports_while_others_work(at_once, capsys):
+    def rows():
+        with reporting(1, "rows") as done:
+            for _ in range(3):
+                done(5)
+                yield
+
+    for _ in rows():
+        list(counted([1, 2], "others"))  # of whom nobody wants to know
+    assert "others" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "1 s"), (119.0, "119 s"), (600.0, "10 min"), (90_000.0, "25 h 0 min")],
+)
+def test_the_time_left_is_said_in_its_own_unit(seconds, words):
+    assert screens.Report("columns", 0.5, seconds).rest == f"about {words} left"
+
+
+# --------------------------------------------------------------------------------------- transform
+
+
+def table(n_rows=40):
+    rng = np.random.default_rng(3)
+    secret = np.arange(n_rows) % 2
+    visits = rng.integers(0, 5, n_rows)
+    return pd.DataFrame({"visits": visits, "town": np.where(visits > 2, "a", "b"), "s": secret})
+
+
+def fitted(**params):
+    params = {"sensitive": "s", "epsilon": 1.0, **params}
+    return PufferfishNoiser(**params).fit(table()).set_params(verbose=1)
+
+
+@pytest.mark.parametrize(
+    ("params", "how"),
+    [
+        ({}, {}),
+        ({"n_jobs": 2}, {}),
+        ({"output": "remapped"}, {}),
+        ({}, {"row_id": "id", "key": KEY}),
+    ],
+)
+def test_a_verbose_transform_tells_how_far_it_is(at_once, capsys, params, how):
+    noiser, rows = fitted(**params), table().assign(id=range(40))
+    noiser.transform(rows, **how)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "columns read: 1 of 2 (50%); about 1 s left" in err
+    assert "values released: 80 of 80 (100%)" in err
+    assert "visits" not in err
+    assert "town" not in err
+    noiser.set_params(verbose=0).transform(rows, **how)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.filterwarnings("ignore:.*occur once", "ignore:no row needs to change")
+@pytest.mark.parametrize("how", [{}, {"row_id": "id", "key": KEY}])
+def test_a_channel_tells_too(at_once, capsys, how):
+    noiser = fitted(noise=OptimalChannel(), epsilon=0.5)
+    noiser.transform(table().assign(id=range(40)), **how)
+    assert "rows looked up: 40 of 40 (100%)" in capsys.readouterr().err
+
+
+def test_a_short_transform_says_nothing(capsys):
+    fitted().transform(table())
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("verbose", [-1, "yes", 0.5])
+def test_a_verbose_that_is_no_count_is_refused_before_anything_is_drawn(verbose):
+    noiser = fitted().set_params(verbose=verbose)
+    with pytest.raises((TypeError, ValueError), match="verbose must be"):
+        noiser.transform(table())
