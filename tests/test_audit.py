@@ -15,7 +15,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 
-from sklearn_puffer import PufferfishNoiser, audit
+from sklearn_puffer import PufferfishNoiser, PufferfishRelease, audit
+from sklearn_puffer._releases import Drift
+from sklearn_puffer._signoff import auditing
 from sklearn_puffer._signoff.exact_tests import (
     Promise,
     findable,
@@ -328,6 +330,30 @@ def test_an_audit_is_json_text_and_inert_html():
         assert tag not in found._repr_html_()
 
 
+@pytest.mark.parametrize("noise", ["laplace", "optimal"])
+def test_a_release_read_from_its_form_is_attacked_like_its_noiser(noise):
+    table = mixed()
+    more = {"n_bins": 4, "unknown": "nearest"} if noise == "optimal" else {}
+    noiser = PufferfishNoiser(sensitive="group", public=["visits"], noise=noise, **more).fit(table)
+    release = PufferfishRelease.from_json(noiser.to_json())
+    own, other = (audit(each, table, GaussianNB(), **PLAIN) for each in (noiser, release))
+    for name in ("sensitive", "secret", "against", "n", "n_against", "allowed", "certified"):
+        assert own.table[name].tolist() == other.table[name].tolist()
+    assert own.fitted
+    assert other.fitted
+    assert other.exact is None
+    assert "holds no laws of secrets" in str(other)
+
+
+def test_secrets_of_other_types_than_the_fitted_ones_are_said_not_to_fit():
+    table = answers(200).assign(s=[0, 1] * 100)
+    noiser = PufferfishNoiser(sensitive="s").fit(table)
+    for each in (noiser, PufferfishRelease.from_json(noiser.to_json())):
+        assert len(audit(each, table, LOOKS, **PLAIN).table) == 2
+        with pytest.raises(ValueError, match="do not fit together: the sensitive column 's' has"):
+            audit(each, answers(200), LOOKS)
+
+
 def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
     table = mixed()
     table.loc[:5, "group"] = "c"
@@ -342,7 +368,10 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
     ("changes", "message"),
     [
         ({"noiser": PufferfishNoiser(sensitive="s")}, "not fitted"),
-        ({"noiser": "epsilon"}, "noiser must be a fitted PufferfishNoiser, got str"),
+        (
+            {"noiser": "epsilon"},
+            "noiser must be a fitted PufferfishNoiser, or a PufferfishRelease, got str",
+        ),
         ({"table": answers(200).to_numpy()}, "table must be a DataFrame, got ndarray"),
         ({"table": pl.DataFrame(answers(200)).lazy()}, "table is lazy"),
         ({"table": answers(200)[:0]}, "table has 0 rows"),
@@ -370,7 +399,16 @@ def test_what_cannot_be_audited_is_refused_by_name(changes, message):
         audit(given.pop("noiser"), given.pop("table"), **given)
 
 
+@pytest.fixture
+def attacks_alone(monkeypatch):
+    """Leave out of an audit what no finding depends on, so that many can be made."""
+    monkeypatch.setattr(auditing, "_drift", lambda *_: Drift((), 0, 0))
+    for name in ("_survived", "_notes"):
+        monkeypatch.setattr(auditing, name, lambda *_: [])
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("attacks_alone")
 def test_of_500_releases_within_the_promise_at_most_the_stated_share_is_a_false_alarm():
     noiser, held = honest(), answers(200)
     alarms = sum(
@@ -381,6 +419,7 @@ def test_of_500_releases_within_the_promise_at_most_the_stated_share_is_a_false_
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("attacks_alone")
 def test_a_release_with_twice_the_promised_loss_is_found_with_the_stated_power():
     noiser, held = lying(), answers(500)
     found = [audit(noiser, held, LOOKS, random_state=k, **PLAIN) for k in range(100)]

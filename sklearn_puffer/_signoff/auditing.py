@@ -27,7 +27,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._base import (
     task as reported,
 )
-from sklearn_puffer._noiser import PufferfishNoiser
+from sklearn_puffer._noiser import PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._signoff.attack import (
     CHOOSE,
     TRAIN,
@@ -88,8 +88,8 @@ def audit(
 
     Parameters
     ----------
-    noiser : PufferfishNoiser
-        Fitted.
+    noiser : PufferfishNoiser or PufferfishRelease
+        Fitted, or read from its form. A form holds no laws: what needs these is left out, and said.
     table : DataFrame
         In memory, of pandas, polars or pyarrow: rows that were not in `fit`, with the sensitive
         columns and those that are released. Rows must be independent of each other: keep one of
@@ -255,6 +255,18 @@ def _audit(
 _Few = tuple[Name, Any, Any, int, int]
 
 
+def _pairs(noiser: Any) -> dict[Name, list[tuple[Any, Any]]]:
+    """Return the protected pairs, without order; a form has them in its certificate alone."""
+    if hasattr(noiser, "secret_pairs_"):
+        return dict(noiser.secret_pairs_)
+    pairs: dict[Name, dict[tuple[Any, Any], None]] = {}
+    for each in noiser.certificate_.pairs:
+        own = pairs.setdefault(each.sensitive, {})
+        if (each.against, each.secret) not in own:
+            own[each.secret, each.against] = None
+    return {name: list(own) for name, own in pairs.items()}
+
+
 def _fields(
     noiser: Any,
     secrets: Sequence[_Secret],
@@ -266,12 +278,13 @@ def _fields(
     """Return what is asked of each sensitive column, and the pairs with too few rows to ask."""
     certificate = noiser.certificate_
     promise = Promise(certificate.epsilon, certificate.delta, certificate.alpha)
-    tests = 2 * n_attackers * sum(map(len, noiser.secret_pairs_.values()))
+    pairs = _pairs(noiser)
+    tests = 2 * n_attackers * sum(map(len, pairs.values()))
     fields, few = [], []
     for secret, own in zip(secrets, codes, strict=True):
         parts = Parts.of(own, seed)
         asked = []
-        for question in _questions(secret, noiser.secret_pairs_[secret.name]):
+        for question in _questions(secret, pairs[secret.name]):
             n, m = (_usable(parts, own, code) for code in (question.i, question.j))
             if enough_rows(promise, n, m, level / tests):
                 asked.append(question)
@@ -364,11 +377,13 @@ def _known(noiser: Any, source: Table, knows: Any) -> list[Name]:
     """Return the columns that a further reader knows."""
     if knows is None:
         return list(noiser.utility_.index)[:MOST_KNOWN]
-    return known_columns(knows, source.names, list(noiser.secret_pairs_))
+    return known_columns(knows, source.names, list(_pairs(noiser)))
 
 
 def _drift(noiser: Any, frame: Any, secrets: Sequence[_Secret]) -> Any:
     """Return how the rows differ from those of `fit`, with the loss under their own laws."""
+    if isinstance(noiser, PufferfishRelease):
+        return noiser.certificate_.check(frame)
     names = [each.name for each in secrets]
     if set(names) <= set(frame.columns):
         return noiser.certificate_.check(frame, names)
@@ -384,7 +399,7 @@ def _rows_of_fit(drift: Any) -> bool:
     same = [
         each.distance <= _ROUNDED for each in (*drift.columns, *(s.column for s in drift.secrets))
     ]
-    return bool(drift.n_rows == drift.n_fitted and sizes and all([*sizes, *same]))
+    return bool(drift.n_rows == drift.n_fitted and same and all([*sizes, *same]))
 
 
 def _best(field: Field) -> float:
@@ -408,6 +423,11 @@ def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> li
             "The noiser has a random_state: who knows it takes the noise away, which these "
             "attackers do not try."
         )
+    if isinstance(noiser, PufferfishRelease):
+        notes.append(
+            "This is a release that was read from its form, which holds no laws of secrets: what "
+            "it loses under the laws counted from these rows needs the noiser."
+        )
     keyed = same_when_keyed(noiser, part)
     if keyed is not None:
         notes.append(
@@ -421,8 +441,9 @@ def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> li
 def _check_noiser(noiser: Any) -> None:
     if not isinstance(noiser, PufferfishNoiser):
         raise TypeError(
-            f"noiser must be a fitted PufferfishNoiser, got {type(noiser).__name__}; of a pipeline "
-            "give its last step and the table as it arrives there."
+            f"noiser must be a fitted PufferfishNoiser, or a PufferfishRelease, got "
+            f"{type(noiser).__name__}; of a pipeline give its last step and the table as it comes "
+            "there."
         )
     check_is_fitted(noiser)
 
@@ -438,7 +459,7 @@ def _frame(table: Any) -> Any:
 def _secrets(noiser: Any, source: Table, given: Any, frame: Any) -> list[_Secret]:
     columns = {} if given is None else secret_columns(given, source.n_rows, frame)
     found = []
-    for name in noiser.secret_pairs_:
+    for name, pairs in _pairs(noiser).items():
         if name not in columns and name not in source.names:
             raise ValueError(
                 f"table lacks the sensitive column {quoted(name)}, which attackers are to tell; "
@@ -448,8 +469,20 @@ def _secrets(noiser: Any, source: Table, given: Any, frame: Any) -> list[_Secret
         secret = read_secret(name, values, noiser.missing)
         codes = np.empty(source.n_rows, dtype=np.intp)
         secret.source.codes(slice(None), codes)
+        _check_values(name, secret.labels, {label for pair in pairs for label in pair})
         found.append(_Secret(name, secret.labels, codes))
     return found
+
+
+def _check_values(name: Name, labels: Sequence[Any], fitted: set[Any]) -> None:
+    """Refuse a table that has not two of the secrets that were fitted: it is another one."""
+    if len(fitted.intersection(labels)) < 2:
+        raise ValueError(
+            f"noiser and table do not fit together: the sensitive column {quoted(name)} has the "
+            f"values {listed(list(labels), 5)} in table, and noiser protects "
+            f"{listed(sorted(fitted, key=str), 5)} of it; give rows of the table that was fitted, "
+            "with values as they were."
+        )
 
 
 def _rows(n_rows: int, max_rows: Any, seed: int) -> Array:

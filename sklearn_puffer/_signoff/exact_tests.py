@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn_puffer._base import FloatArray
 _STEPS = 60
 _FINE = 20_001
 _MOST_LOSS = 50.0
+_KEPT = 4096
 POWER = 0.8
 """The chance with which a loss must be found to be called findable."""
 
@@ -121,6 +123,7 @@ def upper(k: Any, n: Any, alpha: float) -> Any:
     return np.where(k >= n, 1.0, ends)
 
 
+@lru_cache(maxsize=_KEPT)  # pairs of secrets often have as many rows as each other
 def p_value(promise: Promise, k: int, n: int, h: int, m: int) -> float:
     r"""Return a p-value of "the promise is kept", which may be too large but never too small.
 
@@ -196,6 +199,7 @@ def _least_significant(promise: Promise, ends: FloatArray, n: int, level: float)
     return high
 
 
+@lru_cache(maxsize=_KEPT)
 def findable(promise: Promise, q: float | None, n: int, m: int, level: float) -> float:
     r"""Return the smallest loss that is found with a chance of 80 %, or infinity.
 
