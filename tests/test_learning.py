@@ -9,7 +9,7 @@ import pytest
 from oracle import directed_losses
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._tables import CodeArray, Coded, count
+from sklearn_puffer._tables import CodeArray, Coded, NoCodes, count, tally
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Laplace
@@ -71,15 +71,22 @@ def test_joint_counts_agree_with_a_crosstab():
 def test_both_ways_of_counting_agree_with_a_group_by(unseen, weighted):
     rng = np.random.default_rng(1)
     n = 50_000
-    sizes = (3, 2, 5 + unseen, 4 + unseen)  # cells beyond all memory are counted by sorting
-    codes = [rng.integers(0, size, n) for size in (3, 2, 5, 4)]
+    # cells beyond all memory are counted by sorting; of columns with one value nothing is read
+    sizes = (3, 2, 5 + unseen, 4 + unseen, 1, 5)
+    codes = [rng.integers(0, size, n) for size in (3, 2, 5, 4, 1, 5)]
     weights = rng.integers(0, 3, n) if weighted else None
-    coded = [Coded(CodeArray(c), size) for c, size in zip(codes, sizes, strict=True)]
-    counts = count(coded[:2], coded[2:], [[0], [1, 0]], n, weights)
+    sources = [
+        NoCodes() if size == 1 else CodeArray(c) for c, size in zip(codes, sizes, strict=True)
+    ]
+    coded = [Coded(source, size) for source, size in zip(sources, sizes, strict=True)]
+    groups = [[0], [1, 0], [3, 2], [2], [0, 3], [2, 3]]
+    counts = count(coded[:2], coded[2:], groups, n, weights)
     ones = np.ones(n, dtype=int) if weights is None else weights
-    table = pd.DataFrame(dict(zip("abcd", codes, strict=True)) | {"n": ones})
+    table = pd.DataFrame(dict(zip("abcdef", codes, strict=True)) | {"n": ones})
+    assert tally(coded[0], n, weights).tolist() == table.groupby("a")["n"].sum().tolist()
     for secret, of_secret in zip("ab", counts, strict=True):
-        for columns, cells in zip((["c"], ["d", "c"]), of_secret, strict=True):
+        for group, cells in zip(groups, of_secret, strict=True):
+            columns = ["cdef"[k] for k in group]
             expected = table.groupby([secret, *columns])["n"].sum()
             expected = expected[expected > 0]
             for label, found in enumerate(cells):

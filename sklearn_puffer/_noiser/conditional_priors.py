@@ -16,6 +16,7 @@ from sklearn_puffer._tables import (
     Coded,
     Column,
     Name,
+    NoCodes,
     Pair,
     Reader,
     Secret,
@@ -281,7 +282,7 @@ class _Patterns:
             )
 
     def coded(self) -> Coded:
-        return Coded(self, 1 << len(self.propagated))
+        return Coded(self, 1 << len(self.propagated)) if self.propagated else Coded(NoCodes(), 1)
 
     def codes(self, rows: slice, out: Array) -> None:
         out[:] = 0

@@ -22,6 +22,7 @@ class Rows:
         some = weights is not None and not weights.all()
         self.mask = weights > 0 if weights is not None and some else None
         self.weights = weights[self.mask] if weights is not None and some else weights
+        self._tallies: dict[Name, Array] = {}
 
     @property
     def n_rows(self) -> int:
@@ -48,10 +49,14 @@ class Rows:
 
     def tally(self, secret: Secret) -> Array:
         """Return how often each value of a secret counts."""
-        return tally(secret.coded, self.n_rows, self.weights)
+        if secret.name not in self._tallies:
+            self._tallies[secret.name] = tally(secret.coded, self.n_rows, self.weights)
+        return self._tallies[secret.name]
 
     def numbers(self, secret: Secret) -> Array:
         """Return how many rows each value of a secret has, however often they count."""
+        if self.weights is None:
+            return self.tally(secret)
         return tally(secret.coded, self.n_rows)
 
 

@@ -21,7 +21,7 @@ from sklearn_puffer._tables.columns import (
     present,
     without_unused,
 )
-from sklearn_puffer._tables.counting import Cells, CodeArray, Coded, count, tally
+from sklearn_puffer._tables.counting import Cells, CodeArray, Coded, NoCodes, count, tally
 from sklearn_puffer._tables.engine import CHANGED, LazyTable, lazy_table
 from sklearn_puffer._tables.faults import Faults
 from sklearn_puffer._tables.features import Features
@@ -79,6 +79,7 @@ __all__ = [
     "LazyTable",
     "Missing",
     "Name",
+    "NoCodes",
     "Pair",
     "Placed",
     "Reader",

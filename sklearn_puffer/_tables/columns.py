@@ -589,7 +589,7 @@ def _number_column(name: Name, values: Values, n_bins: int | None, weights: Arra
 
 def check_integers(data: Array, name: Name) -> None:
     """Refuse integers that float64 cannot tell apart."""
-    if not data.size:
+    if not data.size or data.dtype.itemsize < 8:
         return
     farthest = max(int(data.max()), int(data.min()), key=abs)
     if abs(farthest) > LARGEST_INTEGER:

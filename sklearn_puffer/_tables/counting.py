@@ -38,6 +38,14 @@ class CodeArray:
         np.copyto(out, self.data[rows], casting="unsafe")
 
 
+class NoCodes:
+    """The codes of a column with one value; nothing is read of it."""
+
+    def codes(self, rows: slice, out: Array) -> None:
+        """Write zeros."""
+        out[:] = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Coded:
     """A column of codes and the size of its alphabet."""
@@ -52,17 +60,14 @@ def tally(coded: Coded, n_rows: int, weights: Array | None = None) -> Array:
     >>> tally(Coded(CodeArray(np.array([0, 1, 1])), 2), 3).tolist()
     [1, 2]
     """
-    [[of_column]] = count([Coded(_NoCodes(), 1)], [coded], [[0]], n_rows, weights)
     counts = np.zeros(coded.size, dtype=np.int64)
-    counts[of_column[0].codes[:, 0]] = of_column[0].counts
+    codes = np.empty(min(BLOCK_ROWS, n_rows), dtype=np.intp)
+    for start in range(0, n_rows, BLOCK_ROWS):
+        rows = slice(start, min(start + BLOCK_ROWS, n_rows))
+        of_block = codes[: rows.stop - start]
+        coded.source.codes(rows, of_block)
+        _add(counts, of_block, None if weights is None else weights[rows])
     return counts
-
-
-class _NoCodes:
-    """The codes of a column with one value."""
-
-    def codes(self, rows: slice, out: Array) -> None:
-        out[:] = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,39 +157,68 @@ def _stream(
     ]
     if not any(any(row) for row in dense):
         return tables
-    codes = np.empty((len(columns), BLOCK_ROWS), dtype=np.intp)
-    secret_codes = np.empty((len(secrets), BLOCK_ROWS), dtype=np.intp)
-    key, scratch = np.empty(BLOCK_ROWS, dtype=np.intp), np.empty(BLOCK_ROWS, dtype=np.intp)
+    block = _Block(secrets, columns)
+    by_width = sorted(range(len(groups)), key=widths.__getitem__)
     for start in range(0, n_rows, BLOCK_ROWS):
         rows = slice(start, min(start + BLOCK_ROWS, n_rows))
-        n = rows.stop - start
-        for coded, out in zip([*columns, *secrets], [*codes, *secret_codes], strict=True):
-            coded.source.codes(rows, out[:n])
+        block.read(rows)
         part = None if weights is None else weights[rows]
-        for g, group in enumerate(groups):
-            mixed = _mixed(codes[:, :n], [(k, columns[k].size) for k in group], key[:n])
-            for s in range(len(secrets)):
-                table = tables[s][g]
+        for g in by_width:
+            mixed = block.mixed(groups[g])
+            for s, own in enumerate(tables):
+                table = own[g]
                 if table is not None:
-                    np.multiply(secret_codes[s, :n], widths[g], out=scratch[:n])
-                    scratch[:n] += mixed
-                    _add(table, scratch[:n], part)
+                    _add(table, block.within(s, widths[g], mixed), part)
     return [
         [None if t is None else t.reshape(secret.size, -1) for t in row]
         for secret, row in zip(secrets, tables, strict=True)
     ]
 
 
-def _mixed(codes: Array, radices: Sequence[tuple[int, int]], key: Array) -> Array:
-    """Return the mixed-radix number of each row of codes; it may wrap where unused."""
-    first: Array = codes[radices[0][0]]
-    if len(radices) == 1:
-        return first
-    np.copyto(key, first)
-    for column, size in radices[1:]:
-        key *= size
-        key += codes[column]
-    return key
+class _Block:
+    """The codes of a block of rows, and the cells that they make."""
+
+    def __init__(self, secrets: Sequence[Coded], columns: Sequence[Coded]) -> None:
+        self.columns = columns
+        self.codes = np.zeros((len(columns), BLOCK_ROWS), dtype=np.intp)
+        self.secrets = np.zeros((len(secrets), BLOCK_ROWS), dtype=np.intp)
+        self.scaled = np.empty_like(self.secrets)
+        self.key, self.cell = np.empty((2, BLOCK_ROWS), dtype=np.intp)
+        self.n = 0
+        self.width = 0  # that the codes of secrets are scaled by
+        self.sources = [
+            (coded.source, out)
+            for coded, out in zip([*columns, *secrets], [*self.codes, *self.secrets], strict=True)
+            if not isinstance(coded.source, NoCodes)
+        ]
+
+    def read(self, rows: slice) -> None:
+        self.n, self.width = rows.stop - rows.start, 0
+        for source, out in self.sources:
+            source.codes(rows, out[: self.n])
+
+    def mixed(self, group: Sequence[int]) -> Array:
+        """Return the mixed-radix number of each row of a group; it may wrap where unused."""
+        varied = [k for k in group if self.columns[k].size > 1] or [group[0]]
+        first: Array = self.codes[varied[0], : self.n]
+        if len(varied) == 1:
+            return first
+        key = self.key[: self.n]
+        np.copyto(key, first)
+        for k in varied[1:]:
+            key *= self.columns[k].size
+            key += self.codes[k, : self.n]
+        return key
+
+    def within(self, secret: int, width: int, mixed: Array) -> Array:
+        """Return the cell of each row among those of all secrets; in groups of equal width.
+
+        Secrets are scaled once for all groups of one width, so those come one after the other.
+        """
+        if self.width != width:
+            np.multiply(self.secrets[:, : self.n], width, out=self.scaled[:, : self.n])
+            self.width = width
+        return np.add(self.scaled[secret, : self.n], mixed, out=self.cell[: self.n])
 
 
 def _add(table: Array, key: Array, weights: Array | None) -> None:

@@ -83,11 +83,13 @@ class Lookup:
             integers = codes
         if not self._lie_between_ends(integers):
             return False
+        first = int(self.atoms[0])
         if integers.dtype == codes.dtype:
-            np.subtract(integers, int(self.atoms[0]), out=codes)
-        else:
-            np.copyto(codes, integers, casting="unsafe")
-            codes -= int(self.atoms[0])
+            np.subtract(integers, first, out=codes)
+            return True
+        np.copyto(codes, integers, casting="unsafe")
+        if first:
+            codes -= first
         return True
 
     def _guess(self, values: FloatArray, factor: float, codes: Array, scratch: FloatArray) -> None:
