@@ -5,12 +5,15 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT), str(HERE / "_build_steps"), str(HERE / "figures")]
+sys.path[:0] = [
+    str(each) for each in (ROOT, HERE / "_build_steps", HERE / "figures", ROOT / "examples")
+]
 
 import docstrings  # noqa: E402
 import inventories  # noqa: E402
 import pages  # noqa: E402
 import scraped  # noqa: E402
+from _shared import tables_folder  # noqa: E402
 
 from sklearn_puffer import __version__ as release  # noqa: E402
 
@@ -79,13 +82,15 @@ RUN = [
     "release_diabetes",
     "releases",
 ]
+if (tables_folder() / "adult.csv").is_file():
+    RUN.append("case_study_adult")
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": rf"/({'|'.join(RUN)})\.py$",
     "ignore_pattern": r"(^|/)_\w+\.py$",
     "reset_argv": scraped.arguments,
-    "image_scrapers": ("matplotlib", scraped.written_pictures),
+    "image_scrapers": ("matplotlib", scraped.written_pictures, scraped.written_pages),
     "default_thumb_file": str(HERE / "_static" / "thumbnail.png"),
     "download_all_examples": False,
     "show_memory": False,
@@ -96,6 +101,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "sklearn_puffer"
 html_static_path = ["_static"]
+html_extra_path = [str(scraped.PAGES.parent)]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False

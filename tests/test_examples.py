@@ -128,6 +128,34 @@ def test_the_case_study_goes_from_a_raw_table_to_a_release_on_record(run, tmp_pa
     assert "kitchen" not in given
 
 
+@pytest.mark.slow
+@pytest.mark.tables
+def test_one_call_finds_on_adult_what_twenty_trials_by_hand_find(table, run, tmp_path):
+    table("adult", nrows=1)  # skips where there is none
+    printed = run("case_study_adult", "--output", str(tmp_path))
+    trials = printed.partition("kind ")[2].partition("adversaries=")[0].splitlines()[1:]
+    assert len(trials) == 20
+    by_hand, planned = (
+        re.search(rf"^{way} .* bins +([.\d]+) ", printed, re.MULTILINE)[1]
+        for way in ("by hand", "plan")
+    )
+    assert float(planned) <= float(by_hand) < 0.4
+    assert "Audit: no attack tells more than was promised" in printed
+    released = pd.read_csv(tmp_path / "released.csv")
+    assert released.shape == (16_000, 4)
+    signed, given = (
+        (tmp_path / name).read_text(encoding="utf-8") for name in ("to_sign.html", "report.html")
+    )
+    for title in ("Audit: Attacks on released rows", "Plan", "Ledger", "Column by column"):
+        assert f">{title}" in signed
+    assert "Married-civ-spouse" not in given
+
+
+def test_without_the_table_the_case_study_on_adult_says_where_it_looked(run):
+    with pytest.raises(SystemExit, match=r"adult\.csv is not in nowhere; give --tables"):
+        run("case_study_adult", "--tables", "nowhere")
+
+
 def test_the_diabetes_release_goes_where_it_is_told(run, tmp_path):
     run("release_diabetes", "--output", "elsewhere")
     names = {path.name for path in (tmp_path / "elsewhere").iterdir()}

@@ -614,3 +614,36 @@ def test_a_column_without_which_the_others_need_as_much_noise_is_no_cliff():
     assert told.columns.loc["third", "share"] > 0.5
     assert told.table["setting"].str.contains("without 'third'").any()
     assert not any("alone asks" in cliff for cliff in told.cliffs)
+
+
+def many_numbers(n_rows=1500):
+    """Return rows of four numbers with many values, two of which tell of the secret."""
+    rng = np.random.default_rng(3)
+    secret = rng.random(n_rows) < 0.5
+    shifts = {"a": 1.0, "b": 1.0, "c": 0.0, "d": 0.0}
+    table = {name: rng.normal(size=n_rows) + shift * secret for name, shift in shifts.items()}
+    return pd.DataFrame({"secret": np.where(secret, "yes", "no"), **table})
+
+
+def test_channels_are_tried_in_bins_so_few_that_a_confidence_set_has_one():
+    found = plan(many_numbers(), "secret", epsilon=1.0, time_limit=0)
+    settings = list(found.table["setting"])
+    assert "optimal channel, 3 bins" in settings
+    assert "optimal channel, confidence set, 5 bins" not in settings  # 625 cells
+    k = settings.index("optimal channel, confidence set, 3 bins")
+    certificate = found.noiser(k).fit(many_numbers()).certificate_
+    assert certificate.holds
+    assert "every prior within sampling error" in str(certificate).splitlines()[0]
+
+
+def test_channels_are_not_tried_in_fewer_bins_than_the_caller_fixes():
+    told = plan(many_numbers(), "secret", epsilon=1.0, n_bins=5, time_limit=0).table
+    assert not told["setting"].str.contains("3 bins").any()
+
+
+def test_what_the_caller_fixes_is_not_tried_twice_under_another_name():
+    fixed = {"adversaries": "confidence", "dependence": "independent", "strategy": "relaxed"}
+    told = plan(small(), "group", epsilon=1.0, time_limit=0, **fixed).table
+    for words in ("confidence set", "each column apart", "strategy"):
+        assert not told["setting"].str.contains(words).any()
+    assert told["setting"].is_unique

@@ -7,6 +7,9 @@ from pathlib import Path
 from sphinx_gallery.scrapers import figure_rst
 
 FOLDER = Path(tempfile.mkdtemp(prefix="examples-"))
+#: What examples write as HTML, in a folder whose contents lie at the root of the site.
+PAGES = Path(tempfile.mkdtemp(prefix="pages-")) / "written"
+PAGES.mkdir()
 
 
 def arguments(gallery_conf, script_vars):
@@ -24,3 +27,16 @@ def written_pictures(block, block_vars, gallery_conf):
         shutil.move(picture, target)
         shown.append(target)
     return figure_rst(shown, gallery_conf["src_dir"])
+
+
+def written_pages(block, block_vars, gallery_conf):
+    """Move the pages that an example wrote to those of the site, and link to them."""
+    source = Path(block_vars["src_file"])
+    links = [_link(page, source.stem) for page in sorted((FOLDER / source.stem).glob("*.html"))]
+    return f".. raw:: html\n\n    <p>Written: {', '.join(links)}</p>\n\n" if links else ""
+
+
+def _link(page, example):
+    name = f"{example}-{page.name}"
+    shutil.move(page, PAGES / name)
+    return f'<a href="../{PAGES.name}/{name}">{page.name}</a>'

@@ -15,7 +15,7 @@ from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.fits import ClassifierFit
 from sklearn_puffer.noise import OPTIMAL, OptimalChannel, optimal_channel
 
-COARSE, FINE = 5, 10
+FEWEST, COARSE, FINE = 3, 5, 10
 _FEW_VALUES = 200  # of a number: with more of them, tables as they are get no candidate
 _FEW_ROWS = 5  # of a cell: with fewer a counted law is that of single rows
 _SET_CELLS = 256  # over which channels keep confidence sets
@@ -139,7 +139,7 @@ def candidates_of(scope: Scope) -> list[Candidate]:
     """Return what is tried, the cheap first, none twice, and none against what the caller fixed."""
     found: dict[tuple[float, str, str], Candidate] = {}
     for setting in _settings(scope):
-        if any(_differs(scope.fixed[k], v) for k, v in setting.params.items() if k in scope.fixed):
+        if _is_settled(scope.fixed, setting.params):
             continue
         for epsilon in scope.epsilons:
             own = _candidate(scope, epsilon, setting)
@@ -193,15 +193,24 @@ def _settings(scope: Scope) -> Iterator[_Setting]:
         if scope.thin:
             yield _Setting(6, f"{channel}, a classifier", learnt, bins)
     yield _Setting(4, f"{noise}, confidence set", {"adversaries": "confidence"}, first)
-    if scope.cells(first if isinstance(first, int) else None) <= _SET_CELLS:
-        over_sets = {"noise": scope.channel, "adversaries": "confidence"}
-        yield _Setting(6, f"{channel}, confidence set", over_sets, first)
+    yield from _channels_in_few_bins(scope, channel, first)
     yield from _fewer_columns_together(scope, noise, first)
     yield from _fewer_secrets(scope, channel, first)
     for name in ("cauchy", "gaussian"):
         yield _Setting(7, _WORDS[name], {"noise": name}, first)
     for name in ("relaxed", "wasserstein", "sensitivity"):
         yield _Setting(8, f"{noise}, strategy {name}", {"strategy": name}, first)
+
+
+def _channels_in_few_bins(scope: Scope, channel: str, bins: Any) -> Iterator[_Setting]:
+    """Yield channels that move fewer rows since there are fewer cells, and those over sets."""
+    fewer = [FEWEST] if bins == COARSE and "n_bins" not in scope.fixed else []
+    for each in fewer:
+        yield _Setting(3, channel, {"noise": scope.channel}, each)
+    over_sets = {"noise": scope.channel, "adversaries": "confidence"}
+    for each in (bins, *fewer):
+        if scope.cells(each if isinstance(each, int) else None) <= _SET_CELLS:
+            yield _Setting(6, f"{channel}, confidence set", over_sets, each)
 
 
 def _fewer_columns_together(scope: Scope, noise: str, bins: Any) -> Iterator[_Setting]:
@@ -297,6 +306,12 @@ def _noise_word(scope: Scope) -> str:
 
 def _is_channel(params: Mapping[str, Any]) -> bool:
     return optimal_channel(params.get("noise")) is not None
+
+
+def _is_settled(fixed: Mapping[str, Any], tried: Mapping[str, Any]) -> bool:
+    """Return whether a setting is against what the caller fixed, or is a plain one by it."""
+    noise = "noise" in fixed and "noise" in tried and _differs(fixed["noise"], tried["noise"])
+    return noise or any(key in fixed for key in tried if key != "noise")
 
 
 def _differs(fixed: Any, tried: Any) -> bool:
