@@ -42,12 +42,24 @@ class Padded(Script):
 def scripted(source, words):
     """Let a sampler read these words, and draw as many values as it is asked for, and no more."""
     source._entropy, source.draw = Script(words), source._batch
+    source._spare, source._n_rest = np.empty(0, dtype=np.int64), 0
     return source
 
 
 def word(first, second):
     """Return the word of a single draw, which the sampler reads as two halves of 32 bits."""
     return np.array([first, second], dtype=np.uint32).view(np.uint64).tolist()[0]
+
+
+def first_half(source, chunk, upper, negative):
+    """Return the first half of a word, whose last bit is the sign where it is rounded off."""
+    return chunk << 16 | (upper & ~1 | negative if source._is_short else upper)
+
+
+def with_long_words(source):
+    """Let a sampler read a word for each draw, of which those on a finer grid are made, too."""
+    source._is_short = False
+    return source
 
 
 def geometry(source):
@@ -97,7 +109,7 @@ def words_for(source, j):
     upper = offset >> low_bits
     # a negative draw is the complement of its magnitude, so that the upper bits are the same
     second = signed << (31 - low_bits) & 0xFFFFFFFF
-    return [*words, word(int(chunks[-1]) << 16 | upper, second)]
+    return [*words, word(first_half(source, int(chunks[-1]), upper, j < 0), second)]
 
 
 def probability(source, magnitude):
@@ -308,7 +320,8 @@ class Table:
         low_bits = int(self.law.low_bits)
         low = offset & ((1 << low_bits) - 1)
         second = (-1 - low if negative else low) << (31 - low_bits) & 0xFFFFFFFF
-        return [word(int(chunks[-1]) << 16 | offset >> low_bits, second)]
+        first = first_half(self.source, int(chunks[-1]), offset >> low_bits, negative)
+        return [word(first, second)]
 
     def _words_beyond(self, magnitude, negative):
         shell = magnitude.bit_length() - 1 - self.start_bits

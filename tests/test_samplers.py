@@ -21,6 +21,7 @@ from sampling_oracle import (
     decay,
     density_at_zero,
     scripted,
+    with_long_words,
 )
 from scipy import stats
 
@@ -475,9 +476,78 @@ def test_coarse_steps_are_rounded_in_32_bits_as_in_64(k, nearest):
                 sampler(noise, step, seeded_entropy(3), nearest=nearest) for _ in range(2)
             )
             taken.add(short._is_coarse)
-            long._is_coarse = False
+            long._is_coarse = long._is_short = short._is_short = False
             assert (draw(short, 3_000) == draw(long, 3_000)).all(), (scale, step)
     assert taken == {False, True}
+
+
+@pytest.mark.parametrize("k", ["laplace", None, 2.0, 4.0])
+@pytest.mark.parametrize(
+    ("scale", "step", "nearest", "short"),
+    [
+        (56.7, 1.0, True, True),
+        (56.7, 1.0, False, True),
+        (2.0**19, 1.0, True, True),
+        (2.0**20, 1.0, True, None),  # at the border, for one law or the other
+        (2.0**21, 1.0, True, None),
+        (2.0**22, 1.0, True, None),
+        (2.0**21, 1.0, False, None),
+        (1e9, 1.0, True, False),
+    ],
+)
+def test_half_a_word_has_the_law_of_a_word_and_a_sign(k, scale, step, nearest, short):
+    """All 2^16 halves that start with a chunk, and of long words with either sign, are counted."""
+    noise = Laplace(scale) if k == "laplace" else noise_of(k, scale)
+    source = sampler(noise, step, nearest=nearest)
+    assert short is None or source._is_short == short
+    if not source._is_short:
+        return
+    for chunk in (0, 1, (int(source._law.limit) >> 16) - 1):
+        half = (chunk << 16) + np.arange(2**16, dtype=np.uint32)
+        own, long = np.empty(2**16, dtype=np.int64), np.empty((2, 2**16), dtype=np.int64)
+        source._read_short(own, half)
+        for sign, out in zip((0, 2**32 - 1), long, strict=True):
+            source._read_coarse(out, half, np.full(2**16, sign, dtype=np.uint32))
+        assert np.array_equal(np.sort(np.repeat(own, 2)), np.sort(long, axis=None))
+
+
+@pytest.mark.parametrize("nearest", [False, True])
+@pytest.mark.parametrize("k", ["laplace", None, 2.0])
+def test_half_a_word_is_taken_only_where_its_last_bit_is_rounded_off(k, nearest):
+    found = set()
+    for exponent in range(40):
+        noise = Laplace(2.0**exponent) if k == "laplace" else noise_of(k, 2.0**exponent)
+        source = sampler(noise, 1.0, nearest=nearest)
+        found.add(source._is_short)
+        if source._is_short:
+            m = np.arange(2**12, dtype=np.int64)
+            pairs = ((m + int(source._carry)) >> int(source._coarse)).reshape(-1, 2)
+            assert (pairs[:, 0] == pairs[:, 1]).all()
+    assert found == {False, True}
+
+
+@pytest.mark.parametrize("k", ["laplace", None, 2.0])
+def test_draws_of_the_rest_that_were_made_before_have_its_law_and_come_once(k):
+    noise = Laplace(1.3) if k == "laplace" else noise_of(k, 1.3)
+    source = sampler(noise, grid_step(1.3))
+    parts = [source._next_of_rest(size).copy() for size in [1, 700, 3, 50, 9_000] * 3]
+    own, fresh = np.concatenate(parts), source._rest(2**15)
+    fresh = source._rounded(fresh.copy()) if k == "laplace" else fresh
+    assert stats.ks_2samp(own, fresh).pvalue > FALSE_ALARM
+    assert np.unique(own[np.abs(own) < MAX_STEPS]).size > 0.999 * own.size - 1
+
+
+@pytest.mark.parametrize("k", ["laplace", None])
+def test_a_long_column_has_as_much_of_the_rest_in_every_block(k):
+    noise = Laplace(56.7) if k == "laplace" else noise_of(k, 56.7)
+    source, sizes = sampler(noise, 1.0, nearest=True), []
+    read = source._next_of_rest
+    source._next_of_rest = lambda size: sizes.append(size) or read(size)
+    drawn = np.concatenate([source.draw(2**15).copy() for _ in range(20)])
+    assert stats.binomtest(sum(sizes), drawn.size, 1 - int(source._law.limit) / 2**32).pvalue > 1e-9
+    parts = [np.bincount(np.clip(part + 200, 0, 400), minlength=401) for part in np.split(drawn, 2)]
+    kept = np.sum(parts, axis=0) > 50
+    assert stats.chi2_contingency(np.array(parts)[:, kept]).pvalue > FALSE_ALARM
 
 
 def test_a_draw_by_itself_makes_of_its_bits_what_a_batch_does():
@@ -566,6 +636,7 @@ def test_coarser_steps_are_exact_floors_of_finer_noise(k):
     kept = np.abs(fine) < MAX_STEPS
     for shift in (1, 17, 40, 70):
         source = sampler(noise_of(k, 1.0), 2.0 ** (shift - 40), seeded_entropy(7))
+        source = with_long_words(source)
         assert np.array_equal(draw(source, 30_000)[kept], fine[kept] >> min(shift, 62))
 
 
@@ -649,7 +720,8 @@ def test_noise_in_floats_is_the_noise_in_steps(function, k):
     drawn = draw(fine_sampler(k, 1.3, seeded_entropy(8)), 70_000)
     assert np.array_equal(values, drawn * grid_step(1.3))
     coarse = function(70_000, 1.3, step=0.5, entropy=seeded_entropy(8))
-    assert np.array_equal(coarse, np.floor(values * 2) / 2)
+    steps = draw(sampler(noise_of(k, 1.3), 0.5, seeded_entropy(8)), 70_000)
+    assert np.array_equal(coarse, steps * 0.5)
     assert function(0, 1.3).shape == (0,)
 
 

@@ -22,6 +22,7 @@ from sampling_oracle import (
     probability,
     probability_of_a_pass,
     scripted,
+    with_long_words,
     word,
     words_for,
 )
@@ -258,21 +259,23 @@ def test_two_samplers_and_two_calls_share_no_noise():
 
 
 def _send_noise(source, pipe):
-    pipe.send(draw(source, 100))
+    pipe.send(np.append(draw(source, 100), source._next_of_rest(10)))
 
 
 def test_a_forked_process_shares_no_noise_with_its_parent():
     source = fine_sampler()
-    draw(source, 10)
+    draw(source, 2**17)
+    assert source._spare.size > 10
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
     children = [context.Process(target=_send_noise, args=(source, there)) for _ in range(2)]
     for child in children:
         child.start()
-    drawn = [here.recv() for _ in children] + [draw(source, 100)]
+    drawn = [here.recv() for _ in children]
+    drawn += [draw(source, 100), source._next_of_rest(10)]
     for child in children:
         child.join()
-    assert np.unique(np.concatenate(drawn)).size == 300
+    assert np.unique(np.concatenate(drawn)).size == 330
 
 
 class Source:
@@ -483,7 +486,8 @@ def test_whole_noise_of_the_smallest_scale_is_nought_and_of_the_largest_is_not()
 def test_coarser_steps_are_exact_floors_of_finer_noise():
     fine = draw(fine_sampler(1.0, seeded_entropy(5)), 1000)
     for shift in (1, 17, 40, 70):
-        coarse = draw(sampler(Laplace(1.0), 2.0 ** (shift - 40), seeded_entropy(5)), 1000)
+        source = sampler(Laplace(1.0), 2.0 ** (shift - 40), seeded_entropy(5))
+        coarse = draw(with_long_words(source), 1000)
         assert coarse.tolist() == (fine >> min(shift, 62)).tolist()
 
 

@@ -114,12 +114,8 @@ class LaplaceSampler(ChunkSampler):
         chance = math.expm1((signed ^ (signed >> 63)) * float(law.rate)) * law.slope.item(cell)
         return cell, signed, chance + law.intercept.item(cell)
 
-    def _batch(self, size: int) -> IntArray:
-        out = self._room(size)
-        rest = self._many_rounded(out)
-        if rest.size:
-            out[rest] = self._rounded(self._rest(rest.size))
-        return out
+    def _of_rest(self, size: int) -> IntArray:
+        return self._rounded(self._some_rest(size))
 
     def _overwrite(self, out: IntArray) -> IntArray:
         """Return ``out``, filled with draws of J."""
@@ -130,11 +126,15 @@ class LaplaceSampler(ChunkSampler):
 
     def _rest(self, size: int) -> IntArray:
         """Return draws of J from the rest of its law."""
+        return self._some_rest(size)[:size]
+
+    def _some_rest(self, size: int) -> IntArray:
+        """Return at least so many of them."""
         # more than 0.55 of the proposals are accepted, so that one round is nearly always enough
         drawn = self._accepted(2 * size + 32)
         while drawn.size < size:
             drawn = np.append(drawn, self._accepted(2 * size + 32))
-        return drawn[:size]
+        return drawn
 
     def _accepted(self, proposals: int) -> IntArray:
         """Return those of some proposals for the rest that are accepted."""

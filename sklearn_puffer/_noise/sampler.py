@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,8 +30,21 @@ CELL_BITS = 16  # the bits of the fine position that come with the coarse cell
 _SIXTEEN = np.array(16, dtype=np.uint32)
 _SIGN_OF_32 = np.array(31, dtype=np.int32)
 SIGN = np.array(63)
+_SPARE_REST = 2**11  # draws from the rest that are made at once, where fewer are wanted
 LANES = 4  # proposals for the rest that a row makes at once
 REST_MASK = np.array(REST_CHUNKS - 1)
+
+
+_forks = 0  # how often this process was forked off another one
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):  # else none ever is
+    os.register_at_fork(after_in_child=_forked)
 
 
 class Sampler(NotCopied, ABC):
@@ -43,7 +57,8 @@ class Sampler(NotCopied, ABC):
     A draw that falls far takes longer than one that does not, so few values are drawn as the first
     ones of a batch, and the rest of it is discarded: the time is that of the batch.
 
-    A sampler holds scratch memory: use one a thread, and never store one. Its bits pass the health
+    A sampler holds scratch memory, and draws of the rest that are not taken yet (a process that is
+    forked off lets go of them): use one a thread, and never store one. Its bits pass the health
     check of `CheckedEntropy` before they are used.
 
     Attributes
@@ -192,6 +207,36 @@ class ChunkSampler(Sampler):
         super().__init__(grid, entropy)
         self._chunks = law
         self._is_coarse = self._shift > law.low_bits and self._fits_32_bits()
+        self._is_short = self._is_coarse and self._carry % 2 == 0
+        self._spare = np.empty(0, dtype=np.int64)
+        self._n_rest = 0
+        self._forks = _forks
+
+    def _batch(self, size: int) -> IntArray:
+        out = self._room(size)
+        rest = self._many_rounded(out)
+        if rest.size:
+            out[rest] = self._next_of_rest(rest.size)
+        return out
+
+    def _next_of_rest(self, size: int) -> IntArray:
+        """Return the next draws of K from the rest of the law, of which some were made before.
+
+        One round makes those of several blocks; as many as were wanted so far, so that a short
+        column does not wait for what it never takes.
+        """
+        if self._forks != _forks:  # else it would draw what its parent draws
+            self._spare, self._forks = self._spare[:0], _forks
+        if self._spare.size < size:
+            more = self._of_rest(max(size, min(self._n_rest, _SPARE_REST)))
+            self._spare = np.append(self._spare, more)
+        self._n_rest += size
+        taken, self._spare = self._spare[:size], self._spare[size:]
+        return taken
+
+    @abstractmethod
+    def _of_rest(self, size: int) -> IntArray:
+        """Return at least so many draws of K from the rest of the law."""
 
     def _fits_32_bits(self) -> bool:
         """Return whether only h and the upper bits of l decide K, and note how they are rounded."""
@@ -209,6 +254,9 @@ class ChunkSampler(Sampler):
 
     def _many_rounded(self, out: IntArray) -> NDArray[np.intp]:
         """Fill ``out`` with draws of K, and return where one of the rest must go instead."""
+        if self._is_short:
+            words = self._entropy.words(-(-out.size // 2))
+            return self._read_short(out, words.view(np.uint32)[: out.size])
         return self._read_words(out, self._entropy.words(out.size))
 
     def _read_words(self, out: IntArray, words: Words) -> NDArray[np.intp]:
@@ -228,13 +276,30 @@ class ChunkSampler(Sampler):
 
         The lower s bits of l are rounded off, whatever they are: 32 bits and a sign are enough.
         """
+        signs = second.view(np.int32) >> _SIGN_OF_32
+        return self._read_signed(out, first, signs)
+
+    def _read_short(self, out: IntArray, first: NDArray[np.uint32]) -> NDArray[np.intp]:
+        """Fill ``out`` with draws of K where the last bit of M is rounded off: it is the sign.
+
+        Neither M + carry nor -1 - M + carry, the carry being even, has K depend on that bit. It is
+        fair and independent of all others, as a bit of its own would be.
+        """
+        signs = first.view(np.int32) << _SIGN_OF_32
+        signs >>= _SIGN_OF_32
+        return self._read_signed(out, first, signs)
+
+    def _read_signed(
+        self, out: IntArray, first: NDArray[np.uint32], signs: NDArray[np.int32]
+    ) -> NDArray[np.intp]:
+        """Fill ``out`` with draws of K, negative ones where the sign is -1 and not 0."""
         law = self._chunks
         word = first >> _SIXTEEN
         out[...] = word
         law.advance.take(out, None, word, "clip")
         word += first  # h, and the upper 16 bits of l
         rounded = word.view(np.int32)
-        rounded ^= second.view(np.int32) >> _SIGN_OF_32  # M, or -1 - M
+        rounded ^= signs  # M, or -1 - M
         rounded += self._carry
         rounded >>= self._coarse
         out[...] = rounded

@@ -109,19 +109,15 @@ class TableSampler(ChunkSampler):
         super().__init__(self._law, grid, entropy)
         self._true_shift, self._nearest = grid.shift, grid.nearest
 
-    def _batch(self, size: int) -> IntArray:
-        out = self._room(size)
-        rest = self._many_rounded(out)
-        if rest.size:
-            out[rest] = self._rest(rest.size)
-        return out
-
     def _rest(self, size: int) -> IntArray:
         """Return draws of K from the rest of its law."""
+        return self._of_rest(size)[:size]
+
+    def _of_rest(self, size: int) -> IntArray:
         drawn = self._accepted(int(size * self._law.trials) + 32)
         while drawn.size < size:
             drawn = np.append(drawn, self._accepted(int(size * self._law.trials) + 32))
-        return drawn[:size]
+        return drawn
 
     def _accepted(self, proposals: int) -> IntArray:
         """Return those of some proposals for the rest that are accepted, in their order."""
