@@ -86,6 +86,7 @@ def outcome(X, **params):
         warnings.simplefilter("always")
         for of_engines in (DeprecationWarning, ResourceWarning):
             warnings.simplefilter("ignore", of_engines)
+        warnings.filterwarnings("ignore", "PySpark does not yet", FutureWarning)
         try:
             noiser = PufferfishNoiser(1.0, **params).fit(X)
         except (TypeError, ValueError) as error:

@@ -146,7 +146,11 @@ class LearntChannel:
             rule=self._rule(),
             fitted=self._fitted(),
             prior=say.prior_of(
-                settings.prior is not None, None, len(self.adversaries) - 1, self.models
+                settings.prior is not None,
+                None,
+                len(self.adversaries) - 1,
+                self.models,
+                part=self.read.part,
             ),
             n_columns=self.read.n_columns,
             version=__version__,
@@ -275,6 +279,7 @@ class LearntChannel:
         settings = self.settings
         said = channel_assumptions(
             about_prior=self._about_prior(),
+            about_sample=say.about_sample(self.read.part),
             sensitive=[secret.name for secret in self.read.secrets],
             released=[column.name for column in self.columns],
             binned=[column.name for column in self.columns if column.merged],

@@ -57,6 +57,7 @@ def learn(
     # a family that cannot be drawn is refused here, and not in transform
     sampler(settings.noise.with_scale(1.0), grid_step(1.0))
     read = read_table(settings, table, given_secrets, sample_weight)
+    settings = read.settings
     if settings.output == "remapped":
         check_remappable(read.columns, settings.noise)
     _check_size(read)
@@ -93,6 +94,7 @@ def learn(
         raw=known.raw,
         propagated=read.public if settings.missing == "propagate" else [],
         n_rows=read.rows.total,
+        part=read.part,
         n_columns=read.n_columns,
         fewest_rows=read.fewest_rows(),
         around=around.loss(problem, calibrated),

@@ -65,6 +65,7 @@ class Learnt:
     raw: list[RawLaw]
     propagated: list[Name]
     n_rows: int
+    part: say.RowSample | None
     n_columns: int
     fewest_rows: int
     around: SetLoss | Awaited | None
@@ -160,6 +161,7 @@ class Learnt:
                 len(self.adversaries) - 1,
                 self.models,
                 self.known,
+                self.part,
             ),
             models=self.models,
             counted=self.counted,
@@ -279,6 +281,7 @@ class Learnt:
             models=self.models,
             known=self.known,
             over_set=self.settings.confidence is not None,
+            part=self.part,
         )
 
     @property

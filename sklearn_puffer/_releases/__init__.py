@@ -50,6 +50,7 @@ from sklearn_puffer._releases.repeats import (
     drawn_scales,
     factor_below,
 )
+from sklearn_puffer._releases.sentences import RowSample
 from sklearn_puffer._releases.survival import ColumnUtility, UtilityWarning, utility_frame
 from sklearn_puffer._releases.written_certificates import certificate_from_dict
 from sklearn_puffer._releases.written_rules import rule_from_dict
@@ -84,6 +85,7 @@ __all__ = [
     "PersonLeft",
     "Precisions",
     "Refused",
+    "RowSample",
     "Rule",
     "SecretDrift",
     "SetLoss",

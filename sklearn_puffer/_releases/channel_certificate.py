@@ -279,6 +279,7 @@ def _loss_cells(pairs: Sequence[PairLoss]) -> list[list[str]]:
 def channel_assumptions(
     *,
     about_prior: str,
+    about_sample: Sequence[str],
     sensitive: Sequence[Name],
     released: Sequence[Name],
     binned: Sequence[Name],
@@ -296,6 +297,7 @@ def channel_assumptions(
 
     said = [
         about_prior,
+        *about_sample,
         f"{KEY_MATERIAL} Fitting on other rows than those released (prior= and adversaries= from "
         "elsewhere), or on binned ones, weakens what such a reader learns.",
         "Who knows a public value of a row besides learns more than the promise says, unless "

@@ -48,7 +48,7 @@ from sklearn_puffer.noise import OPTIMAL, OptimalChannel
 _WORK = 500_000  # rows times columns squared that a fit takes about a second for
 _LEAST_ROWS = 1_000
 _SHARE = 20  # of the time, which the search for one channel gets
-_OWN = ("epsilon", "sensitive", "public", "verbose", "random_state", "on_uncertified")
+_OWN = ("epsilon", "sensitive", "public", "verbose", "random_state", "on_uncertified", "max_rows")
 
 
 def plan(

@@ -22,6 +22,7 @@ from sklearn_puffer._tables.columns import (
     without_unused,
 )
 from sklearn_puffer._tables.counting import Cells, CodeArray, Coded, NoCodes, count, tally
+from sklearn_puffer._tables.digests import row_digests, smallest
 from sklearn_puffer._tables.engine import CHANGED, LazyTable, lazy_table
 from sklearn_puffer._tables.faults import Faults
 from sklearn_puffer._tables.features import Features
@@ -61,6 +62,7 @@ from sklearn_puffer._tables.selection import (
     resolve,
     secret_pairs_of,
 )
+from sklearn_puffer._tables.thinning import sample_rows
 from sklearn_puffer._tables.unseen import Unknown, rule_of
 from sklearn_puffer._tables.values import Kind, Name, Values, without_na
 
@@ -134,10 +136,13 @@ __all__ = [
     "recoded",
     "records_frame",
     "resolve",
+    "row_digests",
     "rule_of",
+    "sample_rows",
     "secret_columns",
     "secret_pairs_of",
     "series",
+    "smallest",
     "standard_deviation",
     "stream_of",
     "taken_rows",

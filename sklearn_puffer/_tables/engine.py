@@ -170,6 +170,16 @@ class LazyTable:
             self._counts.update(self._groups)
         return found is not None
 
+    def groups(self, names: Sequence[Name], most: int) -> list[Values] | None:
+        """Return the groups of rows with equal values, with counts; None if there are more."""
+        return self._fetched(names, [None] * len(names), most)
+
+    def take_groups(self, groups: Mapping[Name, Values]) -> None:
+        """Know those groups of rows alone from now on: a sample, in the place of the table."""
+        self._counts.clear()
+        self._groups.update(groups)
+        self._counts.update(groups)
+
     def rows(self, names: Sequence[Name]) -> tuple[dict[Name, Values], Array]:
         """Return the distinct rows that `count_rows` found, in their order, and their counts."""
         ranks = [ranks_of(self._groups[name]) for name in names]
@@ -287,7 +297,7 @@ class LazyTable:
             raise ValueError(
                 f"columns {listed(names, 10)} have more than {MOST_CELLS:,} different rows, the "
                 "most that are fetched from an engine; bin or merge columns (n_bins, categories), "
-                "or split them with dependence=."
+                "split them with dependence=, or state a sample of the rows (max_rows=)."
             )
         return found
 
@@ -354,12 +364,14 @@ class LazyTable:
         return found.head(most + 1)
 
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
-        if str(name) in self.opened.levels:
-            return _declared(column, *self.opened.levels[str(name)])
-        if column.dtype == nw.Binary:
-            labels = [None if label is None else label.decode() for label in column.to_list()]
-            return object_values(pd.Series(labels, dtype=object), name)
-        return narwhals_values(column, name)
+        declared = self.opened.levels.get(str(name))
+        if declared is None and column.dtype != nw.Binary:
+            return narwhals_values(column, name)
+        found = column.to_list()
+        labels = [each.decode() if isinstance(each, bytes) else each for each in found]
+        if declared is not None:
+            return _declared(labels, *declared)
+        return object_values(pd.Series(labels, dtype=object), name)
 
 
 def _is_sliced(frame: nw.LazyFrame[Any]) -> bool:
@@ -370,8 +382,8 @@ def _is_sliced(frame: nw.LazyFrame[Any]) -> bool:
 def _too_many_sentence(name: Name) -> str:
     return (
         f"column {name!r} has more than {coarse.MOST_DISTINCT:,} distinct values, the most that "
-        "are fetched from an engine; name it in n_bins=, round it there, or leave it out of "
-        "public=."
+        "are fetched from an engine; name it in n_bins=, round it there, leave it out of "
+        "public=, or state a sample of the rows (max_rows=)."
     )
 
 
@@ -437,10 +449,9 @@ def _collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
     return frame.collect("pyarrow")
 
 
-def _declared(column: nw.Series[Any], levels: tuple[str, ...], ordered: bool) -> Values:
+def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool) -> Values:
     """Return labels as codes into the levels that the type of their column lists."""
-    labels = pd.Index(column.to_list(), dtype=object)
-    codes = pd.Index(levels, dtype=object).get_indexer(labels)
+    codes = pd.Index(levels, dtype=object).get_indexer(pd.Index(labels, dtype=object))
     missing = codes < 0
     some = missing if missing.any() else None
     return Values("category", codes, some, levels, declared=True, ordered=ordered)

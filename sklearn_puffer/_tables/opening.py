@@ -31,6 +31,8 @@ class Opened:
 
     Attributes
     ----------
+    native : object
+        The table as its engine has it.
     frame : LazyFrame
     types : mapping of types
         By name, those that the columns had, in their order; strings may have become bytes.
@@ -38,6 +40,7 @@ class Opened:
         By name, of columns whose type lists its labels.
     """
 
+    native: Any
     frame: nw.LazyFrame[Any]
     types: Mapping[str, Any]
     levels: Mapping[str, Levels] = field(default_factory=dict)
@@ -110,7 +113,7 @@ def _opened(X: Any, engine: _Engine) -> Opened:
     _check_names(X)
     types = dict(_in_narwhals(X).collect_schema())
     frame = _in_narwhals(engine.by_place(X, types))
-    return Opened(frame, types, _levels(X, types))
+    return Opened(X, frame, types, _levels(X, types))
 
 
 def _with_extra(open_it: Callable[[], Any], X: Any, extra: str) -> Any:
