@@ -11,10 +11,22 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from pyarrow import dataset
 
-from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer import (
+    MovesDisplay,
+    PersonLedger,
+    PufferfishNoiser,
+    PufferfishRelease,
+    ReleaseDisplay,
+)
 from sklearn_puffer._base import counted, listening, progress, reporting, screens, task
-from sklearn_puffer.noise import OptimalChannel
+from sklearn_puffer._noiser import expected_moves, over_set
+from sklearn_puffer._releases import person_spend
+from sklearn_puffer._sets import SetLosses, set_around_counts
+from sklearn_puffer.noise import Laplace, OptimalChannel
+from sklearn_puffer.notions import Pufferfish
+from sklearn_puffer.priors import Discrete
 
 LINE = re.compile(r"sklearn_puffer: [^\x00-\x1f]+\n")
 KEY = b"blake2b:" + bytes(32)
@@ -275,3 +287,127 @@ def test_a_verbose_that_is_no_count_is_refused_before_anything_is_drawn(verbose)
     noiser = fitted().set_params(verbose=verbose)
     with pytest.raises((TypeError, ValueError), match="verbose must be"):
         noiser.transform(table())
+
+
+# ----------------------------------------------------------------------------- and all that is long
+
+
+def told(capsys):
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "visits" not in err
+    return err
+
+
+@pytest.mark.parametrize("how", [{}, {"row_id": "id", "key": KEY}])
+def test_a_stream_tells_how_many_rows_are_released(at_once, capsys, how):
+    rows = table().assign(id=range(40))
+    whole = fitted().transform_batches([rows[:10], rows[10:]], **how)
+    assert ("ids read: 10 of 40 (25%)" in told(capsys)) == bool(how)
+    whole.read_all()
+    assert "rows released: 10 of 40 (25%); about 1 s left\n" in told(capsys)
+    fitted().transform_batches(iter([rows]), **how).read_all()
+    assert "rows released: 40 done\n" in told(capsys)  # nobody knows how many there will be
+    fitted().set_params(verbose=0).transform_batches([rows], **how).read_all()
+    assert told(capsys) == ""
+
+
+def test_a_data_set_says_how_many_rows_it_has(at_once, capsys, tmp_path):
+    table().to_parquet(tmp_path / "rows.parquet")
+    table().to_csv(tmp_path / "rows.csv", index=False)
+    for kind, line in (("parquet", "40 of 40 (100%)"), ("csv", "40 done")):
+        rows = dataset.dataset(tmp_path / f"rows.{kind}", format=kind)
+        fitted(public=["visits"]).transform_batches(rows).read_all()
+        assert f"rows released: {line}" in told(capsys)
+
+
+def test_a_stream_that_is_left_alone_says_nothing_more(at_once, capsys):
+    reader = fitted().transform_batches(table()[k : k + 5] for k in range(0, 40, 5))
+    reader.read_next_batch()
+    told(capsys)
+    time.sleep(0.3)
+    assert told(capsys) == ""
+
+
+def test_a_form_tells_too(at_once, capsys):
+    text = fitted().to_json()
+    PufferfishRelease.from_json(text).transform(table())
+    assert told(capsys) == ""
+    PufferfishRelease.from_json(text, verbose=1).transform(table())
+    assert "values released: 80 of 80" in told(capsys)
+    with pytest.raises(TypeError, match="verbose must be"):
+        PufferfishRelease.from_json(text, verbose="yes")
+
+
+@pytest.mark.parametrize("sensitive", [None, "s"])
+def test_a_check_of_rows_tells(at_once, capsys, sensitive):
+    certificate = fitted().certificate_
+    certificate.check(table(), sensitive)
+    assert told(capsys) == ""
+    certificate.check(table(), sensitive, verbose=1)
+    err = told(capsys)
+    assert "columns read: 1 of 2 (50%)" in err
+    assert "columns compared: 2 of 2 (100%)" in err
+    assert ("secrets compared: 2 of 2" in err) == (sensitive is not None)
+    with pytest.raises(TypeError, match="verbose must be"):
+        certificate.check(table(), verbose="yes")
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_a_loss_under_another_prior_tells(at_once, capsys, noise):
+    alpha = None if noise == "laplace" else 2.0
+    params = {"epsilon": 0.01, "noise": noise, "alpha": alpha}
+    fit = PufferfishNoiser(**params, sensitive="s", public=["visits"]).fit(table())
+    prior = {0: Discrete([0, 1], [0.5, 0.5]), 1: Discrete([0, 1], [0.25, 0.75])}
+    fit.certificate_.against(prior)
+    assert told(capsys) == ""
+    fit.certificate_.against(prior, verbose=1)
+    assert "losses under the prior; " in told(capsys)
+    with pytest.raises(TypeError, match="verbose must be"):
+        fit.certificate_.against(prior, verbose="yes")
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_a_loss_over_the_set_tells_where_the_fit_did(at_once, monkeypatch, capsys, verbose):
+    monkeypatch.setattr(over_set, "CHEAP", 0)
+    noiser = PufferfishNoiser(sensitive="s", public=["visits"], verbose=verbose).fit(table())
+    capsys.readouterr()
+    assert noiser.certificate_.known_over_set is None
+    assert noiser.certificate_.over_set.loss > 0.0
+    assert ("loss over the set of priors" in told(capsys)) == bool(verbose)
+
+
+def test_cells_on_a_plane_are_ordered_with_a_time_left(at_once, capsys):
+    axes = [np.arange(4.0)] * 2
+    around = [set_around_counts(axes, np.full(16, 1 + k), 0.01) for k in range(2)]
+    with listening(1):
+        SetLosses([tuple(around)], Laplace(), Pufferfish(0.5)).losses(1.0)
+    assert re.search(r"cells ordered: [\d,]+ of [\d,]+ \(\d\d%\); about 1 s left\n", told(capsys))
+
+
+@pytest.mark.parametrize("display", [MovesDisplay, ReleaseDisplay])
+def test_a_display_of_expected_moves_tells(at_once, monkeypatch, capsys, display):
+    monkeypatch.setattr(expected_moves, "_AT_ONCE", 1)
+    noiser = fitted(public=["visits"])
+    for verbose in (0, 1):
+        display.from_noiser(noiser, table(), verbose=verbose)
+        err = told(capsys)
+        assert ("moves of the values; parts of the values followed: 2 of 5" in err) == bool(verbose)
+    with pytest.raises(TypeError, match="verbose must be"):
+        display.from_noiser(noiser, table(), verbose="yes")
+
+
+def test_a_ledger_of_persons_tells(at_once, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(person_spend, "_AT_ONCE", 8)
+    noiser, rows = fitted(releases=2), table().assign(id=range(40))
+    ledger = PersonLedger.create(tmp_path / "people.sqlite", noiser, key=KEY)
+    ledger.transform(noiser, rows, row_id="id")
+    err = told(capsys)
+    assert "values released: 80 of 80 (100%)" in err
+    assert "persons put on record: 32 of 40 (80%); about 1 s left" in err
+    ledger.transform(noiser, rows, row_id="id")
+    assert "persons read: 40 done" in told(capsys)
+    ledger.transform(noiser, rows[:2], row_id="id", release=1)
+    assert "persons looked up: 1 of 2 (50%)" in told(capsys)
+    ledger.transform(noiser.set_params(verbose=0), rows, row_id="id")
+    assert told(capsys) == ""

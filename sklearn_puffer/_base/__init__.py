@@ -37,6 +37,7 @@ from sklearn_puffer._base.page import Document, Page, Section
 from sklearn_puffer._base.progress import (
     OutOfTimeError,
     counted,
+    heading,
     is_listening,
     listening,
     noted,
@@ -99,6 +100,7 @@ __all__ = [
     "counted",
     "digest",
     "floats",
+    "heading",
     "inexact",
     "is_listening",
     "json_record",

@@ -35,6 +35,7 @@ class _Task:
     began: float
     done: int = 0
     note: str = ""
+    heads: bool = False
 
     def words(self) -> str:
         words = self._words()
@@ -90,10 +91,11 @@ class _Voice:
     def _show(self, tasks: Sequence[_Task], now: float) -> None:
         self.screen = self.screen or screen()
         self.due = now + min(EVERY, self.screen.pause)
-        words, outer = "; ".join(task.words() for task in tasks), tasks[0]
+        words = "; ".join(task.words() for task in tasks)
         if not any(task.done for task in tasks):
-            words = f"{words} ({now - outer.began:,.0f} s so far)"
+            words = f"{words} ({now - tasks[0].began:,.0f} s so far)"
         # of what lies within the outermost one more may follow
+        outer = next((task for task in tasks if not task.heads), tasks[0])
         self.screen.show(Report(words, outer.share(), outer.left(now)))
 
     def end(self) -> None:
@@ -201,14 +203,35 @@ def task(what: str, total: int | None = None) -> Iterator[Callable[..., None]]:
         ear.tasks.remove(own)
 
 
+@contextmanager
+def heading(what: str) -> Iterator[None]:
+    """Say what the tasks of the block are for; it has no parts of its own.
+
+    >>> with listening(1), heading("losses under a prior"):
+    ...     list(counted([3, 4], "pairs"))
+    [3, 4]
+    """
+    with task(what):
+        ear = _ear.get()
+        if ear is not None:
+            ear.tasks[-1].heads = True
+        yield
+
+
 def counted(items: Sequence[T] | Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
-    """Yield the items, and report each that is done.
+    """Return an iterator that yields the items, and reports each that is done.
 
     >>> list(counted([3, 4], "columns"))
     [3, 4]
     """
+    if _ear.get() is None:
+        return iter(items)
     if total is None and isinstance(items, Sequence):
         total = len(items)
+    return _counted(items, what, total)
+
+
+def _counted(items: Iterable[T], what: str, total: int | None) -> Iterator[T]:
     with task(what, total) as done:
         for item in items:
             yield item

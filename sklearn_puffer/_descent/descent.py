@@ -279,7 +279,7 @@ class Descent:
         noise : Sampler or None
             Of the noise at each step but the last; None for none.
         report : callable
-            Told the number of steps done, from time to time.
+            Told how many more steps are done, from time to time.
         """
         n_records, n_features = X.shape
         weights = np.zeros(n_features + self.fit_intercept)
@@ -293,7 +293,7 @@ class Descent:
             self._load(X, targets, picked if order is None else order[picked], rows, values)
             drawn = self._noise(noise, count, weights.size, is_last=picked.stop == n_records)
             self._steps(weights, rows[:count], values[:count], drawn, tail)
-            report(-(-picked.stop // self.batch_size))
+            report(-(-count // self.batch_size))
         return tail.mean()
 
     def _load(

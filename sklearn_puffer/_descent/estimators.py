@@ -84,7 +84,8 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
         The feature that goes with the intercept, a constant. Less of it means less noise, and an
         intercept that is learnt more slowly. None for data_norm / 2.
     verbose : int, default=0
-        1 prints to stderr the number of steps done, ten times, and what else takes long.
+        1 shows on standard error after two seconds how many steps are done, and what else takes
+        long, with the time left.
     random_state : int or None, default=None
         None draws cryptographic bits. An integer is for tests, and warns.
 

@@ -26,8 +26,8 @@ from sklearn_puffer._base import (
     listed,
     listening,
     quoted,
+    task,
 )
-from sklearn_puffer._base import say as say_line
 from sklearn_puffer._descent.arguments import (
     check_bound,
     check_bound_or,
@@ -366,27 +366,13 @@ class NoisyDescent(CertifiedEstimator):
         grid = iteration.grid(sigma)
         noise = sampler(Gaussian(sigma), grid, _entropy(seed, 0), nearest=True)
         order = random_order(X.shape[0], _entropy(seed, 1)) if shuffled else None
-        report = _Progress(iteration.n_steps, self.verbose)
         between = noise if iteration.at_every_step else None
-        before = descent.run(X, targets, order, between, report)
+        with task("steps", iteration.n_steps) as done:
+            before = descent.run(X, targets, order, between, done)
         weights = np.empty(before.size)
         release(to_steps(before, grid), noise, weights)
         descent.project(weights)
         return weights
-
-
-class _Progress:
-    """Prints a line at each tenth of the steps: their number only, which is public."""
-
-    def __init__(self, n_steps: int, verbose: Any) -> None:
-        self.n_steps = n_steps
-        self.next = 1 if verbose else 11
-
-    def __call__(self, done: int) -> None:
-        tenths = 10 * done // self.n_steps
-        if tenths >= self.next:
-            say_line(f"step {done} of {self.n_steps}")
-            self.next = tenths + 1
 
 
 def _entropy(seed: int | None, stream: int) -> Entropy:

@@ -121,7 +121,8 @@ class LossTable:
         """
         _check_noise(noise)
         if self._on_grids(noise):
-            return self._collected([group.losses(noise) for group in self._groups])
+            groups = counted(self._groups, "groups of pairs")
+            return self._collected([group.losses(noise) for group in groups])
         lower, upper = self.intervals(noise)
         with np.errstate(invalid="ignore"):
             middle = lower + 0.5 * (upper - lower)
@@ -146,7 +147,8 @@ class LossTable:
         """
         _check_noise(noise)
         if self._on_grids(noise):
-            ends = [group.intervals(noise) for group in self._groups]
+            groups = counted(self._groups, "groups of pairs")
+            ends = [group.intervals(noise) for group in groups]
             return self._collected([low for low, _ in ends]), self._collected(
                 [up for _, up in ends]
             )

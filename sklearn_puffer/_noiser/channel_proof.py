@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn_puffer._base import quoted
+from sklearn_puffer._base import counted, quoted
 from sklearn_puffer._losses import channel_floor, repeated_losses
 from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._noiser.channel_problem import Asked
@@ -40,7 +40,7 @@ def proof_of(settings: Settings, asked: Sequence[Asked], rows: IntegerRows) -> P
     assert settings.channel is not None
     notion, n_draws = settings.notion, settings.releases
     worst: dict[Any, ChannelLoss] = {}
-    for each in asked:
+    for each in counted(asked, "laws held against the channel"):
         family = each.family
         losses = repeated_losses(rows, family.masses, family.cells, each.pairs, notion, n_draws)
         for pair, ends in zip(each.pairs.tolist(), losses, strict=True):

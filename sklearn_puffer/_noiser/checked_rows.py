@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from sklearn_puffer._base import Array, as_array, listed, way_to_table
+from sklearn_puffer._base import Array, as_array, counted, listed, way_to_table
 from sklearn_puffer._noiser.margins import Margin, Seen
 from sklearn_puffer._releases import NO_PRIOR, ColumnDrift, Drift, SecretDrift
 from sklearn_puffer._tables import (
@@ -81,16 +81,18 @@ def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
     table = _table(X, [column.name for column in fitted.columns])
     secrets = _secrets(fitted, table, X, sensitive)
     faults = Faults()
-    placed = faults.of(lambda c: placed_in(c, table.values(c.name)), fitted.columns)
+    columns = counted(fitted.columns, "columns read")
+    placed = faults.of(lambda c: placed_in(c, table.values(c.name)), columns)
     faults.refuse()
     everyone = [np.ones(len(each.codes), dtype=bool) for each in placed]
     n_fitted = max(margin.total for margin in fitted.margins)
     tests = len(placed) * (2 if secrets else 1)  # half of the error for each
-    columns = [
+    rows = list(zip(fitted.margins, placed, everyone, strict=True))
+    compared = [
         Seen.of(*of_column).compared(tests, table.n_rows)
-        for of_column in zip(fitted.margins, placed, everyone, strict=True)
+        for of_column in counted(rows, "columns compared")
     ]
-    found = Drift(tuple(columns), table.n_rows, n_fitted, new_rows=_new_rows(fitted, placed))
+    found = Drift(tuple(compared), table.n_rows, n_fitted, new_rows=_new_rows(fitted, placed))
     return _with_secrets(found, fitted, placed, secrets) if secrets else found
 
 
@@ -193,7 +195,7 @@ def _with_secrets(
     tests = 2 * len(asked) * len(placed)
     told = [
         SecretDrift(name, label, int(rows.sum()), own[0].total, column)
-        for name, label, rows in asked
+        for name, label, rows in counted(asked, "secrets compared")
         for own in [margins[name][label]]
         for column in _of_secret(own, placed, rows, tests)
     ]

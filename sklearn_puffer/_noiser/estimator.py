@@ -602,12 +602,14 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         (['cars'], [2, 2])
         """
         keying = check_keying(row_id, key, dataset, release, self.random_state)
+        loud = check_verbose(self.verbose)
         self._check_as_certified()
         self._check_certified()
         stream = stream_of(batches)
-        own = StreamRelease(self, stream, keying_of_stream(keying, stream))
-        own.check_ids()
-        return reader_of(own.schema, own.batches(self._entropies()))
+        own = StreamRelease(self, stream, keying_of_stream(keying, stream), verbose=loud)
+        with listening(loud):
+            own.check_ids()
+        return reader_of(own.schema, own.batches(self._entropies(), verbose=loud))
 
     def _release_noted(
         self, X: Any, row_id: Any, key: bytes, *, marks: Any, whole: bool, **about: Any

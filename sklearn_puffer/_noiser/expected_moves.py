@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array
 
-from sklearn_puffer._base import Array, FloatArray, listed, quoted
+from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._noise import WHOLE, kept_numerator, to_steps
 from sklearn_puffer._noiser.channel import as_matrix
 from sklearn_puffer._noiser.channel_release import ChannelRelease
@@ -247,10 +247,8 @@ def _laws(release: ColumnRelease, atoms: FloatArray, groups: Groups) -> FloatArr
     if release.mixing is not None:
         return _mixed(release, atoms, groups)
     length = max(1, _AT_ONCE // _width(release, groups))
-    parts = [
-        _noisy(release, atoms[at : at + length], groups) for at in range(0, len(atoms), length)
-    ]
-    return np.concatenate(parts)
+    starts = counted(range(0, len(atoms), length), "parts of the values followed")
+    return np.concatenate([_noisy(release, atoms[at : at + length], groups) for at in starts])
 
 
 def _width(release: ColumnRelease, groups: Groups) -> int:

@@ -11,7 +11,7 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
-from sklearn_puffer._base import listed
+from sklearn_puffer._base import listed, task
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
 from sklearn_puffer._noiser.formed import form_of, state_of
 from sklearn_puffer._noiser.input_table import check_columns, check_rows
@@ -85,7 +85,8 @@ def _id_column(row_id: Any, names: tuple[Name, ...]) -> str:
 
 def _check_ids(X: Any, row_id: str) -> None:
     """Refuse ids that are missing or not unique in the whole table, as it is now."""
-    rows, absent, distinct = count_ids(X, row_id)
+    with task("ids counted by the engine"):
+        rows, absent, distinct = count_ids(X, row_id)
     check_rows(rows)
     check_present(absent, rows, row_id)
     check_unlike(distinct, rows, row_id)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, quoted
+from sklearn_puffer._base import Array, counted, quoted
 from sklearn_puffer._losses import repeated_losses
 from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._noiser.channel_cells import Cells, masses_over
@@ -40,7 +40,7 @@ class FittedChannel(FittedRelease):
         """Return what is still promised to somebody with another prior: see `FittedNoise`."""
         further = self._checked(prior)
         found: list[LossUnder] = []
-        for name, of_secrets in further.items():
+        for name, of_secrets in counted(list(further.items()), "laws held against the channel"):
             laws = [(label, law) for label, of in of_secrets.items() for law in of.values()]
             masses = np.stack([self._masses(law, label) for label, law in laws])
             found += self._losses(name, [label for label, _ in laws], masses)

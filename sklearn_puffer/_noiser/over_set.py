@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray
+from sklearn_puffer._base import FloatArray, heading, is_listening, listening
 from sklearn_puffer._noiser.conditional_priors import Adversary, Members
 from sklearn_puffer._noiser.drawn_priors import CLOSE, drawn_around
 from sklearn_puffer._noiser.grids import on_steps
@@ -242,7 +242,8 @@ class CountedSets:
             return self.loss_at(problem, calibrated.factor, calibrated.grids, calibrated.share)
         # neither the priors nor what was made of them: only what is asked about
         asked = replace(problem, groups=(), asked=(), strategy=sensitivity, sets=None)
-        return Later(self, asked, calibrated.factor, calibrated.grids, calibrated.share)
+        own = calibrated.factor, calibrated.grids, calibrated.share
+        return Later(self, asked, *own, loud=is_listening())  # who listens now will then, too
 
     def loss_at(self, problem: Problem, factor: float, grids: FloatArray, share: float) -> SetLoss:
         """Return the loss over the sets at some scales, sampler included."""
@@ -285,13 +286,15 @@ class Later:
     grids: FloatArray
     share: float
     known: SetLoss | None = None
+    loud: bool = False
 
     def value(self) -> SetLoss:
         """Return the loss, and remember it; two threads at once compute the same."""
         if self.known is None:
             # sets of its own: what was made of them is not kept
             own = replace(self.sets)
-            self.known = own.loss_at(self.problem, self.factor, self.grids, self.share)
+            with listening(self.loud), heading("loss over the set of priors"):
+                self.known = own.loss_at(self.problem, self.factor, self.grids, self.share)
         return self.known
 
 

@@ -6,7 +6,7 @@ import inspect
 import os
 from typing import Any, NoReturn, Self
 
-from sklearn_puffer._base import FieldError, quoted
+from sklearn_puffer._base import FieldError, check_verbose, quoted
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.formed import state_of
 from sklearn_puffer._noiser.written_release import MOST_CHARACTERS, from_text
@@ -67,13 +67,15 @@ class PufferfishRelease(PufferfishNoiser):
         )
 
     @classmethod
-    def from_json(cls, path_or_text: str | os.PathLike[str]) -> Self:
+    def from_json(cls, path_or_text: str | os.PathLike[str], *, verbose: int = 0) -> Self:
         """Read what `PufferfishNoiser.to_json` wrote.
 
         Parameters
         ----------
         path_or_text : str or Path
             The name of the file, or the text itself, which begins with a brace.
+        verbose : int, default=0
+            As in `PufferfishNoiser`, of its releases; ``release.verbose`` changes it.
 
         Returns
         -------
@@ -89,12 +91,15 @@ class PufferfishRelease(PufferfishNoiser):
         OSError
             If there is no such file.
         """
+        check_verbose(verbose)
         where, text = _given(path_or_text)
         try:
-            return cls._read(text)
+            found = cls._read(text)
         except _FAULTS as fault:
             told = str(fault).rstrip(".")
             raise ValueError(f"{where} is no whole form of a release: {told}; {_AGAIN}.") from fault
+        found.verbose = verbose
+        return found
 
     @classmethod
     def _read(cls, text: str) -> Self:

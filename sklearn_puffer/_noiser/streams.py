@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import digest, listed, quoted
+from sklearn_puffer._base import digest, listed, quoted, reporting, task
 from sklearn_puffer._noise import Entropy, KeyedBits, system_entropy
 from sklearn_puffer._noiser.channel_release import Moved
 from sklearn_puffer._noiser.keyed_rows import Keying, check_keying
@@ -32,14 +32,19 @@ class StreamRelease:
         It may be fitted anew while the stream is read: this is a copy of it.
     stream : Stream
     keying : Keying or None
+    verbose : bool
+        Whether somebody asks how many rows there are.
     """
 
-    def __init__(self, noiser: Any, stream: Stream, keying: Keying | None) -> None:
+    def __init__(
+        self, noiser: Any, stream: Stream, keying: Keying | None, *, verbose: bool = False
+    ) -> None:
         self._noiser = copy.copy(noiser)
         self._stream, self._keying = stream, keying
         self._names = _needed(noiser, stream, keying)
         self.schema = released_schema(self._noiser, _no_rows(stream, self._names))
         self._context = None if keying is None else noiser._context(keying)
+        self._n_rows = stream.n_rows() if verbose else None
 
     def check_ids(self) -> None:
         """Refuse ids that are absent or not unique, before anything is drawn.
@@ -53,8 +58,10 @@ class StreamRelease:
         if self._keying is None or not self._stream.again:
             return
         seen = SeenIds()
-        for table in self._stream.tables([self._keying.row_id]):
-            self._keyed(frame_table(table), table, seen)
+        with task("ids read", self._n_rows) as done:
+            for table in self._stream.tables([self._keying.row_id]):
+                self._keyed(frame_table(table), table, seen)
+                done(table.num_rows)
 
     def check_rows(self) -> int:
         """Refuse whatever the release of a row would refuse, and return how many there are.
@@ -69,7 +76,9 @@ class StreamRelease:
             raise ValueError(_NO_ROWS)
         return n_rows
 
-    def batches(self, entropies: Callable[[], Callable[[int], Entropy]]) -> Iterator[Any]:
+    def batches(
+        self, entropies: Callable[[], Callable[[int], Entropy]], *, verbose: bool = False
+    ) -> Iterator[Any]:
         """Yield the released rows as Arrow batches, each with the next of ``entropies``.
 
         Raises
@@ -80,12 +89,14 @@ class StreamRelease:
         """
         seen, told = SeenIds(), _Told()
         watch = watch_of(self._noiser._margins)
-        for table in self._stream.tables(self._names):
-            own = frame_table(table)
-            keyed = None if self._keying is None else self._keyed(own, table, seen)
-            released, moved = self._noiser._drawn(own, keyed, entropies(), watch)
-            told.add(moved)
-            yield from released.cast(self.schema).combine_chunks().to_batches()
+        with reporting(verbose, "rows released", self._n_rows) as done:
+            for table in self._stream.tables(self._names):
+                own = frame_table(table)
+                keyed = None if self._keying is None else self._keyed(own, table, seen)
+                released, moved = self._noiser._drawn(own, keyed, entropies(), watch)
+                told.add(moved)
+                done(own.n_rows)
+                yield from released.cast(self.schema).combine_chunks().to_batches()
         told.warn(self._stream)
         if sentence := drift_found(watch):
             warnings.warn(sentence, UserWarning, stacklevel=2)

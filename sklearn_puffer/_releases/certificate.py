@@ -8,7 +8,16 @@ from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from typing import Any, Literal, Protocol
 
-from sklearn_puffer._base import Document, Page, Section, plain, shown
+from sklearn_puffer._base import (
+    Document,
+    Page,
+    Section,
+    check_verbose,
+    heading,
+    listening,
+    plain,
+    shown,
+)
 from sklearn_puffer._releases.composition import Rule
 from sklearn_puffer._releases.models import (
     CountedLoss,
@@ -302,7 +311,8 @@ loan by at most a factor of e^0.5 = 1.649.
         """The loss over a set of priors around the fitted ones, where it is computable.
 
         It stands in the text and in `to_dict` where it was needed or is cheap. Elsewhere it is
-        computed when it is first asked for, which may take a minute, and remembered.
+        computed when it is first asked for, which may take a minute, and remembered; of a noiser
+        with ``verbose=1`` it shows how far that is.
         """
         if self.around is None or isinstance(self.around, SetLoss):
             return self.around
@@ -315,7 +325,7 @@ loan by at most a factor of e^0.5 = 1.649.
             return self.around
         return self.around.known
 
-    def against(self, prior: Any) -> Any:
+    def against(self, prior: Any, *, verbose: int = 0) -> Any:
         """Return what is still promised to somebody whose prior is another one.
 
         Parameters
@@ -323,6 +333,8 @@ loan by at most a factor of e^0.5 = 1.649.
         prior : mapping
             As one entry of the noiser's ``adversaries``: {secret: prior object}, or
             {column: {secret: prior object}} for several sensitive columns.
+        verbose : int, default=0
+            1 shows after two seconds on standard error what is done, and how much is left.
 
         Returns
         -------
@@ -337,9 +349,10 @@ loan by at most a factor of e^0.5 = 1.649.
         """
         if self.fitted is None:
             raise ValueError(NO_PRIOR)
-        return self.fitted.against(prior)
+        with listening(check_verbose(verbose)), heading("losses under the prior"):
+            return self.fitted.against(prior)
 
-    def check(self, table: Any, sensitive: Any = None) -> Any:
+    def check(self, table: Any, sensitive: Any = None, *, verbose: int = 0) -> Any:
         r"""Return whether other rows still look like those of `fit`, which the promise is about.
 
         Parameters
@@ -351,6 +364,8 @@ loan by at most a factor of e^0.5 = 1.649.
             The sensitive columns of the table by name, or their values, one a row: then the laws
             of the rows of each secret are compared too, and the loss is estimated under the laws
             that these rows have.
+        verbose : int, default=0
+            1 shows after two seconds on standard error what is done, and how much is left.
 
         Returns
         -------
@@ -393,7 +408,8 @@ loan by at most a factor of e^0.5 = 1.649.
                 "this certificate does not hold its noise, so it knows no fitted rows; take that "
                 "of a fitted PufferfishNoiser, or fit again."
             )
-        return self.fitted.check(table, sensitive)
+        with listening(check_verbose(verbose)):
+            return self.fitted.check(table, sensitive)
 
     def promise(self) -> str:
         """Return the promise in one sentence.

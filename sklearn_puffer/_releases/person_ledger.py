@@ -22,6 +22,8 @@ from sklearn_puffer._base import (
     check_choice,
     check_count,
     check_positive,
+    check_verbose,
+    listening,
     quoted,
     shown,
     way_to_table,
@@ -466,13 +468,15 @@ class PersonLedger:
         used = noiser if check_positive(factor, "factor") == 1.0 else noiser.noisier(factor)
         options = {"marks": self._marks(about), "whole": about.whole}
         options |= {"dataset": dataset, "release": release}
-        released, noted = _noted(used)(X, row_id, self._key_now(), **options)
-        call = Call(dataset, int(release), note, scales_of(used.certificate_))
-        try:
-            withheld = self._spend(noted, call, exhausted)
-        except BaseException:
-            del released, noted  # tracebacks hold the variables of this frame
-            raise
+        draw = _noted(used)
+        with listening(check_verbose(used.verbose)):
+            released, noted = draw(X, row_id, self._key_now(), **options)
+            call = Call(dataset, int(release), note, scales_of(used.certificate_))
+            try:
+                withheld = self._spend(noted, call, exhausted)
+            except BaseException:
+                del released, noted  # tracebacks hold the variables of this frame
+                raise
         return taken_rows(released, ~withheld) if withheld.any() else released
 
     def _spend(self, noted: Any, call: Call, exhausted: str) -> Any:

@@ -6,13 +6,14 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import BoolArray, IntArray
+from sklearn_puffer._base import BoolArray, IntArray, counted, task
 from sklearn_puffer._releases.composition import Axis, Rule
 from sklearn_puffer._releases.person_file import damaged
 from sklearn_puffer._releases.person_state import (
@@ -31,6 +32,13 @@ BASE = 0
 
 _MARK, _DRAW = 16, 8  # bytes of the mark of a person, and of a draw
 _FEW = 8  # persons on record for each that is asked for: that many are read rather than sought
+
+_AT_ONCE = 1 << 15  # rows of one call of the database
+_PUT = (
+    "INSERT INTO persons VALUES (?, ?, ?, ?) ON CONFLICT (person) DO UPDATE SET "
+    "form = excluded.form, history = excluded.history, "
+    "draws = CAST(draws || excluded.draws AS BLOB)"
+)
 
 _Found = tuple[NDArray[np.intp], IntArray, IntArray, Sequence[bytes]]
 
@@ -163,8 +171,8 @@ class Book:
     def _sought(self, persons: Marks) -> _Found:
         """Look every person up."""
         query = "SELECT ?, form, history, draws FROM persons WHERE person = ?"
-        seek = self._connection.execute
-        each = (seek(query, (k, blob)).fetchone() for k, blob in enumerate(as_blobs(persons)))
+        seek, blobs = self._connection.execute, counted(as_blobs(persons), "persons looked up")
+        each = (seek(query, (k, blob)).fetchone() for k, blob in enumerate(blobs))
         rows = [row for row in each if row is not None]
         at, forms, own, draws = zip(*rows, strict=True) if rows else ((), (), (), ())
         return np.array(at, dtype=np.intp), _whole(forms), _whole(own), draws
@@ -172,7 +180,7 @@ class Book:
     def _scanned(self, persons: Marks) -> _Found:
         """Read all that are on record, of whom most are asked for."""
         query = "SELECT person, form, history, draws FROM persons ORDER BY person"
-        rows = self._connection.execute(query).fetchall()
+        rows = _fetched(self._connection.execute(query), "persons read")
         known, forms, own, draws = zip(*rows, strict=True) if rows else ((), (), (), ())
         if any(len(each) != _MARK for each in known):
             raise damaged(self._path, "a person's mark is cut off")
@@ -196,12 +204,10 @@ class Book:
             _cut(asked.draws[where].astype("<u8").tobytes(), _DRAW),
             strict=True,
         )
-        self._connection.executemany(
-            "INSERT INTO persons VALUES (?, ?, ?, ?) ON CONFLICT (person) DO UPDATE SET "
-            "form = excluded.form, history = excluded.history, "
-            "draws = CAST(draws || excluded.draws AS BLOB)",
-            rows,
-        )
+        with task("persons put on record", len(where)) as done:
+            while part := list(islice(rows, _AT_ONCE)):  # between which Ctrl-C is heard
+                self._connection.executemany(_PUT, part)
+                done(len(part))
 
     def note(self, call: Call, kind: int, verdict: Verdict) -> None:
         """Put a call on record."""
@@ -221,6 +227,16 @@ class Book:
             )
         except (IndexError, TypeError) as fault:
             raise damaged(self._path, "its calls cannot be read") from fault
+
+
+def _fetched(cursor: sqlite3.Cursor, what: str) -> list[Any]:
+    """Return all rows that a query finds."""
+    rows: list[Any] = []
+    with task(what) as done:
+        while part := cursor.fetchmany(_AT_ONCE):
+            rows += part
+            done(len(part))
+    return rows
 
 
 def matched(persons: Marks, known: Marks) -> IntArray:

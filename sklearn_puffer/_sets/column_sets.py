@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sklearn_puffer._base import UNIT, FloatArray
+from sklearn_puffer._base import UNIT, FloatArray, counted
 from sklearn_puffer._sets.laminar import ONE, interval_masses
 from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import Noise
@@ -90,9 +90,8 @@ class ColumnSets:
     def logs(self, points: FloatArray, noise: Noise) -> FloatArray:
         """Return bounds on the log extremes, shape (2, n_sets, n_points): above and below."""
         step = max(1, _NUMBERS_AT_ONCE // (len(self.masses) * len(self.atoms)))
-        parts = [
-            self._logs(points[first : first + step], noise) for first in range(0, len(points), step)
-        ]
+        starts = counted(range(0, len(points), step), "points on a line")
+        parts = [self._logs(points[first : first + step], noise) for first in starts]
         return np.concatenate(parts, axis=2)
 
     def cell_logs(self) -> FloatArray:

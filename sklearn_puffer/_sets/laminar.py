@@ -34,13 +34,13 @@ nothing here is rounded: the extremes are exact, and zero is zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, Integers
+from sklearn_puffer._base import FloatArray, Integers, task
 from sklearn_puffer._sets.axes import Axis
 
 ONE = 2**60
@@ -221,7 +221,7 @@ def nearest_masses(
     lower, upper = _with_signs_turned(lower, upper)
     corners = _leaves(tree, lower, upper)
     order = np.zeros((1, 1), dtype=np.int64)
-    for node in reversed(range(tree.n_inner)):
+    for node in _by_work(tree, lambda n_cells: n_cells * n_cells):
         cells = index[_cells(tree, node)]
         views = _views(axes, cells)
         sides = [
@@ -268,7 +268,7 @@ def ordered_masses(
     lower, upper = _with_signs_turned(lower, upper)
     corners = _leaves(tree, lower, upper)
     order = np.zeros((len(costs), 1), dtype=np.int64)
-    for node in reversed(range(tree.n_inner)):
+    for node in _by_work(tree, lambda n_cells: n_cells * len(costs)):
         sides = []
         for child in (tree.left[node], tree.right[node]):
             s, r = corners.pop(child)  # a leaf has one order for all
@@ -279,6 +279,15 @@ def ordered_masses(
     most = np.broadcast_to(corners[0][0], (len(lower), len(costs), tree.n_cells + 1))[:, :, 1:]
     n_sets = len(most) // 2
     return tree.cells[order], most[:n_sets], -most[n_sets:]
+
+
+def _by_work(tree: Tree, work: Callable[[int], int]) -> Iterator[int]:
+    """Yield the inner nodes from the leaves to the root, and report how much work is done."""
+    sizes = (tree.stop - tree.start)[: tree.n_inner].tolist()
+    with task("cells ordered", sum(map(work, sizes))) as done:
+        for node in reversed(range(tree.n_inner)):
+            yield node
+            done(work(sizes[node]))
 
 
 def _most_of_intervals(tree: Tree, lower: Integers, upper: Integers) -> Integers:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sklearn_puffer._base import UNIT, FloatArray, Integers
+from sklearn_puffer._base import UNIT, FloatArray, Integers, counted
 from sklearn_puffer._noise import without_mixings
 from sklearn_puffer._sets.column_sets import TINY_SUM, log_weighted_sum
 from sklearn_puffer._sets.extremes import bounds_of, steps
@@ -127,7 +127,7 @@ class LayerSets:
     def logs(self, points: FloatArray, noise: Noise) -> FloatArray:
         """Return bounds on the log extremes, shape (2, n_sets, n_points): above and below."""
         step = max(1, _NUMBERS_AT_ONCE // (self.n_sets * self._tree.n_cells))
-        starts = range(0, len(points), step)
+        starts = counted(range(0, len(points), step), "points on a line")
         parts = [self._logs(points[first : first + step], noise) for first in starts]
         return np.concatenate(parts, axis=2)
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, check_count
+from sklearn_puffer._base import FloatArray, check_count, check_verbose, heading, listening
 from sklearn_puffer._noiser import column_moves
 from sklearn_puffer._signoff.drawing import MAP, Display, and_more, label, name_ticks
 from sklearn_puffer._tables import Name
@@ -55,7 +55,14 @@ class MovesDisplay(Display):
 
     @classmethod
     def from_noiser(
-        cls, noiser: Any, table: Any, *, column: Any = None, n_bins: int = 12, most: int = 12
+        cls,
+        noiser: Any,
+        table: Any,
+        *,
+        column: Any = None,
+        n_bins: int = 12,
+        most: int = 12,
+        verbose: int = 0,
     ) -> Self:
         """Compute what becomes of the values of a column; no noise is drawn.
 
@@ -71,6 +78,8 @@ class MovesDisplay(Display):
             Into how many stretches numbers go.
         most : int, default=12
             How many values at most; the rarest are one.
+        verbose : int, default=0
+            1 shows after two seconds on standard error what is done, and how much is left.
 
         Returns
         -------
@@ -84,7 +93,8 @@ class MovesDisplay(Display):
         TypeError, ValueError
             If the table does not fit, or there is no such column.
         """
-        moves = column_moves(noiser, table, column, check_count(n_bins, "n_bins"))
+        with listening(check_verbose(verbose)), heading("moves of the values"):
+            moves = column_moves(noiser, table, column, check_count(n_bins, "n_bins"))
         check_count(most, "most", minimum=2)
         joint, groups = moves.joint, moves.groups
         if groups.edges is not None:

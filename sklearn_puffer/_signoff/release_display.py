@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, check_count
+from sklearn_puffer._base import FloatArray, check_count, check_verbose, heading, listening
 from sklearn_puffer._noiser import column_moves, released_shares
 from sklearn_puffer._signoff.drawing import (
     DARK,
@@ -81,7 +81,14 @@ class ReleaseDisplay(Display):
 
     @classmethod
     def from_noiser(
-        cls, noiser: Any, table: Any, *, column: Any = None, released: Any = None, n_bins: int = 30
+        cls,
+        noiser: Any,
+        table: Any,
+        *,
+        column: Any = None,
+        released: Any = None,
+        n_bins: int = 30,
+        verbose: int = 0,
     ) -> Self:
         """Compare a column of a table with what is released of it.
 
@@ -98,6 +105,8 @@ class ReleaseDisplay(Display):
             and draws no noise.
         n_bins : int, default=30
             Into how many stretches numbers go.
+        verbose : int, default=0
+            1 shows after two seconds on standard error what is done, and how much is left.
 
         Returns
         -------
@@ -111,7 +120,8 @@ class ReleaseDisplay(Display):
         TypeError, ValueError
             If the table does not fit, or there is no such column.
         """
-        moves = column_moves(noiser, table, column, check_count(n_bins, "n_bins"))
+        with listening(check_verbose(verbose)), heading("moves of the values"):
+            moves = column_moves(noiser, table, column, check_count(n_bins, "n_bins"))
         groups, numbers = moves.groups, moves.groups.edges is not None
         stayed = None if numbers or released is not None else np.diag(moves.joint)
         after = moves.joint.sum(axis=0)

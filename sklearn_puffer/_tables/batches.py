@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import chain
 from typing import Any
@@ -56,11 +57,16 @@ class Stream:
     schema: Any
     again: bool
     _open: Callable[[Sequence[str]], Iterable[Any]]
+    _count: Callable[[], int | None] = lambda: None
 
     @property
     def names(self) -> tuple[Name, ...]:
         """Column names."""
         return tuple(self.schema.names)
+
+    def n_rows(self) -> int | None:
+        """Return how many rows there are, where that is known without reading them."""
+        return self._count()
 
     def tables(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield the rows of some columns as Arrow tables, none of which is empty.
@@ -108,10 +114,11 @@ def stream_of(source: Any) -> Stream:
     pa = arrow("a stream of batches")
     datasets = sys.modules.get("pyarrow.dataset")  # none of them is there before it is imported
     if datasets is not None and isinstance(source, datasets.Dataset):
-        return _checked(Stream(source.schema, True, lambda names: _scanned(source, names)))
+        scan, count = partial(_scanned, source), partial(_in_dataset, source)
+        return _checked(Stream(source.schema, True, scan, count))
     if is_frame(source) or isinstance(source, pa.RecordBatch):
         whole = _as_arrow(source)
-        return _checked(Stream(whole.schema, True, lambda names: [whole]))
+        return _checked(Stream(whole.schema, True, lambda names: [whole], lambda: whole.num_rows))
     if isinstance(source, pa.RecordBatchReader):
         return _checked(Stream(source.schema, False, lambda names: source))
     if hasattr(source, "__arrow_c_stream__") and not nw.dependencies.is_into_series(source):
@@ -133,6 +140,12 @@ def _scanned(dataset: Any, names: Sequence[str]) -> Any:
         batch_readahead=_READ_AHEAD,
         fragment_readahead=1,
     )
+
+
+def _in_dataset(dataset: Any) -> int | None:
+    """Return how many rows a data set has, if its files say so."""
+    kind = getattr(getattr(dataset, "format", None), "default_extname", "parquet")
+    return int(dataset.count_rows()) if kind == "parquet" else None
 
 
 def _refuse_others(source: Any) -> None:
@@ -163,7 +176,16 @@ def _of_pieces(source: Iterable[Any]) -> Stream:
         raise ValueError("batches is empty, and a minimum of 1 row is required to release.")
     schema = _as_arrow(first).schema
     rest = chain([first], pieces)
-    return Stream(schema, again, lambda names: source if again else rest)
+    return Stream(schema, again, lambda names: source if again else rest, partial(_in_all, source))
+
+
+def _in_all(pieces: Any) -> int | None:
+    """Return how many rows the pieces of a list have."""
+    return sum(map(_n_rows, pieces)) if isinstance(pieces, list | tuple) else None
+
+
+def _n_rows(piece: Any) -> int:
+    return int(piece.num_rows) if hasattr(piece, "num_rows") else len(piece)
 
 
 def _as_arrow(piece: Any) -> Any:
