@@ -135,14 +135,9 @@ def _rest_share(source):
 def _accepted_share(source, cell, offset):
     """Return the probability of a cell to be proposed, and the place in it to be accepted."""
     chunks = int((source._law.rest_cell == cell).sum())
-    low, high = 0, 2**64  # the words below ``high`` are accepted, because the test is monotone
-    while low < high:
-        middle = (low + high) // 2
-        if _is_accepted(source, cell, offset, middle):
-            low = middle + 1
-        else:
-            high = middle
-    return mpf(chunks) / REST_CHUNKS * low / 2**64
+    # the test is monotone
+    share = bisected(lambda chance: _is_accepted(source, cell, offset, chance))
+    return mpf(chunks) / REST_CHUNKS * share
 
 
 def _is_accepted(source, cell, offset, chance):
@@ -199,6 +194,15 @@ def _share(how_many):
     return mpf(low) / 2**64
 
 
+def bisected(is_accepted):
+    """Return the share of the words that are accepted, by asking for one at a time."""
+    low, high = 0, 2**64
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if is_accepted(middle) else (low, middle)
+    return mpf(low) / 2**64
+
+
 class Table:
     """The law of a table sampler, worked out from its tables and from what it does with bits."""
 
@@ -250,13 +254,16 @@ class Table:
 
     def _cell_share(self, cell, offset):
         place = proposal(self.source, cell, offset)
-        share = _share(
+        return mpf(self.chunks[cell]) / REST_CHUNKS * self._taken(place)
+
+    def _taken(self, place):
+        """Return the share of the words for a chance that take this place in the cells."""
+        return _share(
             lambda chances: self.scripted(
                 [place] * len(chances) + chances,
                 lambda: self.source._accepted(len(chances)).size,
             )
         )
-        return mpf(self.chunks[cell]) / REST_CHUNKS * share
 
     def _tail_share(self, magnitude):
         shell = magnitude.bit_length() - 1 - self.start_bits
@@ -264,17 +271,20 @@ class Table:
         assert finer >= 1, "the atom must consist of whole positions"
         # the chance hardly changes over an atom: its middle stands for all its positions
         mantissa = magnitude << finer | 1 << (finer - 1)
+        halvings = shell >> self.law.tail.shell_bits
+        taken = self._taken_beyond(mantissa, shell)
+        heads = mpf(2) ** -self._coins(mantissa, shell)
+        chosen = mpf(2) ** -(1 + halvings + self.law.tail.shell_bits + self.start_bits + shell)
+        return mpf(self.chunks[-1]) / REST_CHUNKS * chosen * taken * heads
+
+    def _taken_beyond(self, mantissa, shell):
         words, _ = self.tail_words(mantissa, shell)
-        share = _share(
+        return _share(
             lambda chances: self.scripted(
                 [w for w in words for _ in chances] + chances,
                 lambda: int(self.beyond(len(chances))[1].sum()),
             )
         )
-        halvings = shell >> self.law.tail.shell_bits
-        heads = mpf(2) ** -self._coins(mantissa, shell)
-        chosen = mpf(2) ** -(1 + halvings + self.law.tail.shell_bits + self.start_bits + shell)
-        return mpf(self.chunks[-1]) / REST_CHUNKS * chosen * share * heads
 
     def beyond(self, size):
         """Return what the sampler proposes beyond its cells, and what of it is accepted."""
@@ -336,3 +346,20 @@ class Table:
         others = int(self.law.trials) + 31
         filler = proposal(self.source, 0, 0)
         return [first, *[filler] * others, chance, *[MOST] * others]
+
+
+class Single(Table):
+    """The law of values that a table sampler draws by themselves."""
+
+    def _taken(self, place):
+        return bisected(lambda chance: self.source._single_proposed(place, chance, 1, 0, 0, 0)[1])
+
+    def _taken_beyond(self, mantissa, shell):
+        (coin, *further), _ = self.tail_words(mantissa, shell)
+        assert coin, "a shell this far out is not looked at"
+        further = further if self.law.tail.shell_bits else [0, *further]
+        place = proposal(self.source, self.cells, 0)
+        self.source._entropy = Padded([])  # further coins are heads
+        return bisected(
+            lambda chance: self.source._single_proposed(place, chance, coin, *further, 0)[1]
+        )

@@ -31,7 +31,6 @@ from scipy import stats
 from sklearn_puffer import PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
 from sklearn_puffer._descent import random_order
 from sklearn_puffer._noise import (
-    BATCH,
     FINEST,
     MAX_STEPS,
     RELATIVE_ERROR,
@@ -365,41 +364,6 @@ def passes(trials, repeats):
 def test_fair_bytes_repeat_as_often_as_the_check_allows_with_a_chance_below_two_to_the_64(trials):
     allowed = max(repeats for repeats in range(trials) if passes(trials, repeats))
     assert stats.binom.sf(allowed, trials, 1 / 256) <= 2.0**-64
-
-
-class Counted:
-    """A source that knows for how many words it was asked."""
-
-    def __init__(self, source):
-        self.source, self.requests = source, []
-
-    def words(self, count):
-        self.requests.append(count)
-        return self.source.words(count)
-
-
-def test_a_single_laplace_draw_proposes_for_the_rest_whether_it_is_needed_or_not(monkeypatch):
-    source, tested = sampler(Laplace(1.0), grid_step(1.0)), []
-    propose = source._single_tested
-    monkeypatch.setattr(source, "_single_tested", lambda word: tested.append(1) or propose(word))
-    counts = []
-    for _ in range(500):
-        source.draw(1)
-        counts.append(len(tested))
-    assert min(np.diff(counts, prepend=0)) >= 1
-
-
-@pytest.mark.parametrize("noise", [Gaussian(1.0), Cauchy(1.0)])
-def test_a_single_draw_is_one_of_many_so_that_its_time_is_that_of_all(noise):
-    # A draw that falls far needs more bits than its first. In a batch some always do.
-    asked, drawn = [], []
-    for call in range(300):
-        source = Counted(seeded_entropy(11, call))
-        drawn.append(abs(int(sampler(noise, grid_step(1.0), source).draw(1)[0])))
-        asked.append(source.requests)
-    assert len(set(drawn)) == len(drawn)
-    assert {first for first, *_ in asked} == {BATCH}
-    assert sum(len(requests) > 1 for requests in asked) >= 298
 
 
 def test_seeds_and_keys_give_reproducible_and_different_streams():

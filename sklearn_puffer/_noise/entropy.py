@@ -93,12 +93,12 @@ class CheckedEntropy(NotCopied):
             If the source fails a test.
         """
         words = self._source.words(max(count, 2))
-        if (words[1:] == words[:-1]).any():
+        if np.count_nonzero(words[1:] == words[:-1]):
             raise RuntimeError(_broken("it gave the same 64 bits twice in a row"))
-        window = words.view(np.uint8)[:_WINDOW]
-        repeats = int(np.count_nonzero(window == window[0])) - 1
-        if repeats > _most_repeats(window.size - 1):
-            raise RuntimeError(_broken(f"{repeats + 1} of {window.size} bytes were the same"))
+        window = words[: _WINDOW // 8].tobytes()
+        repeats = window.count(window[0]) - 1
+        if repeats > _most_repeats(len(window) - 1):
+            raise RuntimeError(_broken(f"{repeats + 1} of {len(window)} bytes were the same"))
         return words[:count]
 
 

@@ -25,8 +25,6 @@ from sklearn_puffer._noise.sampler import (
     first_of,
 )
 
-_ASKED = 129  # words for a draw by itself: by fewer a broken source may not be found
-_PROPOSED = 16  # of these, for eight proposals
 _REACH = 12  # the coarse cells reach this many scales out
 
 
@@ -74,45 +72,12 @@ class LaplaceSampler(ChunkSampler):
     lies further out has a mass below 10^-390. The bits are taken to be fair and independent.
     """
 
+    _words_tried = 2
+
     def __init__(self, scale: float, grid: Grid, entropy: Entropy) -> None:
         mantissa, exponent = math.frexp(scale)
         self._law = _law(mantissa, exponent - grid.fine)
         super().__init__(self._law, grid, entropy)
-
-    def draw(self, size: int) -> IntArray:
-        """Return ``size`` (at most 2^15) draws in scratch memory, overwritten by the next call.
-
-        One is drawn by itself, in less than half the time of a batch, from the cells and from the
-        rest, whichever of them is needed: the time tells neither. How many proposals the rest takes
-        is independent of the one that is accepted.
-        """
-        if size != 1:
-            return super().draw(size)
-        out, words = self._room(1), self._entropy.words(_ASKED)
-        is_rest = self._read_words(out, words[:1]).size
-        rest = self._single_rest(words[1 : 1 + _PROPOSED].tolist()) + self._half >> self._shift
-        out[0] = (int(out[0]), rest)[is_rest]
-        return out
-
-    def _single_rest(self, words: list[int]) -> int:
-        """Return a draw of J from the rest of its law, by further words when these are used up."""
-        while True:
-            for position, chance in zip(words[::2], words[1::2], strict=True):
-                cell, signed, threshold = self._single_tested(position)
-                if chance >= threshold:
-                    continue
-                if cell == self._law.last:
-                    return int(self._beyond(1)[0])
-                return cell << int(self._law.cell_bits) ^ signed
-            words = self._entropy.words(_ASKED)[:_PROPOSED].tolist()
-
-    def _single_tested(self, word: int) -> tuple[int, int, float]:
-        """Return what `_tested` proposes for a word, and 2^64 A."""
-        law = self._law
-        cell = law.rest_cell.item(word & int(REST_MASK))
-        signed = (word - (word >> 63 << 64)) >> int(law.rest_surplus)
-        chance = math.expm1((signed ^ (signed >> 63)) * float(law.rate)) * law.slope.item(cell)
-        return cell, signed, chance + law.intercept.item(cell)
 
     def _of_rest(self, size: int) -> IntArray:
         return self._rounded(self._some_rest(size))
@@ -164,6 +129,16 @@ class LaplaceSampler(ChunkSampler):
         """Return draws of J whose magnitude is at least H L."""
         # One level deeper for each pass: a thousand of them have a chance of e^-12000.
         return self._further(self._overwrite(np.empty(size, dtype=np.int64)))
+
+    def _single_proposed(self, position: int, chance: int, *_: int) -> tuple[int, bool]:
+        law = self._law
+        cell, signed = self._single_place(position)
+        threshold = math.expm1((signed ^ signed >> 63) * law.rate.item()) * law.slope.item(cell)
+        is_accepted = chance < threshold + law.intercept.item(cell)
+        drawn = cell << law.cell_bits.item() ^ signed
+        if is_accepted and cell == law.last.item():
+            drawn = self._beyond(1).item()
+        return drawn + self._half >> self._shift, is_accepted
 
     def _further(self, drawn: IntArray) -> IntArray:
         passed = int(self._law.last) << int(self._law.cell_bits)

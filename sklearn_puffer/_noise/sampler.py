@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import BoolArray, FloatArray, IntArray
-from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied, RowEntropy, Words
+from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied, RowEntropy
 from sklearn_puffer._noise.grid import Grid
 
 RELATIVE_ERROR = 1e-12
@@ -32,6 +32,9 @@ _SIGN_OF_32 = np.array(31, dtype=np.int32)
 SIGN = np.array(63)
 _SPARE_REST = 2**11  # draws from the rest that are made at once, where fewer are wanted
 LANES = 4  # proposals for the rest that a row makes at once
+_ASKED = 129  # words for a draw by itself: by fewer a broken source may not be found
+_TRIED = 8  # proposals for the rest that are made of these
+_MASK_OF_32 = 2**32 - 1
 REST_MASK = np.array(REST_CHUNKS - 1)
 
 
@@ -55,7 +58,8 @@ class Sampler(NotCopied, ABC):
     :math:`\lfloor (J + 2^{s-1})/2^s \rfloor = \lfloor N/g + 1/2 \rfloor`, both exactly.
 
     A draw that falls far takes longer than one that does not, so few values are drawn as the first
-    ones of a batch, and the rest of it is discarded: the time is that of the batch.
+    ones of a batch, and the rest of it is discarded: the time is that of the batch. (A
+    `ChunkSampler` draws one by itself.)
 
     A sampler holds scratch memory, and draws of the rest that are not taken yet (a process that is
     forked off lets go of them): use one a thread, and never store one. Its bits pass the health
@@ -201,7 +205,21 @@ def _advance(body: IntArray) -> NDArray[np.uint32]:
 
 
 class ChunkSampler(Sampler):
-    """A sampler that reads most draws off chunks, without any test."""
+    """A sampler that reads most draws off chunks, without any test.
+
+    Notes
+    -----
+    *A single value* is drawn by itself, of Python's integers and floats. Its words are fresh and
+    become what a batch makes of its own: the integers are the same, as Python's never overflow, and
+    thresholds are the same formulas of the same tables, by functions that are as accurate, so that
+    the law and the bounds on its error are those of a batch.
+
+    *Its time.* The cells and the rest are both drawn, whichever is needed. Proposals are
+    independent, and the first one is taken that is accepted: how many there are, and how long the
+    refused ones took, is independent of it.
+    """
+
+    _words_tried: int  # for a proposal
 
     def __init__(self, law: Chunks, grid: Grid, entropy: Entropy) -> None:
         super().__init__(grid, entropy)
@@ -247,25 +265,64 @@ class ChunkSampler(Sampler):
         self._carry = np.array(carry % 2**31, dtype=np.int32)
         return reach < 2**31 and carry << low_bits == self._half
 
+    def draw(self, size: int) -> IntArray:
+        """Return ``size`` (at most 2^15) draws in scratch memory, overwritten by the next call."""
+        if size != 1:
+            return super().draw(size)
+        first, *others = self._single_words(1 + _TRIED * self._words_tried)
+        drawn, is_rest = self._single_of_cells(first)
+        out = self._room(1)
+        out[0] = (drawn, self._single_of_rest(others))[is_rest]
+        return out
+
+    def _single_words(self, count: int) -> list[int]:
+        words: list[int] = self._entropy.words(_ASKED)[:count].tolist()
+        return words
+
+    def _single_of_cells(self, word: int) -> tuple[int, bool]:
+        """Return what `_many_rounded` makes of a word: K, and whether it is of the rest."""
+        law, first, second = self._chunks, word & _MASK_OF_32, word >> 32
+        advance = law.advance.item(min(first >> CELL_BITS, law.advance.size - 1))
+        signed = second - (second >> 31 << 32) >> law.surplus.item()
+        drawn = (advance + first & _MASK_OF_32) << law.low_bits.item() ^ signed
+        return drawn + self._half >> self._shift, first >= law.limit.item()
+
+    def _single_of_rest(self, words: list[int]) -> int:
+        """Return a draw of K from the rest, by further words when these are used up."""
+        each = self._words_tried
+        while True:
+            for start in range(0, len(words), each):
+                drawn, is_accepted = self._single_proposed(*words[start : start + each])
+                if is_accepted:
+                    return drawn
+            words = self._single_words(_TRIED * each)
+
+    def _single_place(self, position: int) -> tuple[int, int]:
+        """Return the cell of the rest that a word proposes, and l there or, if negative, -1 - l."""
+        law = self._chunks
+        signed = position - (position >> 63 << 64) >> law.rest_surplus.item()
+        return law.rest_cell.item(position & REST_CHUNKS - 1), signed
+
+    @abstractmethod
+    def _single_proposed(self, position: int, chance: int, *further: int) -> tuple[int, bool]:
+        """Return a proposal of K for the rest, and whether it is accepted."""
+
     def _many(self, out: IntArray) -> NDArray[np.intp]:
         """Fill ``out`` with draws of J, and return where one of the rest must go instead."""
-        bits = self._entropy.words(out.size).view(np.uint32)
-        return self._read(out, bits[: out.size], bits[out.size :])
+        return self._read(out, *self._halves(out.size))
+
+    def _halves(self, size: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        bits = self._entropy.words(size).view(np.uint32)
+        return bits[:size], bits[size:]
 
     def _many_rounded(self, out: IntArray) -> NDArray[np.intp]:
         """Fill ``out`` with draws of K, and return where one of the rest must go instead."""
         if self._is_short:
             words = self._entropy.words(-(-out.size // 2))
             return self._read_short(out, words.view(np.uint32)[: out.size])
-        return self._read_words(out, self._entropy.words(out.size))
-
-    def _read_words(self, out: IntArray, words: Words) -> NDArray[np.intp]:
-        """Fill ``out`` with draws of K read off a word each; return as `_many_rounded`."""
-        bits = words.view(np.uint32)
-        halves = bits[: out.size], bits[out.size :]
         if self._is_coarse:
-            return self._read_coarse(out, *halves)
-        rest = self._read(out, *halves)
+            return self._read_coarse(out, *self._halves(out.size))
+        rest = self._many(out)
         self._rounded(out)
         return rest
 

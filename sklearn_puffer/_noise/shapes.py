@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from functools import lru_cache
 from types import ModuleType
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sklearn_puffer._base import FloatArray, IntArray
 from sklearn_puffer._noise import portable
@@ -62,6 +62,10 @@ class Tail(ABC):
             d and i.
         """
 
+    @abstractmethod
+    def single_chance(self, y: float, shell: int, halvings: int) -> tuple[float, int]:
+        """Return what `chance` does, for one position."""
+
 
 class Shape(ABC):
     """A density p of magnitudes, in units of the scale."""
@@ -71,6 +75,10 @@ class Shape(ABC):
     def portable(self) -> Shape | None:
         """Return the shape computed alike on every machine, by `_noise.portable`, if there is."""
         return None
+
+    def single(self) -> Shape:
+        """Return the shape whose falloff and tail are computed faster for one float."""
+        return self
 
     @property
     @abstractmethod
@@ -86,8 +94,8 @@ class Shape(ABC):
         """Return how many coarse cells of a width the table has; 2^16 p(0) width is ``weight``."""
 
     @abstractmethod
-    def falloff(self, x: ArrayLike) -> FloatArray:
-        """Return p(x)/p(0) for x within the table."""
+    def falloff(self, x: Any) -> Any:
+        """Return p(x)/p(0) for x within the table, an array or a float."""
 
     @abstractmethod
     def tail(self, start: float, reach: float) -> Tail:
@@ -101,8 +109,8 @@ class Steep(Shape):
     r"""A density of which :math:`x^2 p(x)` does not grow beyond the reach."""
 
     @abstractmethod
-    def decay(self, x: FloatArray) -> FloatArray:
-        """Return D(x)."""
+    def decay(self, x: Any) -> Any:
+        """Return D(x), of an array or a float."""
 
     @abstractmethod
     def decays_to(self, level: float) -> float:
@@ -112,14 +120,13 @@ class Steep(Shape):
         """Return the cells up to where p(x) 2^16 width is 2^-12, but at most 2048."""
         return min(math.ceil(self.decays_to(_log(4096.0 * weight)) / width), _MANY)
 
-    def falloff(self, x: ArrayLike) -> FloatArray:
+    def falloff(self, x: Any) -> Any:
         """Return e^-D(x)."""
-        falloff: FloatArray = self.by.exp(-self.decay(np.asarray(x)))
-        return falloff
+        return self.by.exp(-self.decay(x))
 
     def tail(self, start: float, reach: float) -> Tail:
         """Return the tail."""
-        return _SteepTail(self, start, *self.decay(np.array([reach, 2.0 * start])).tolist())
+        return _SteepTail(self, start, float(self.decay(reach)), float(self.decay(2.0 * start)))
 
 
 @dataclass(frozen=True)
@@ -153,6 +160,12 @@ class _SteepTail(Tail):
         # cut to what is left of it, for far out it is lost in the rounding of the other two
         return self.shape.by.exp(np.clip(log_chance + coins * _LOG_2, -_LOG_2, 0.0)), coins
 
+    def single_chance(self, y: float, shell: int, halvings: int) -> tuple[float, int]:
+        x = math.ldexp(self.start * y, min(shell, _FURTHEST))
+        log_chance = (shell + halvings) * _LOG_2 - float(self.shape.decay(x)) - self.log_top
+        coins = max(math.floor(log_chance * (-1.0 / _LOG_2)), 0)
+        return math.exp(min(max(log_chance + coins * _LOG_2, -_LOG_2), 0.0)), coins
+
 
 @dataclass(frozen=True)
 class Bell(Steep):
@@ -164,6 +177,10 @@ class Bell(Steep):
         """Return the shape computed alike on every machine."""
         return replace(self, by=portable)
 
+    def single(self) -> Bell:
+        """Return the shape computed by `math`."""
+        return replace(self, by=math)
+
     @property
     def cell_exponent(self) -> int:
         """Cells of 1/128 to 1/64."""
@@ -174,9 +191,9 @@ class Bell(Steep):
         with localcontext(prec=_DIGITS):
             return (2 / _PI).sqrt()
 
-    def decay(self, x: FloatArray) -> FloatArray:
+    def decay(self, x: Any) -> Any:
         """Return x^2 / 2."""
-        return 0.5 * np.square(x)
+        return 0.5 * (x * x)
 
     def decays_to(self, level: float) -> float:
         """Return sqrt(2 level)."""
@@ -198,6 +215,10 @@ class SteepPower(Steep):
         """Return the shape computed alike on every machine."""
         return replace(self, by=portable)
 
+    def single(self) -> SteepPower:
+        """Return the shape computed by `math`."""
+        return replace(self, by=math)
+
     @property
     def cell_exponent(self) -> int:
         """Cells narrow with the density, whose width is about 1/sqrt(k)."""
@@ -207,10 +228,9 @@ class SteepPower(Steep):
         """Return p(0)."""
         return _power_at_zero(self.k)
 
-    def decay(self, x: FloatArray) -> FloatArray:
+    def decay(self, x: Any) -> Any:
         """Return k/2 log(1 + x^2)."""
-        decay: FloatArray = (0.5 * self.k) * self.by.log1p(np.square(x))
-        return decay
+        return (0.5 * self.k) * self.by.log1p(x * x)
 
     def decays_to(self, level: float) -> float:
         """Return sqrt(e^(2 level/k) - 1)."""
@@ -232,6 +252,10 @@ class HeavyPower(Shape):
         """Return the shape computed alike on every machine."""
         return replace(self, by=portable)
 
+    def single(self) -> HeavyPower:
+        """Return the shape computed by `math`."""
+        return replace(self, by=math)
+
     @property
     def cell_exponent(self) -> int:
         """Cells of 1/64 to 1/32."""
@@ -245,9 +269,9 @@ class HeavyPower(Shape):
         """Return 2048: up to R = R_0, between 32 and 64."""
         return _MANY
 
-    def falloff(self, x: ArrayLike) -> FloatArray:
+    def falloff(self, x: Any) -> Any:
         """Return (1 + x^2)^(-k/2)."""
-        return _power_of(1.0 + np.square(np.asarray(x)), self.k, self.by)
+        return _power_of(1.0 + x * x, self.k, self.by)
 
     def tail(self, start: float, reach: float) -> Tail:
         """Return the tail."""
@@ -288,13 +312,21 @@ class _HeavyTail(Tail):
         coins = np.maximum(np.floor(halved), 0.0)
         return near * self.by.exp2(coins - halved), coins
 
+    def single_chance(self, y: float, shell: int, halvings: int) -> tuple[float, int]:
+        one = math.ldexp(self.start**-2, -2 * min(shell, _FURTHEST))
+        near = _power_of(y * y + one, self.k, self.by)
+        if self.k == 2.0:
+            return near, 0
+        halved = (self.k - 1.0) * shell - halvings
+        coins = max(math.floor(halved), 0)
+        return near * self.by.exp2(coins - halved), coins
 
-def _power_of(square: FloatArray, k: float, by: ModuleType) -> FloatArray:
+
+def _power_of(square: Any, k: float, by: ModuleType) -> Any:
     """Return square^(-k/2)."""
     if k == 2.0:
         return 1.0 / square
-    power: FloatArray = by.exp((-0.5 * k) * by.log(square))
-    return power
+    return by.exp((-0.5 * k) * by.log(square))
 
 
 def _exp(x: float) -> float:
