@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._tables import quantile_bins
+from sklearn_puffer._tables import is_once, quantile_bins, standard_deviation
 
 SECRET = np.resize([0, 1], 400)
 FEW = {"0 and 1": [0, 1, 1, 1], "three": [2, 9, 9, 9, 9, 5], "fractions": [0.5, 8.0, 8.0]}
@@ -46,6 +46,32 @@ def test_bins_are_those_of_pandas_unless_there_is_a_bin_for_every_value(values, 
     own = len(atoms) <= n_bins
     assert_array_equal(released, column if own else quantile_medians(column, n_bins))
     assert bins.merged == (not own)
+
+
+@settings(max_examples=60)
+@given(
+    n=st.integers(8, 90),
+    n_bins=st.integers(2, 7),
+    whole=st.booleans(),
+    every=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_values_that_all_occur_as_often_have_bins_and_a_spread_as_any_others(
+    n, n_bins, whole, every, seed
+):
+    n += (1 - n) % n_bins  # every quantile of the distinct values is a value
+    atoms = np.sort(np.random.default_rng(seed).choice(1000, n, replace=False))
+    atoms = atoms.astype(float) if whole else atoms / 8
+    counts = np.full(n, every)
+    column = pd.Series(np.repeat(atoms, every))
+    assert standard_deviation(atoms, counts) == pytest.approx(column.std(ddof=0), rel=1e-12)
+    assert is_once(counts) == (every == 1)
+    bins = quantile_bins(atoms, counts, n_bins, whole=whole)
+    ranks = [(every * n - 1) * b // n_bins for b in range(1, n_bins)]  # of all rows, in order
+    assert_array_equal(bins.edges, column.to_numpy()[ranks])
+    of_bins = column.groupby(np.searchsorted(bins.edges, column))
+    how = "lower" if whole else "midpoint"
+    assert_array_equal(bins.values, of_bins.quantile(0.5, interpolation=how))
 
 
 @pytest.mark.parametrize("kind", FEW)

@@ -109,6 +109,19 @@ def verdict(column, fitted, new):
     return watch.verdict().drifted
 
 
+@pytest.mark.parametrize("digits", [2, 12], ids=["repeated", "distinct"])
+@pytest.mark.parametrize("n_bins", [3, 20])
+def test_a_binned_column_keeps_the_share_of_rows_in_each_bin(digits, n_bins):
+    values = np.random.default_rng(n_bins).normal(size=5000).round(digits)
+    column = column_of(Values("float", values), n_bins=n_bins)
+    held = np.bincount(np.searchsorted(column.edges, values), minlength=n_bins)
+    shares = np.diff(1000 * np.append(0, np.cumsum(held)) // 5000)
+    for atoms, counts in (column.raw, np.unique(values, return_counts=True)):
+        margin = margin_of(column, atoms, counts, 5100)
+        assert margin.parts.tolist() == shares.tolist()
+        assert (margin.present, margin.total) == (5000, 5100)
+
+
 @pytest.mark.parametrize("kind", ["float", "boolean"])
 @pytest.mark.parametrize("total", [2, 9, 40, 78])
 def test_of_all_ways_to_divide_rows_of_two_values_one_in_a_hundred_is_an_alarm(total, kind):

@@ -33,7 +33,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, IntArray, check_choice
 from sklearn_puffer._noiser.two_samples import too_many
 from sklearn_puffer._releases import LEAST_ROWS, ColumnDrift, Drift
-from sklearn_puffer._tables import Column, Name, Placed, Reader
+from sklearn_puffer._tables import Column, Name, Placed, Reader, is_once
 
 PARTS = 1000
 _STEP = 20  # of the ranks that are tested, in thousandths
@@ -105,16 +105,28 @@ def margin_of(column: Column, values: FloatArray, counts: Array, total: int) -> 
     place = _placed(values, whole) if column.free and len(values) else None
     place = (0.0, 0.0) if column.free and place is None else place
     empty = margin_over(column, np.zeros(0, dtype=np.int64), int(whole.sum()), total, place)
-    codes = _places(column, values) if place is None else empty.cells(values)
-    held = np.bincount(codes, whole, n_cells(column)).astype(np.int64)  # of 2^53 rows at most
+    held = (
+        _held(column, values, whole) if place is None else _in(column, empty.cells(values), whole)
+    )
     shares = PARTS * np.cumsum(held) // max(empty.present, 1)  # of 2^53 rows at most: no overflow
     return replace(empty, parts=np.diff(np.append(0, shares)))
 
 
-def _places(column: Column, values: FloatArray) -> IntArray:
-    if (values[1:] > values[:-1]).all():  # as those of a binned column are, which may be very many
-        return column.places_of_ascending(values)
-    return np.searchsorted(column.atoms if column.edges is None else column.edges, values)
+def _held(column: Column, values: FloatArray, counts: IntArray) -> IntArray:
+    """Return how many rows the cells of a column hold."""
+    if column.raw is None or values is not column.raw[0]:
+        ends = column.atoms if column.edges is None else column.edges
+        return _in(column, np.searchsorted(ends, values), counts)
+    runs = column.runs_of_ascending(values)  # which may be very many
+    if is_once(counts):
+        return runs.astype(np.int64)
+    ends = np.cumsum(runs)
+    parts = zip((ends - runs).tolist(), ends.tolist(), strict=True)
+    return np.array([counts[start:stop].sum() for start, stop in parts], dtype=np.int64)
+
+
+def _in(column: Column, cells: IntArray, counts: IntArray) -> IntArray:
+    return np.bincount(cells, counts, n_cells(column)).astype(np.int64)  # of 2^53 rows at most
 
 
 def margin_over(

@@ -31,7 +31,7 @@ from sklearn_puffer._noise import WHOLE, Mixing, kept_numerator, to_steps
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._noiser.remapping import Drawn
 from sklearn_puffer._releases import ColumnUtility
-from sklearn_puffer._tables import Column, Name, Values
+from sklearn_puffer._tables import Column, Name, Values, is_once
 from sklearn_puffer.noise import Noise
 
 _ADDED = 4096  # terms that are added one by one
@@ -74,7 +74,10 @@ class RawLaw:
         if not (values[1:] > values[:-1]).all():
             values, places = np.unique(values, return_inverse=True)
             counts = np.bincount(places, counts)
-        some, total = counts > 0.0, float(counts.sum())
+        total = float(counts.sum())
+        if is_once(counts):  # as those of fine columns are, which may be very many
+            return cls(values, np.full(len(values), 1.0 / total), total / n_rows, low, high)
+        some = counts > 0
         if not some.all():
             values, counts = values[some], counts[some]
         return cls(values, counts / max(total, 1.0), total / n_rows, low, high)
@@ -102,9 +105,10 @@ class RawLaw:
         means = np.add.reduceat(self.shares * self.values, starts) / shares
         return replace(self, values=np.rint(means) if column.whole else means, shares=shares)
 
-    def median(self) -> float:
-        """Return the lower median."""
-        return _median(self.values, self.shares)
+    @property
+    def sums(self) -> FloatArray:
+        """The shares of all values up to each."""
+        return np.cumsum(self.shares)
 
 
 def _group_starts(values: FloatArray, shares: FloatArray, column: Column) -> Array:
@@ -113,12 +117,13 @@ def _group_starts(values: FloatArray, shares: FloatArray, column: Column) -> Arr
     ends = np.searchsorted(values, column.edges, side="right")
     firsts = np.unique(np.append(0, ends[ends < len(values)]))  # of the bins that occur
     sums = np.add.reduceat(shares, firsts)
-    middles = np.cumsum(shares)
-    middles -= 0.5 * shares
-    before = middles[firsts] - 0.5 * shares[firsts]
+    middles, halves = np.cumsum(shares), 0.5 * shares
+    middles -= halves
+    before = middles[firsts] - halves[firsts]
     cuts = before[:, None] + sums[:, None] * (np.arange(1, _KEPT) / _KEPT)
     inner = np.clip(np.searchsorted(middles, cuts.T), firsts, np.append(firsts[1:], len(values)))
-    own = np.flatnonzero(column.atoms[column.places_of_ascending(values)] == values)
+    own = np.minimum(np.searchsorted(values, column.atoms), len(values) - 1)
+    own = own[column.atoms[column.places_of_ascending(values[own])] == values[own]]
     starts = np.unique(np.concatenate([firsts, inner.ravel(), own, own + 1]))
     return starts[starts < len(values)]
 
@@ -144,7 +149,7 @@ def changes_of(errors: FloatArray, shares: FloatArray) -> tuple[float, float, fl
     """Return the mean, the share of none and the median of changes that occur in these shares."""
     order = np.argsort(errors, kind="stable")
     same = float(shares[errors == 0.0].sum())
-    return float(shares @ errors), same, _median(errors[order], shares[order])
+    return float(shares @ errors), same, _median(errors[order], np.cumsum(shares[order]))
 
 
 def utility_of(
@@ -161,8 +166,9 @@ def utility_of(
     change, same, median : float
         Where the value is not missing.
     """
-    constant = law.median()
-    errors = np.abs(law.values - constant)
+    sums = law.sums
+    errors = law.values - _median(law.values, sums)
+    np.abs(errors, out=errors)
     alike = float(law.shares[errors == 0.0].sum())
     mean = float(law.shares @ errors)
     return ColumnUtility(
@@ -173,7 +179,7 @@ def utility_of(
         unchanged=_among_all(same, law.present),
         constant=mean,
         constant_sd=_in_spreads(mean, spread),
-        constant_median=_median_of_two_sides(errors, law.shares),
+        constant_median=_median_of_two_sides(errors, sums),
         constant_unchanged=_among_all(alike, law.present),
     )
 
@@ -211,17 +217,22 @@ def _kept(release: ColumnRelease, mixing: Mixing, law: RawLaw) -> float:
 def _changes(release: ColumnRelease, law: RawLaw) -> tuple[float, float, float]:
     """Return the mean change, the chance of none, and the median change, where not missing."""
     column, raw = release.column, law.values
-    atoms, places = raw, None
+    atoms, runs = raw, None
     if column.edges is not None:
-        atoms, places = column.atoms, column.places_of_ascending(raw)
+        atoms, runs = column.atoms, column.runs_of_ascending(raw)
     if release.noise is None:
-        return changes_of(np.abs((atoms if places is None else atoms[places]) - raw), law.shares)
+        return changes_of(np.abs(_repeated(atoms, runs) - raw), law.shares)
     if release.remapping is not None:
-        remapped = _Remapped(release, law, atoms if places is None else atoms[places])
+        remapped = _Remapped(release, law, _repeated(atoms, runs))
         return *remapped.mean_and_unchanged(), remapped.median()
     on_grid: FloatArray = to_steps(atoms, release.grid) * np.float64(release.grid)
-    noisy = _Noisy(release, law, on_grid if places is None else on_grid[places])
+    noisy = _Noisy(release, law, _repeated(on_grid, runs))
     return noisy.mean(), noisy.unchanged(), noisy.median()
+
+
+def _repeated(atoms: FloatArray, runs: Array | None) -> FloatArray:
+    """Return what ascending values lie on: the atom of each of its bin, or of its own."""
+    return atoms if runs is None else np.repeat(atoms, runs)
 
 
 class _Noisy:
@@ -238,7 +249,8 @@ class _Noisy:
             self.low, self.high = law.low, law.high
         self.atoms = atoms
         # rounding down moves what is no whole number by half a step
-        self.moved = self.raw - atoms + (0.0 if self.whole else 0.5 * self.step)
+        self.moved = self.raw - atoms
+        self.moved += 0.0 if self.whole else 0.5 * self.step
 
     def mean(self) -> float:
         """Return the expected change."""
@@ -250,7 +262,10 @@ class _Noisy:
 
     def unchanged(self) -> float:
         """Return the chance that the raw value comes out again."""
-        on_grid = np.rint(self.raw / self.step) * self.step == self.raw
+        nearest = self.raw / self.step
+        np.rint(nearest, out=nearest)
+        nearest *= self.step
+        on_grid = nearest == self.raw
         raw, atoms, among = (each[on_grid] for each in (self.raw, self.atoms, self.shares))
         lowest, highest = raw <= self.low, raw >= self.high
         starts = raw - atoms - (0.5 * self.step if self.whole else 0.0)
@@ -294,7 +309,8 @@ class _Noisy:
         n = len(self.moved)
         if self.whole or n <= _GROUPS:
             return self.moved, self.shares
-        begins = np.arange(n) % (n // _GROUPS) == 0
+        begins = np.zeros(n, dtype=bool)
+        begins[:: n // _GROUPS] = True
         begins[1:] |= self.atoms[1:] != self.atoms[:-1]
         starts = np.flatnonzero(begins)
         sums = np.add.reduceat(self.shares, starts)
@@ -335,7 +351,7 @@ class _Remapped:
         shares = np.add.reduceat(self.shares, starts)[:, None] * self._chances(middle)
         errors = self._errors(middle).ravel()
         order = np.argsort(errors, kind="stable")
-        return _median(errors[order], shares.ravel()[order])
+        return _median(errors[order], np.cumsum(shares.ravel()[order]))
 
     def _errors(self, rows: Array) -> FloatArray:
         return np.abs(self.raw[rows, None] - self.values)
@@ -443,20 +459,20 @@ def _type_range(read: Values) -> tuple[float, float]:
     )
 
 
-def _median(values: FloatArray, shares: FloatArray) -> float:
-    """Return the lower median of ascending values."""
+def _median(values: FloatArray, sums: FloatArray) -> float:
+    """Return the lower median of ascending values, whose shares have these sums."""
     if not len(values):
         return 0.0
-    place = np.searchsorted(np.cumsum(shares), 0.5 * (1.0 - 1e-12))
+    place = np.searchsorted(sums, 0.5 * (1.0 - 1e-12))
     return float(values[min(int(place), len(values) - 1)])
 
 
-def _median_of_two_sides(distances: FloatArray, shares: FloatArray) -> float:
+def _median_of_two_sides(distances: FloatArray, sums: FloatArray) -> float:
     """Return the lower median of the distances of ascending values from one of them."""
     if not len(distances):
         return 0.0
     split = int(np.argmin(distances))
-    sides, sums = (distances[:split][::-1], distances[split:]), np.cumsum(shares)
+    sides = distances[:split][::-1], distances[split:]
 
     def is_enough(most: float) -> bool:
         left, right = (int(np.searchsorted(side, most, side="right")) for side in sides)

@@ -1,7 +1,7 @@
 """Tables as they arrive and leave, as columns, codes and counts: no other knows DataFrames."""
 
 from sklearn_puffer._tables.batches import Stream, arrow, reader_of, stream_of
-from sklearn_puffer._tables.binning import quantile_bins, standard_deviation
+from sklearn_puffer._tables.binning import is_once, quantile_bins, standard_deviation
 from sklearn_puffer._tables.columns import (
     BLOCK_ROWS,
     Column,
@@ -114,6 +114,7 @@ __all__ = [
     "hardly_repeats",
     "is_frame",
     "is_lazy",
+    "is_once",
     "kind_of",
     "known",
     "known_column",

@@ -39,14 +39,13 @@ def quantile_bins(atoms: FloatArray, counts: Array, n_bins: int, *, whole: bool)
     """
     if len(atoms) <= n_bins:
         return Bins(atoms, atoms[:-1], merged=False)
-    cumulative = np.cumsum(counts)
-    last = int(cumulative[-1]) - 1
-    cuts = [_order_statistic(cumulative, last * b // n_bins) for b in range(1, n_bins)]
+    rows = _RowsInOrder(counts)
+    cuts = [rows.place((rows.n - 1) * b // n_bins) for b in range(1, n_bins)]
     ends = np.unique([*cuts, len(atoms) - 1])
-    starts = np.append(0, ends[:-1] + 1)
+    stops = [rows.up_to(end) for end in ends.tolist()]
     medians = [
-        _median(atoms[a : b + 1], counts[a : b + 1], whole)
-        for a, b in zip(starts, ends, strict=True)
+        _median(atoms, rows, start, stop, whole)
+        for start, stop in zip([0, *stops[:-1]], stops, strict=True)
     ]
     return Bins(np.array(medians), atoms[ends[:-1]], merged=True)
 
@@ -57,24 +56,48 @@ def standard_deviation(atoms: FloatArray, counts: Array) -> float:
     >>> standard_deviation(np.array([0.0, 2.0]), np.array([3, 3]))
     1.0
     """
-    masses = counts.astype(float)
     unit = float(np.ptp(atoms)) or 1.0  # squares of the bare numbers may leave the floats
     shifted = (atoms - atoms.min()) / unit
+    if is_once(counts):
+        shifted -= shifted.sum() / len(counts)
+        shifted *= shifted
+        return unit * float(np.sqrt(shifted.sum() / len(counts)))
+    masses = counts.astype(float)
     total, scratch = masses.sum(), np.empty_like(shifted)
     shifted -= np.multiply(shifted, masses, out=scratch).sum() / total
     shifted *= shifted
     return unit * float(np.sqrt(np.multiply(shifted, masses, out=scratch).sum() / total))
 
 
-def _order_statistic(cumulative: Array, rank: int) -> int:
-    """Return the position of the value with that many rows before it."""
-    return int(np.searchsorted(cumulative, rank, side="right"))
+def is_once(counts: Array) -> bool:
+    """Return whether everything counts once.
+
+    >>> is_once(np.array([1, 1])), is_once(np.array([0, 2]))
+    (True, False)
+    """
+    return bool(len(counts) and counts.min() == 1 and counts.max() == 1)
 
 
-def _median(atoms: FloatArray, counts: Array, whole: bool) -> float:
-    """Return the median of a bin; the lower one for whole numbers, so that they stay whole."""
-    cumulative = np.cumsum(counts)
-    total = int(cumulative[-1])
-    lower = atoms[_order_statistic(cumulative, (total - 1) // 2)]
-    upper = atoms[_order_statistic(cumulative, total // 2)]
+class _RowsInOrder:
+    """The rows of a column in the order of their values, by the place of each distinct value."""
+
+    def __init__(self, counts: Array) -> None:
+        self.cumulative = None if is_once(counts) else np.cumsum(counts)
+        self.n = len(counts) if self.cumulative is None else int(self.cumulative[-1])
+
+    def place(self, row: int) -> int:
+        """Return the place of the value of a row."""
+        if self.cumulative is None:
+            return row
+        return int(np.searchsorted(self.cumulative, row, side="right"))
+
+    def up_to(self, place: int) -> int:
+        """Return how many rows there are up to a place, those of its value included."""
+        return place + 1 if self.cumulative is None else int(self.cumulative[place])
+
+
+def _median(atoms: FloatArray, rows: _RowsInOrder, start: int, stop: int, whole: bool) -> float:
+    """Return the median of some rows; the lower one for whole numbers, so that they stay whole."""
+    lower = atoms[rows.place((start + stop - 1) // 2)]
+    upper = atoms[rows.place((start + stop) // 2)]
     return float(lower if whole or lower == upper else lower / 2 + upper / 2)

@@ -26,7 +26,13 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._tables import coarse
 from sklearn_puffer._tables.binning import quantile_bins, standard_deviation
-from sklearn_puffer._tables.lookup import Edges, Lookup, nearest, places_of_ascending
+from sklearn_puffer._tables.lookup import (
+    Edges,
+    Lookup,
+    nearest,
+    places_of_ascending,
+    runs_of_ascending,
+)
 from sklearn_puffer._tables.unseen import Other, Unknown, unseen_message, with_other
 from sklearn_puffer._tables.values import Kind, Name, Values
 
@@ -122,6 +128,11 @@ class Column:
         if self.edges is None:
             return np.searchsorted(self.atoms, values)
         return places_of_ascending(self.edges, values)
+
+    def runs_of_ascending(self, values: FloatArray) -> Array:
+        """Return how many of some ascending values lie in each bin."""
+        assert self.edges is not None
+        return runs_of_ascending(self.edges, values)
 
     def extended(self, values: FloatArray) -> Column:
         """Return the column with those placed values among its atoms, all of which may occur."""
@@ -537,7 +548,10 @@ def _sorted_tally(data: Array, weights: Array | None) -> tuple[FloatArray, Array
     numbers = data.astype(np.float64)
     numbers += 0.0  # -0.0 is 0.0
     order = None if weights is None else np.argsort(numbers)
-    numbers = np.sort(numbers) if order is None else numbers[order]
+    if order is None:
+        numbers.sort()
+    else:
+        numbers = numbers[order]
     new = np.ones(len(numbers), dtype=bool)
     np.not_equal(numbers[1:], numbers[:-1], out=new[1:])
     new[np.searchsorted(numbers, np.nan) + 1 :] = False

@@ -197,8 +197,17 @@ def places_of_ascending(edges: FloatArray, values: FloatArray) -> Array:
     >>> places_of_ascending(np.array([1.0]), np.array([0.0, 1.0, 2.0])).tolist()
     [0, 0, 1]
     """
+    return np.repeat(np.arange(len(edges) + 1), runs_of_ascending(edges, values))
+
+
+def runs_of_ascending(edges: FloatArray, values: FloatArray) -> Array:
+    """Return how many of some ascending values lie below the edges, between two, and above.
+
+    >>> runs_of_ascending(np.array([1.0]), np.array([0.0, 1.0, 2.0])).tolist()
+    [2, 1]
+    """
     ends = np.searchsorted(values, edges, side="right")
-    return np.repeat(np.arange(len(edges) + 1), np.diff(ends, prepend=0, append=len(values)))
+    return np.diff(ends, prepend=0, append=len(values))
 
 
 def nearest(atoms: FloatArray, values: FloatArray) -> Array:
