@@ -324,7 +324,7 @@ def test_an_audit_is_json_text_and_inert_html():
     noiser = PufferfishNoiser(sensitive="group", public=["<script>x"]).fit(table)
     found = audit(noiser, table, {"<i>": GaussianNB()}).named("<u>")
     kept = json.loads(found.to_json())
-    assert kept["schema"] == "sklearn_puffer.audit/1"
+    assert kept["schema"] == "sklearn_puffer.audit/2"
     assert len(kept["attacks"]) == 2
     for tag in ("<script>", "<b>", "<i>", "<u>"):
         assert tag not in found._repr_html_()
@@ -375,6 +375,7 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
         ({"table": answers(200).to_numpy()}, "table must be a DataFrame, got ndarray"),
         ({"table": pl.DataFrame(answers(200)).lazy()}, "table is lazy"),
         ({"table": answers(200)[:0]}, "table has 0 rows"),
+        ({"table": answers(200).set_axis(range(2), axis=1)}, "table has a column called 0, and an"),
         ({"table": answers(8)}, "table has too few rows for 2 tests at level=0.05: of column 's'"),
         ({"table": answers(200)[["word"]]}, "table lacks the sensitive column 's'"),
         ({"attackers": []}, "attackers is empty"),

@@ -274,7 +274,7 @@ def test_run_time_imports_are_declared_dependencies():
         if not found.for_types
     }
     assert used - known - sys.stdlib_module_names == {
-        *("cryptography", "matplotlib", "rich", "tqdm"),
+        *("cryptography", "fairlearn", "matplotlib", "rich", "tqdm"),
     }
 
 
@@ -284,6 +284,14 @@ def test_an_extra_is_imported_by_the_module_that_does_without_it_alone():
     users = {m.name for m in modules().values() if any(_is_aes(i.path) for i in m.imports)}
     assert users == {"_noise.prf"}
     assert "cryptography" not in _loaded("import sklearn_puffer")
+
+
+def test_a_peer_is_imported_where_it_is_asked_for_alone():
+    extra = _project()["optional-dependencies"]["peers"]
+    assert [re.match(r"[\w-]+", each).group() for each in extra] == ["fairlearn"]
+    peers = {(m.name, i.path.split(".")[0]) for m in modules().values() for i in m.imports}
+    assert {name for name, path in peers if path == "fairlearn"} == {"_signoff.peers"}
+    assert "fairlearn" not in _loaded("import sklearn_puffer; sklearn_puffer.audit")
 
 
 def test_pictures_are_drawn_by_one_module_which_asks_for_matplotlib_when_it_draws():
@@ -313,7 +321,7 @@ def test_dependencies_state_a_minimum_version():
     assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
     engines = {"polars", "duckdb", "dask", "spark", "ibis", "engines"}
     extras = {"cli", "test", "check", "bench", "plot", "keyed", "mutation", "anjana", "docs"}
-    extras |= {"browser", "progress"}
+    extras |= {"browser", "progress", "peers"}
     assert set(project["optional-dependencies"]) == engines | extras
 
 

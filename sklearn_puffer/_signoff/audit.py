@@ -11,10 +11,11 @@ from sklearn_puffer._base import Document, Page, Section, listed, shown
 from sklearn_puffer._releases import jsonable, short_number
 from sklearn_puffer._signoff.attack import Attack
 from sklearn_puffer._signoff.exact_tests import POWER
+from sklearn_puffer._signoff.peers import Peer
 from sklearn_puffer._signoff.survived import Survived
-from sklearn_puffer._tables import records_frame
+from sklearn_puffer._tables import Name, records_frame
 
-SCHEMA = "sklearn_puffer.audit/1"
+SCHEMA = "sklearn_puffer.audit/2"
 RELEASED, CONTROL = "released", "no noise"
 INTERNAL = (
     "This audit is computed from the raw rows and is not noisy, and it drew releases of its own "
@@ -87,6 +88,8 @@ class Audit(Document):
         What the rows were good for before, and are after.
     others : tuple of Attack
         By readers whom the promise does not cover.
+    peers : tuple of Peer
+        Other ways to hide the secrets, attacked alike.
     exact : float or None
         The loss under the laws counted from these rows, an estimate; None where unknown.
     drifted : bool
@@ -125,6 +128,7 @@ class Audit(Document):
     n_test: int
     survived: tuple[Survived, ...] = ()
     others: tuple[Attack, ...] = ()
+    peers: tuple[Peer, ...] = ()
     exact: float | None = None
     drifted: bool = False
     fitted: bool = False
@@ -148,8 +152,12 @@ class Audit(Document):
 
     @property
     def table(self) -> Any:
-        """The attacks as a DataFrame: a row for each pair in each direction, and each attacker."""
-        return _frame(self.attacks)
+        """The attacks as a DataFrame: a row for each pair in each direction, and each attacker.
+
+        Rows whose ``view`` begins with "peer:" are of peers, which have no such promise: what is
+        allowed there is that of the release, and there is no p-value.
+        """
+        return _frame([*self.attacks, *(each for peer in self.peers for each in peer.attacks)])
 
     @property
     def control_table(self) -> Any:
@@ -163,9 +171,18 @@ class Audit(Document):
 
     @property
     def utility(self) -> Any:
-        """What survived as a DataFrame: what was measured, before and after."""
-        names = ["what", "column", "before", "after"]
-        return records_frame([(s.what, s.column, s.before, s.after) for s in self.survived], names)
+        """What survived as a DataFrame: what was measured, before and after, and of each peer."""
+        names = [
+            "what",
+            "column",
+            "before",
+            "after",
+            *(f"peer: {each.name}" for each in self.peers),
+        ]
+        ours = [(s.what, s.column, s.before, s.after) for s in self.survived]
+        return records_frame(
+            [(*own, *(_after(peer, own[0], own[1]) for peer in self.peers)) for own in ours], names
+        )
 
     @property
     def power(self) -> Any:
@@ -199,8 +216,15 @@ class Audit(Document):
             "attacks": [_record(each) for each in self.attacks],
             "control": [_record(each) for each in self.control],
             "readers": [_record(each) for each in self.others],
-            "utility": [
-                {k: jsonable(_number(v)) for k, v in vars(each).items()} for each in self.survived
+            "utility": _figures(self.survived),
+            "peers": [
+                {
+                    "name": each.name,
+                    "about": each.about,
+                    "attacks": [_record(own) for own in each.attacks],
+                    "utility": _figures(each.survived),
+                }
+                for each in self.peers
             ],
             "untested": list(self.untested),
             "notes": list(self.notes),
@@ -279,13 +303,27 @@ class Audit(Document):
             self._attacks_section("Attacks on released rows", self.attacks),
             self._attacks_section("Control: the same on rows without noise", self.control),
             *_readers_section(self.others),
-            *_utility_section(self.survived),
+            *self._peers_section(),
+            *_utility_section(self.survived, self.peers),
             *(
                 [Section("Not tested: too few rows", sentences=self.untested)]
                 if self.untested
                 else []
             ),
         ]
+
+    def _peers_section(self) -> list[Section]:
+        if not self.peers:
+            return []
+        note = (
+            "the same attackers on the same rows; peers HAVE NO SUCH PROMISE, and are no findings; "
+            "of each the pair that is told best"
+        )
+        ways = [("this release", self.attacks), *((p.name, p.attacks) for p in self.peers)]
+        head = ["way", "attacker", "secret", "against", "AUC", "advantage", "log odds", "interval"]
+        said = [f"{shown(each.name)}: {each.about}" for each in self.peers]
+        cells = [_best_cells(name, attacks, attacker=True) for name, attacks in ways]
+        return [Section("Peers", note, [head, *cells], sentences=said)]
 
     def _attacks_section(self, title: str, attacks: Sequence[Attack]) -> Section:
         note = (
@@ -324,29 +362,50 @@ def _readers_section(others: Sequence[Attack]) -> list[Section]:
         return []
     note = "whom the promise does not cover; of each the pair that he tells best"
     views = dict.fromkeys(each.view for each in others)
-    best = [max((o for o in others if o.view == view), key=lambda o: o.auc) for view in views]
     head = ["reader", "secret", "against", "AUC", "advantage", "log odds", "interval"]
-    cells = [
-        [
-            shown(own.view),
-            shown(own.secret),
-            shown(own.against),
-            f"{own.auc:.3f} ({own.auc_low:.2f} to {own.auc_high:.2f})",
-            f"{own.advantage:.3f}",
-            f"{own.log_odds:.2f}",
-            _ends(own.low, own.high),
-        ]
-        for own in best
-    ]
+    cells = [_best_cells(view, [o for o in others if o.view == view]) for view in views]
     return [Section("Other readers", note, [head, *cells])]
 
 
-def _utility_section(survived: Sequence[Survived]) -> list[Section]:
+def _best_cells(name: str, attacks: Sequence[Attack], attacker: bool = False) -> list[str]:
+    """Return the line of the pair that is told best."""
+    own = max(attacks, key=lambda each: each.auc)
+    return [
+        shown(name),
+        *([shown(own.attacker)] if attacker else []),
+        shown(own.secret),
+        shown(own.against),
+        f"{own.auc:.3f} ({own.auc_low:.2f} to {own.auc_high:.2f})",
+        f"{own.advantage:.3f}",
+        f"{own.log_odds:.2f}",
+        _ends(own.low, own.high),
+    ]
+
+
+def _utility_section(survived: Sequence[Survived], peers: Sequence[Peer]) -> list[Section]:
     if not survived:
         return []
     note = "what the rows say before the release, and after"
-    cells = [[s.what, shown(s.column), _figure(s.before), _figure(s.after)] for s in survived]
-    return [Section("What survives", note, [["what", "column", "before", "after"], *cells])]
+    head = ["what", "column", "before", "after", *(shown(peer.name) for peer in peers)]
+    cells = [
+        [s.what, shown(s.column), *map(_figure, (s.before, s.after, *_of_peers(s, peers)))]
+        for s in survived
+    ]
+    return [Section("What survives", note, [head, *cells])]
+
+
+def _of_peers(own: Survived, peers: Sequence[Peer]) -> list[float]:
+    return [_after(peer, own.what, own.column) for peer in peers]
+
+
+def _after(peer: Peer, what: str, column: Name) -> float:
+    """Return what the same figure is of a peer, NaN where it has none."""
+    found = [s.after for s in peer.survived if s.what == what and str(s.column) == str(column)]
+    return found[0] if found else math.nan
+
+
+def _figures(survived: Sequence[Survived]) -> list[dict[str, Any]]:
+    return [{k: jsonable(_number(v)) for k, v in vars(each).items()} for each in survived]
 
 
 def _figure(value: float) -> str:

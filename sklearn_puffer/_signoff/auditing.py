@@ -42,6 +42,7 @@ from sklearn_puffer._signoff.attack import (
 from sklearn_puffer._signoff.attackers import MOST_LEVELS, attackers_of
 from sklearn_puffer._signoff.audit import CONTROL, RELEASED, Audit, pair_names
 from sklearn_puffer._signoff.exact_tests import Promise, findable, rows_needed
+from sklearn_puffer._signoff.peers import OWN, Peer, PeerRows, given_rows, peer_of, peers_of
 from sklearn_puffer._signoff.readers import (
     MOST_KNOWN,
     known_columns,
@@ -75,6 +76,7 @@ def audit(
     level: float = 0.05,
     repeats: int = 5,
     knows: Any = None,
+    peers: Any = None,
     max_rows: int | None = _MOST_ROWS,
     random_state: int = 0,
     verbose: int = 0,
@@ -111,6 +113,11 @@ def audit(
     knows : str, int or list of these, default=None
         Columns whose true values a further reader knows, each by itself; None for the first three
         that are released, an empty list for none.
+    peers : str, list of these, or {name: DataFrame}, default=None
+        Other ways to hide the secrets, of which the same attackers learn on the same rows:
+        ``"randomised response"`` of each value, epsilon split evenly over the columns,
+        ``"correlation remover"``, that of fairlearn (extra ``peers``), or rows that you bring, as
+        many and in the order of ``table``. They have no such promise, and no findings.
     max_rows : int or None, default=20000
         Most rows that are released, drawn from the table; None for all.
     random_state : int, default=0
@@ -187,7 +194,8 @@ def audit(
     work = task_of(task, source)
     known = _known(noiser, source, knows)
     times = check_count(repeats, "repeats")
-    asked = _Asked(chosen, work, error, 0 if seed is None else seed, times, known)
+    others = peers_of(peers, source.n_rows, list(noiser.utility_.index))
+    asked = _Asked(chosen, work, error, 0 if seed is None else seed, times, known, others)
     with listening(check_verbose(verbose)):
         return _audit(noiser, frame, rows, secrets, asked)
 
@@ -202,6 +210,7 @@ class _Asked:
     seed: int
     repeats: int
     known: Sequence[Name]
+    peers: Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +250,7 @@ def _audit(
         n_choose=len(first.choose),
         n_test=len(first.test),
         survived=tuple(_survived(before, after, columns, asked.work, rows, first)),
+        peers=tuple(_peers(noiser, before, codes, rows, fields, asked)),
         exact=drift.loss,
         drifted=drift.drifted,
         fitted=_rows_of_fit(drift),
@@ -373,6 +383,32 @@ def _others(
     return [*found, *who_know(fields, after, true)]
 
 
+def _peers(
+    noiser: Any,
+    before: Any,
+    codes: Sequence[Array],
+    rows: Array,
+    fields: Sequence[Field],
+    asked: _Asked,
+) -> Iterator[Peer]:
+    """Yield what the same attackers find out of rows that are hidden in other ways."""
+    for name, given in counted(list(asked.peers.items()), "peers"):
+        if given is None:
+            own = OWN[name].rows(before, codes, noiser.certificate_.epsilon)
+        else:
+            own = given_rows(_features(given.iloc[rows], list(given.columns)), before)
+
+        def useful(own: PeerRows = own) -> list[Any]:
+            found = margins(own.before, own.after, list(own.origin))
+            if asked.work is None:
+                return found
+            used = own.features(asked.work.name if asked.work.by_column else None)
+            work = asked.work.of(rows)
+            return [*found, *task_figures(work, own.before, own.after, used, fields[0].parts)]
+
+        yield peer_of(name, own, fields, asked.attackers, useful)
+
+
 def _known(noiser: Any, source: Table, knows: Any) -> list[Name]:
     """Return the columns that a further reader knows."""
     if knows is None:
@@ -453,6 +489,12 @@ def _frame(table: Any) -> Any:
     frame = in_memory(table, "an audit")
     if not len(frame):
         raise ValueError("table has 0 rows; give some hundred that were not in fit.")
+    odd = [label for label in frame.columns if not isinstance(label, str)]
+    if odd:
+        raise TypeError(
+            f"table has a column called {odd[0]!r}, and an audit tells columns by strings; fit and "
+            "audit it with table.columns = table.columns.astype(str)."
+        )
     return frame
 
 

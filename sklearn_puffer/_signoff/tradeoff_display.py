@@ -106,7 +106,7 @@ class TradeoffDisplay(Display):
         named = _named(audits)
         check_choice(measure, "measure", _MEASURES)
         what = _figure(named, utility)
-        points = [point for name, each in named.items() for point in _points(name, each, what)]
+        points = [each for own in named.items() for each in _points(*own, what, len(named) > 1)]
         ends = np.array([_reached(attacks, measure) for _, attacks, _, _ in points], dtype=float)
         reached, low, high, allowed = ends.T
         peer = np.array([is_peer for _, _, _, is_peer in points])
@@ -198,8 +198,19 @@ def _figure(audits: Mapping[str, Audit], utility: str | None) -> str:
 _Point = tuple[str, Sequence[Any], float, bool]
 
 
-def _points(name: str, audit: Audit, what: str) -> Iterator[_Point]:
-    yield name, audit.attacks, _mean(s.after for s in audit.survived if s.what == what), False
+def _points(name: str, audit: Audit, what: str, several: bool) -> Iterator[_Point]:
+    yield name, audit.attacks, _kept(audit.survived, what), False
+    for peer in audit.peers:
+        yield (
+            peer.name + f", beside {name}" * several,
+            peer.attacks,
+            _kept(peer.survived, what),
+            True,
+        )
+
+
+def _kept(survived: Sequence[Any], what: str) -> float:
+    return _mean(each.after for each in survived if each.what == what)
 
 
 def _mean(values: Iterable[float]) -> float:
