@@ -5,7 +5,10 @@ import json
 import math
 import re
 import warnings
+from collections import namedtuple
+from html import unescape
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -25,6 +28,7 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._signoff.plain_words import best_guess
+from sklearn_puffer._signoff.report_pictures import changes_picture, losses_picture
 from sklearn_puffer.notions import promised
 
 HOSTILE = [
@@ -418,3 +422,69 @@ def test_what_is_said_of_the_best_guess_is_attained():
     q = (0.0, 1.0 - delta - share, share, delta)
     assert excess(p, q, epsilon) == pytest.approx(delta)
     assert best_guess(promised(epsilon, delta)) == pytest.approx(right_guesses(p, q))
+
+
+# ---------------------------------------------------------------------------------- the pictures
+
+
+def pictures_of(told):
+    """Return what is read out of each picture, and how many lines cross its bars."""
+    found = re.findall(r'<svg [^>]*aria-label="([^"]*)"[^>]*>(.*?)</svg>', told.html)
+    return [(unescape(label), body.count('class="limit"')) for label, body in found]
+
+
+def test_who_signs_sees_pictures_of_losses_changes_attacks_settings_and_spending(noiser, tmp_path):
+    ledger = Ledger.create(tmp_path / "a.ledger", noiser)
+    ledger.spend()
+    found = audit(noiser, make_table(7, 400))
+    planned = plan(make_table(), "loan", epsilon=1.0, time_limit=5)
+    told = pictures_of(report(noiser, found, planned, ledger=ledger))
+    starts = [label.partition(":")[0].partition(",")[0].partition(";")[0] for label, _ in told]
+    assert starts == [
+        "Chance of naming one of two equally probable secrets rightly",
+        "Share of values that come out as they were",
+        "Mean change of a value",
+        "Loss of each pair of secrets",
+        "Area under the ROC curve of each attack",
+        "Mean change of a value under the settings that change least",
+        "Part of the budget that is spent",
+    ]
+    assert [n > 0 for _, n in told] == [False, False, True, True, True, True, False]
+    assert (
+        f"no against yes {max(pair.upper for pair in noiser.certificate_.pairs):.3g}" in told[3][0]
+    )
+    assert "without noise, " in told[4][0]
+    assert told[6][0].endswith("data 100%")
+
+
+def test_recipients_get_no_picture_but_that_of_the_promise(noiser):
+    [(label, lines)] = pictures_of(report(noiser, kind="external"))
+    assert label.startswith("Chance of naming one of two equally probable secrets rightly")
+    assert lines == 0
+
+
+def test_what_is_too_long_or_no_number_is_drawn_as_long_as_there_is_room():
+    pair = namedtuple("pair", "secret against upper")
+    pairs = [pair("a", "b", math.inf), pair("b", "a", 0.5), pair("c", "a", 1e300)]
+    certificate = SimpleNamespace(pairs=pairs, notion=promised(1.0))
+    drawn = losses_picture(certificate)
+    widths = re.findall(r'class="bar" x="0" y="\d+" width="([\d.]+)"', drawn)
+    lines = re.findall(r'class="limit" x="([\d.]+)"', drawn)
+    assert [float(width) for width in widths] == [330.0, 330.0, 82.5]
+    assert [float(line) for line in lines] == [165.0] * 3
+    assert "a against b infinite; c against a 1e+300; b against a 0.5" in drawn
+    odd = [SimpleNamespace(name="x", change_sd=math.nan, constant_sd=math.nan)]
+    assert changes_picture(odd) == ""
+    odd.append(SimpleNamespace(name="y", change_sd=math.inf, constant_sd=0.8))
+    assert "x nan; y infinite" in changes_picture(odd)
+
+
+def test_the_title_of_a_channel_is_one_line_and_its_conditions_stand_below():
+    told = report(make_noiser(noise="optimal"), name="loans")
+    headline, first = told.to_dict()["headline"], told.to_dict()["lines"][1]
+    assert headline == (
+        "Report of loans: the certificate holds for the counted prior, on four conditions; NOT for "
+        "priors within sampling error of it"
+    )
+    assert first.startswith("The conditions: (a) the reader holds neither the channel nor")
+    assert all(f"({letter}) " in first for letter in "abcd")

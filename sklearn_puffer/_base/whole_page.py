@@ -13,10 +13,12 @@ from sklearn_puffer._base.page import Cells, Page, Section
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #4a525c; --line: #c3c9d0;
-  --paper: #ffffff; --head: #eef1f4; --bar: #2f6fb3; --track: #dfe4e9; }
+  --paper: #ffffff; --head: #eef1f4; --bar: #2f6fb3; --track: #dfe4e9;
+  --limit: #b04a00; }
 @media screen and (prefers-color-scheme: dark) {
   :root { --ink: #e8eaed; --soft: #b3bac2; --line: #4a525c; --paper: #16191d; --head: #23282e;
-    --bar: #6ea8e6; --track: #333a42; } }
+    --bar: #6ea8e6; --track: #333a42;
+    --limit: #ffb070; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); overflow-wrap: anywhere;
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
@@ -34,7 +36,8 @@ th, td { border: 1px solid var(--line); padding: .3rem .55rem; text-align: left;
 th { background: var(--head); }
 figure { margin: .75rem 0; max-width: 27rem; }
 figure svg { display: block; width: 100%; height: auto; }
-.track { fill: var(--track); } .bar { fill: var(--bar); } svg text { fill: var(--ink); }
+.track { fill: var(--track); } .bar { fill: var(--bar); }
+.limit { fill: var(--limit); } svg text { fill: var(--ink); }
 .sign td { height: 2.75rem; } .sign th[scope="row"] { width: 40%; }
 @page { margin: 18mm; }
 @page wide { size: A4 landscape; margin: 12mm; }
@@ -44,7 +47,7 @@ figure svg { display: block; width: 100%; height: auto; }
   body { font-size: 10.5pt; } main { max-width: none; padding: 0; } .scroll { overflow: visible; }
   h2 { break-after: avoid; } tr, figure, .sign { break-inside: avoid; }
   thead { display: table-header-group; }
-  th, .track, .bar { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
+  th, .track, .bar, .limit { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
 """
 _MANY = 7  # columns of a table that is printed across
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

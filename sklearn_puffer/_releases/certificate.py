@@ -478,8 +478,20 @@ loan by at most a factor of e^0.5 = 1.649.
     def _headline(self) -> str:
         """Return the one verdict: under which prior the promise holds, and how far beyond it."""
         of = f" of {shown(self.name)}" if self.name else ""
+        return f"Certificate{of}: {self._kept()}{self._beyond()}"
+
+    def _verdict(self) -> str:
+        """Return the same for a title, below which stands what it takes for granted."""
+        return f"{self._kept()}{self._beyond()}"
+
+    def _taken_for_granted(self) -> list[str]:
+        """Return the conditions that such a title only counts."""
+        return []
+
+    def _kept(self) -> str:
+        """Return whether the budget is kept, by what, and under which prior."""
         verdict = "holds" if self.holds else "DOES NOT HOLD"
-        return f"Certificate{of}: {verdict}{self._by()} for {self.prior}{self._beyond()}"
+        return f"{verdict}{self._by()} for {self.prior}"
 
     def _by(self) -> str:
         """Return by what the promise holds, where that is not the exact loss asked for."""

@@ -131,10 +131,22 @@ class ChannelCertificate(Certificate):
 
     def _beyond(self) -> str:
         """Return what the promise takes for granted, for the end of the verdict."""
+        return self._with(f", if {self._conditions()}")
+
+    def _verdict(self) -> str:
+        return f"{self._kept()}{self._with(', on four conditions')}"
+
+    def _taken_for_granted(self) -> list[str]:
+        return [f"The conditions: {self._conditions()}."] if self.holds else []
+
+    def _conditions(self) -> str:
+        letters = zip("abcd", conditions(self), strict=True)
+        return "; ".join(f"({letter}) {told}" for letter, told in letters)
+
+    def _with(self, taken: str) -> str:
+        """Return what is known of other priors, and what is taken for granted."""
         if not self.holds:
             return ""
-        letters = zip("abcd", conditions(self), strict=True)
-        taken = f", if {'; '.join(f'({letter}) {told}' for letter, told in letters)}"
         if self.around is not None:
             return f"{super()._beyond()}{taken}"
         return f"{taken}{'; NOT for priors within sampling error of it' * self.sampled}"

@@ -14,6 +14,13 @@ from sklearn_puffer._signoff.external import caveats, seeded, settings_of
 from sklearn_puffer._signoff.pictures import bars
 from sklearn_puffer._signoff.plain_words import not_promised, promise_section
 from sklearn_puffer._signoff.report import Report
+from sklearn_puffer._signoff.report_pictures import (
+    attacks_picture,
+    changes_picture,
+    losses_picture,
+    settings_picture,
+    spent_picture,
+)
 
 INTERNAL = (
     "This form is computed from the raw rows and is not noisy: keep it where you keep the table, "
@@ -38,9 +45,9 @@ def internal(
         sections=(
             *_promises(noiser, certificate),
             _columns_section(noiser, certificate),
-            *certificate._sections(),
-            *_document_sections("Audit", audit, "the release was not attacked before this report"),
-            *_document_sections("Plan", plan, "what other settings cost is not in this report"),
+            *_certificate_sections(certificate),
+            *_audit_sections(audit),
+            *_plan_sections(plan),
             *(ledgers or [_absent("Ledger", "what was released until now is not in this report")]),
             corrections_section(certificate),
         ),
@@ -53,9 +60,8 @@ def internal(
 
 
 def _verdict(noiser: Any, certificate: Any) -> str:
-    told = certificate._headline().removeprefix("Certificate: ")
     test = noiser.random_state is not None or seeded(certificate)
-    return f"{f'{_TESTS_ONLY}; ' if test else ''}the certificate {told}"
+    return f"{f'{_TESTS_ONLY}; ' if test else ''}the certificate {certificate._verdict()}"
 
 
 def _found(audit: Any) -> list[str]:
@@ -66,7 +72,8 @@ def _found(audit: Any) -> list[str]:
 def _lines(certificate: Any) -> list[str]:
     """Return the lines of the certificate, the promise first."""
     promise = certificate.promise()
-    return [promise, *(line for line in certificate._lines() if line != promise)]
+    others = (line for line in certificate._lines() if line != promise)
+    return [promise, *certificate._taken_for_granted(), *others]
 
 
 def _promises(noiser: Any, certificate: Any) -> list[Section]:
@@ -115,6 +122,7 @@ def _columns_section(noiser: Any, certificate: Any) -> Section:
     )
     rows = [(shown(e.name), e.unchanged, f"{e.unchanged:.1%}") for e in certificate.utility]
     picture = bars("Share of values that come out as they were", rows)
+    picture += changes_picture(certificate.utility)
     return Section("Column by column", note, [head, *cells], figure=picture)
 
 
@@ -137,12 +145,32 @@ def _is(noise: Any, family: str, column: Any) -> str:
     return f"with {family} noise of scale {noise.theta:.4g} ({noise.relative:.3f} sd)"
 
 
-def _document_sections(what: str, document: Any, absent: str) -> list[Section]:
-    if document is None:
-        return [_absent(what, absent)]
+def _certificate_sections(certificate: Any) -> list[Section]:
+    """Return the parts of the certificate, with a picture of the losses beside its pairs."""
+    return [
+        replace(each, figure=losses_picture(certificate))
+        if each.title.startswith("Worst pairs")
+        else each
+        for each in certificate._sections()
+    ]
+
+
+def _audit_sections(audit: Any) -> list[Section]:
+    if audit is None:
+        return [_absent("Audit", "the release was not attacked before this report")]
+    return _document_sections("Audit", audit, attacks_picture(audit))
+
+
+def _plan_sections(plan: Any) -> list[Section]:
+    if plan is None:
+        return [_absent("Plan", "what other settings cost is not in this report")]
+    return _document_sections("Plan", plan, settings_picture(plan))
+
+
+def _document_sections(what: str, document: Any, picture: str = "") -> list[Section]:
     page = document._page()
     own = [replace(each, title=f"{what}: {each.title}") for each in page.sections]
-    return [Section(what, sentences=[page.headline, *page.lines]), *own]
+    return [Section(what, sentences=[page.headline, *page.lines], figure=picture), *own]
 
 
 def _absent(what: str, told: str) -> Section:
@@ -153,7 +181,7 @@ def _ledger_sections(ledger: Any, certificate: Any) -> list[Section]:
     """Return what is on record, once the ledger has said that it is of this noiser."""
     if not isinstance(ledger, Ledger):
         ledger._read(lambda book, about: ledger._check_noiser(certificate, about))
-        return _document_sections("Ledger", ledger, "")
+        return _document_sections("Ledger", ledger)
     ledger._check_noiser(certificate)
     entries = [
         [shown(each.dataset), str(each.releases), shown(each.note) if each.note else ""]
@@ -161,7 +189,11 @@ def _ledger_sections(ledger: Any, certificate: Any) -> list[Section]:
     ]
     left = [[shown(name), f"{ledger.left(name).releases:g}"] for name in ledger.datasets]
     return [
-        Section("Ledger", cells=[["data set", "releases", "note"], *entries]),
+        Section(
+            "Ledger",
+            cells=[["data set", "releases", "note"], *entries],
+            figure=spent_picture(ledger),
+        ),
         Section("Ledger: what is left", cells=[["data set", "further releases"], *left]),
     ]
 

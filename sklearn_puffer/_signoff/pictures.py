@@ -11,7 +11,9 @@ _WIDTH, _ROW, _LENGTH = 400, 44, 330
 _LETTERS, _MOST = 44, 30
 
 
-def bars(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
+def bars(
+    title: str, rows: Sequence[tuple[str, float, str]], limits: Sequence[float] | None = None
+) -> str:
     """Return shares as a picture of bars: the same rows give the same bytes.
 
     Parameters
@@ -20,6 +22,8 @@ def bars(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
         What the picture shows, for who cannot see it.
     rows : sequence of (label, share, text)
         The share is between 0 and 1, and the text says it.
+    limits : sequence of float, default=None
+        Shares at which a line crosses the bars, one for each.
 
     Returns
     -------
@@ -31,6 +35,7 @@ def bars(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
         return ""
     height = _ROW * len(drawn)
     parts = "".join(_bar(k, *row) for k, row in enumerate(drawn))
+    parts += "".join(_line(k, limit) for k, limit in enumerate((limits or ())[:_MOST]))
     more = f" (the first {_MOST} of {len(rows)})" if len(rows) > _MOST else ""
     told = _safe(f"{title}{more}: " + "; ".join(f"{label} {text}" for label, _, text in drawn))
     return (
@@ -48,6 +53,14 @@ def _bar(k: int, label: str, share: float, text: str) -> str:
         f'<rect class="track" x="0" y="{top + 21}" width="{_LENGTH}" height="16" fill="#dfe4e9"/>'
         f'<rect class="bar" x="0" y="{top + 21}" width="{length:.1f}" height="16" fill="#2f6fb3"/>'
         f'<text x="{_LENGTH + 8}" y="{top + 35}" fill="currentColor">{_safe(text)}</text>'
+    )
+
+
+def _line(k: int, limit: float) -> str:
+    place = min(_LENGTH * min(max(limit, 0.0), 1.0), _LENGTH - 3.0)
+    return (
+        f'<rect class="limit" x="{place:.1f}" y="{k * _ROW + 18}" width="3" height="22" '
+        'fill="#b04a00"/>'
     )
 
 
