@@ -1,18 +1,18 @@
-"""Pictures of a plan, a release and a ledger
-==========================================
+"""Displays: pictures to decide by
+================================
 
-Draw what one decides by, each from data that are computed once::
+Each picture below is a display in scikit-learn's manner: ``from_...`` computes what is shown, once,
+and ``plot`` only draws it, on axes that you may hand over. No release is made to be drawn::
 
     python examples/plot_displays.py [--output FOLDER]
 
-Made-up people of four regions have an age, an income and a job; the region is protected.
-``utility.png`` compares the settings of a plan against epsilon, ``losses.png`` shows the loss of
-each pair of regions beside the budget, ``before_and_after.png`` and ``jobs.png`` two columns as
-they are and as they are expected to be released, ``moves.png`` which ages become which under an
-optimal channel, and ``spend.png`` what a ledger has on record. Nothing is released to be drawn. All
-but the last are functions of the raw rows, and stay where the table does. With matplotlib at hand,
-they are drawn.
+matplotlib draws them (``pip install "sklearn-puffer[plot]"``). Whatever colours tell apart differs
+in shape or in lightness, too. All but the last are functions of the raw rows, and stay where the
+table does.
 """
+
+# %%
+# Made-up people of four regions have an age, an income and a job. The region is protected.
 
 import argparse
 import tempfile
@@ -21,42 +21,24 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from _shared import save
+from sklearn.linear_model import LogisticRegression
 
 from sklearn_puffer import (
+    AuditDisplay,
     Ledger,
     LossDisplay,
     MovesDisplay,
     PufferfishNoiser,
     ReleaseDisplay,
     SpendDisplay,
+    TradeoffDisplay,
     UtilityDisplay,
+    audit,
     plan,
 )
 
 REGIONS = ["north", "south", "east", "west"]
-BINS = {"age": 5, "income": 5}
 JOBS = ["sales", "care", "crafts", "office", "none"]
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--output", type=Path, default=Path(), help="folder for the figures")
-    arguments = parser.parse_args()
-
-    table = people()
-    noiser = PufferfishNoiser(2.0, sensitive="region", n_bins=BINS).fit(table)
-    displays = {
-        "utility": UtilityDisplay.from_plan(compared(table)),
-        "losses": LossDisplay.from_noiser(noiser),
-        "before_and_after": ReleaseDisplay.from_noiser(noiser, table, column="income"),
-        "jobs": ReleaseDisplay.from_noiser(noiser, table, column="job"),
-        "moves": MovesDisplay.from_noiser(channel(table), table, column="age"),
-        "spend": spent(),
-    }
-    worst = np.nanmax(displays["losses"].upper)
-    print(f"The worst of {len(REGIONS)} regions loses {worst:.3f} nats of a budget of 2.")
-    print(f"Spent after each entry: {displays['spend'].series['customers'].round(2).tolist()}")
-    save(arguments.output, [(name, (7, 4.5), _drawing(each)) for name, each in displays.items()])
 
 
 def people(n=2_000):
@@ -72,41 +54,119 @@ def people(n=2_000):
     )
 
 
-def channel(table):
-    """Return a channel that changes two of its columns least."""
-    columns = ["age", "job"]
-    options = {"noise": "optimal", "public": columns, "n_bins": {"age": 8}}
-    return PufferfishNoiser(0.3, sensitive="region", **options).fit(table)
+parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+parser.add_argument("--output", type=Path, default=Path(), help="folder for the figures")
+arguments = parser.parse_args()
 
 
-def compared(table):
-    """Return the plan of two of its columns."""
-    columns = table[["region", "age", "job"]]
-    return plan(columns, sensitive="region", epsilon=[0.5, 1.0, 2.0], max_rows=500)
+def draw(name, display):
+    """Draw a display to a file; in a notebook, ``display.plot()`` does."""
+    figures = [(name, (7, 4.5), lambda figure: display.plot(ax=figure.subplots()))]
+    save(arguments.output, figures)
 
 
-def spent():
-    """Return what a ledger holds of two data sets, each of which may be released four times."""
-    cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
-    table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
-    noiser = PufferfishNoiser(2.0, sensitive="loan", releases=4).fit(table)
-    folder = tempfile.TemporaryDirectory()
-    ledger = Ledger.create(f"{folder.name}/cars", noiser, datasets=["customers", "staff"])
+table = people()
+
+# %%
+# Which setting, at which budget
+# ------------------------------
+#
+# `UtilityDisplay.from_plan` draws the settings of a plan against epsilon: what a value changes by,
+# in standard deviations of its column. Lower is better. The line across is what a constant in each
+# column's place would change: settings above it tell nothing about a row.
+
+columns = table[["region", "age", "job"]]
+compared = plan(columns, "region", epsilon=[0.5, 1.0, 2.0], n_bins=5, max_rows=500)
+draw("utility", UtilityDisplay.from_plan(compared))
+
+# %%
+# What pairs of secrets lose
+# --------------------------
+#
+# `LossDisplay.from_noiser` draws the proven loss of each secret against each other one, in both
+# directions, beside the budget. Read a row: who sees a release shifts the odds of the secret on the
+# left against that below by a factor of e to the number, at most. One pair near the budget and all
+# others far below it mean that this pair alone asks for the noise.
+
+noiser = PufferfishNoiser(2.0, sensitive="region", n_bins={"age": 5, "income": 5}).fit(table)
+losses = LossDisplay.from_noiser(noiser)
+draw("losses", losses)
+print(f"The worst pair loses {np.nanmax(losses.upper):.3f} nats of a budget of 2.")
+
+# %%
+# A column before and after
+# -------------------------
+#
+# `ReleaseDisplay.from_noiser` draws the law of one column in the table, and the law that released
+# values are expected to have. Numbers are densities: noise makes them wider.
+
+draw("before_and_after", ReleaseDisplay.from_noiser(noiser, table, column="income"))
+
+# %%
+# Categories are bars. Of the released ones the plain part are values that stay as they were; the
+# hatched part comes from others.
+
+draw("jobs", ReleaseDisplay.from_noiser(noiser, table, column="job"))
+
+# %%
+# Which values go where
+# ---------------------
+#
+# `MovesDisplay.from_noiser` draws a channel: a row is a value as it is, and the cells in it are the
+# values as which it is released, with their chances. The brighter the diagonal, the more stays.
+# Ages come in bins, each released as its median.
+
+options = {"noise": "optimal", "public": ["age", "job"], "n_bins": {"age": 8}}
+channel = PufferfishNoiser(0.3, sensitive="region", **options).fit(table)
+draw("moves", MovesDisplay.from_noiser(channel, table, column="age"))
+
+# %%
+# What attackers reach
+# --------------------
+#
+# `AuditDisplay.from_audit` draws the area under the ROC curve of each attack of an audit, with its
+# interval: 0.5 is a guess, 1 finds out everybody. Only an interval that lies beyond the upright bar
+# as a whole speaks against the promise. The square is what the same attack reaches without noise:
+# far to the right, the attackers can see. The rows of the audit were not in fit.
+
+two = people(10_000)
+two = two[two["region"].isin(["north", "west"])]
+rows, held = two[::2], two[1::2]
+options |= {"n_bins": {"age": 4}, "unknown": "nearest"}
+audits = {}
+for epsilon in (0.25, 0.5, 1.0):
+    noiser = PufferfishNoiser(epsilon, sensitive="region", **options).fit(rows)
+    audits[f"channel, epsilon {epsilon}"] = audit(noiser, held, {"linear": LogisticRegression()})
+draw("audit", AuditDisplay.from_audit(audits["channel, epsilon 0.5"]))
+
+# %%
+# Attack against utility
+# ----------------------
+#
+# `TradeoffDisplay.from_audits` has a point for each audit: what the rows are good for on the
+# horizontal axis, what the best attack reaches on the vertical one, and above it what was allowed.
+# Good releases lie at the lower right; the star is the rows as they are.
+
+draw("tradeoff", TradeoffDisplay.from_audits(audits))
+
+# %%
+# What was spent
+# --------------
+#
+# `SpendDisplay.from_ledger` draws a ledger, entry by entry: which part of its budget each data set
+# has spent. Who made which release stands below the steps. It depends on no value of any row.
+
+cars = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3})
+planned = PufferfishNoiser(2.0, sensitive="loan", releases=4).fit(cars)
+with tempfile.TemporaryDirectory() as folder:
+    ledger = Ledger.create(f"{folder}/cars", planned, datasets=["customers", "staff"])
     for dataset, note, factor in [
         ("customers", "for the press", 1.0),
         ("customers", "quarterly", 2.0),
         ("staff", "fleet", 1.0),
         ("customers", "yearly", 1.0),
     ]:
-        ledger.transform(noiser, table, dataset=dataset, note=note, factor=factor)
-    display = SpendDisplay.from_ledger(ledger)
-    folder.cleanup()
-    return display
-
-
-def _drawing(display):
-    return lambda figure: display.plot(ax=figure.subplots())
-
-
-if __name__ == "__main__":
-    main()
+        ledger.transform(planned, cars, dataset=dataset, note=note, factor=factor)
+    spent = SpendDisplay.from_ledger(ledger)
+draw("spend", spent)
+print(f"Spent after each entry: {spent.series['customers'].round(2).tolist()}")

@@ -21,12 +21,13 @@ def arguments(gallery_conf, script_vars):
 
 def written_pictures(block, block_vars, gallery_conf):
     """Move the pictures that an example wrote among those of the site, and show them."""
-    shown = []
+    shown = ""
     for picture in sorted((FOLDER / Path(block_vars["src_file"]).stem).glob("*.png")):
         target = next(block_vars["image_path_iterator"])
         shutil.move(picture, target)
-        shown.append(target)
-    return figure_rst(shown, gallery_conf["src_dir"])
+        words = picture.stem.replace("_", " ")  # for who cannot see it
+        shown += figure_rst([target], gallery_conf["src_dir"], fig_titles=words)
+    return shown
 
 
 def written_pages(block, block_vars, gallery_conf):
