@@ -15,6 +15,9 @@ from sklearn_puffer._base import (
     LARGEST,
     FloatArray,
     check_choice,
+    check_verbose,
+    heading,
+    listening,
     smallest_for_all,
     smallest_within,
 )
@@ -277,6 +280,7 @@ def calibrate(
     *,
     noise: str | Noise = "laplace",
     strategy: str | Strategy = "exact",
+    verbose: int = 0,
 ) -> Calibration:
     r"""Return the smallest noise scale at which the strategy's bound is within the budget.
 
@@ -292,6 +296,8 @@ def calibrate(
         A family by name, at unit scale, or a template whose scales are multiplied by the result.
     strategy : str or Strategy, default="exact"
         A name of `STRATEGIES`, or a function of (pairs, noise, notion) that returns a bound.
+    verbose : int, default=0
+        1 shows after two seconds on standard error what is done.
 
     Returns
     -------
@@ -335,7 +341,14 @@ def calibrate(
     checked = _check_pairs(pairs)
     template = _check_noise(noise, checked)
     check_notion(notion)
-    chosen = _choose(_check_strategy(strategy), checked, template, notion)
+    with listening(check_verbose(verbose)), heading("calibration"):
+        chosen = _choose(_check_strategy(strategy), checked, template, notion)
+        return _calibrated(chosen, checked, template, notion)
+
+
+def _calibrated(
+    chosen: Strategy, checked: Sequence[PriorPair], template: Noise, notion: Notion
+) -> Calibration:
     bound = bound_of(chosen, checked, template, notion)
     if reason_of(bound) and bound.losses(0.0).max() > notion.budget:
         raise ValueError(_refusal(chosen, checked, template, notion))

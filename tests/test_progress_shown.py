@@ -24,6 +24,7 @@ from sklearn_puffer._base import counted, listening, progress, reporting, screen
 from sklearn_puffer._noiser import expected_moves, over_set
 from sklearn_puffer._releases import person_spend
 from sklearn_puffer._sets import SetLosses, set_around_counts
+from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Laplace, OptimalChannel
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete
@@ -365,6 +366,16 @@ def test_a_loss_under_another_prior_tells(at_once, capsys, noise):
     assert "losses under the prior; " in told(capsys)
     with pytest.raises(TypeError, match="verbose must be"):
         fit.certificate_.against(prior, verbose="yes")
+
+
+def test_a_calibration_tells(at_once, capsys):
+    pair = (Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]))
+    calibrate([pair], Pufferfish(0.1))
+    assert told(capsys) == ""
+    calibrate([pair], Pufferfish(0.1), verbose=1)
+    assert "calibration; noise scales tried: 2 done" in told(capsys)
+    with pytest.raises(TypeError, match="verbose must be"):
+        calibrate([pair], Pufferfish(0.1), verbose="yes")
 
 
 @pytest.mark.parametrize("verbose", [0, 1])

@@ -42,6 +42,7 @@ from sklearn_puffer._base.progress import (
     listening,
     noted,
     reporting,
+    stopping,
     task,
     until,
 )
@@ -126,6 +127,7 @@ __all__ = [
     "shown",
     "smallest_for_all",
     "smallest_within",
+    "stopping",
     "task",
     "until",
     "utc_now",

@@ -203,6 +203,30 @@ def task(what: str, total: int | None = None) -> Iterator[Callable[..., None]]:
         ear.tasks.remove(own)
 
 
+class _StoppedError(Exception):
+    """Ends a thread whose work nobody waits for any more."""
+
+
+@contextmanager
+def stopping(done: Callable[..., None]) -> Iterator[Callable[..., None]]:
+    """Yield what threads report their parts to, so that all stop at the next if the block fails.
+
+    Ctrl-C comes to the main thread alone, and would leave the others at work.
+    """
+    over = Event()
+
+    def told(n: int = 1) -> None:
+        if over.is_set():
+            raise _StoppedError
+        done(n)
+
+    try:
+        yield told
+    except BaseException:
+        over.set()
+        raise
+
+
 @contextmanager
 def heading(what: str) -> Iterator[None]:
     """Say what the tasks of the block are for; it has no parts of its own.

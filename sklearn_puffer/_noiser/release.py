@@ -17,7 +17,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from joblib import Parallel, delayed
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, counted, digest, listed, task
+from sklearn_puffer._base import (
+    Array,
+    FloatArray,
+    IntArray,
+    counted,
+    digest,
+    listed,
+    stopping,
+    task,
+)
 from sklearn_puffer._noise import (
     WHOLE,
     ByRow,
@@ -330,9 +339,10 @@ def _run(workers: Sequence[_Worker], n_rows: int, done: Done, n_jobs: int | None
     if n_jobs in (None, 1):
         _run_blocks(workers, n_rows, done)
     else:
-        Parallel(n_jobs=n_jobs, require="sharedmem")(  # it writes into the released table
-            delayed(_run_blocks)([worker], n_rows, done) for worker in workers
-        )
+        with stopping(done) as told:
+            Parallel(n_jobs=n_jobs, require="sharedmem")(  # it writes into the released table
+                delayed(_run_blocks)([worker], n_rows, told) for worker in workers
+            )
 
 
 def _run_blocks(workers: Sequence[_Worker], n_rows: int, done: Done) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -196,8 +196,12 @@ def audit(
     times = check_count(repeats, "repeats")
     others = peers_of(peers, source.n_rows, list(noiser.utility_.index))
     asked = _Asked(chosen, work, error, 0 if seed is None else seed, times, known, others)
-    with listening(check_verbose(verbose)):
-        return _audit(noiser, frame, rows, secrets, asked)
+    with listening(check_verbose(verbose)), reported("stages of an audit", _STAGES) as done:
+        return _audit(noiser, frame, rows, secrets, asked, done)
+
+
+# the release, attacks on it and on what has no noise, other readers, what survived, and peers
+_STAGES = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,25 +227,38 @@ class _Secret:
 
 
 def _audit(
-    noiser: Any, frame: Any, rows: Array, secrets: Sequence[_Secret], asked: _Asked
+    noiser: Any,
+    frame: Any,
+    rows: Array,
+    secrets: Sequence[_Secret],
+    asked: _Asked,
+    done: Callable[[], None],
 ) -> Audit:
     part = frame.iloc[rows]
     codes = [each.codes[rows] for each in secrets]
     fields, few = _fields(noiser, secrets, codes, len(asked.attackers), asked.level, asked.seed)
-    with reported("release"):
-        released = noiser.transform(part, on_drift="ignore")
+    released = noiser.transform(part, on_drift="ignore")
+    done()
     columns = [name for name in released.columns if name in noiser.utility_.index]
     before, after = _features(part, columns), _features(released, columns)
-    attacks, control = (
-        corrected([a for field in fields for a in attacks_on(field, seen, asked.attackers, view)])
-        for seen, view in ((after, RELEASED), (before, CONTROL))
-    )
+    found = []
+    for seen, view in ((after, RELEASED), (before, CONTROL)):
+        own = [a for field in fields for a in attacks_on(field, seen, asked.attackers, view)]
+        found.append(corrected(own))
+        done()
+    attacks, control = found
     drift = _drift(noiser, frame, secrets)
     first = fields[0].parts
+    others = _others(noiser, part, after, columns, fields, asked)
+    done()
+    survived = _survived(before, after, columns, asked.work, rows, first)
+    done()
+    beside = list(_peers(noiser, before, codes, rows, fields, asked))
+    done()
     return Audit(
         attacks=tuple(attacks),
         control=tuple(control),
-        others=tuple(_others(noiser, part, after, columns, fields, asked)),
+        others=tuple(others),
         level=asked.level,
         promise=noiser.certificate_.promise(),
         n_rows=len(part),
@@ -249,8 +266,8 @@ def _audit(
         n_train=len(first.train),
         n_choose=len(first.choose),
         n_test=len(first.test),
-        survived=tuple(_survived(before, after, columns, asked.work, rows, first)),
-        peers=tuple(_peers(noiser, before, codes, rows, fields, asked)),
+        survived=tuple(survived),
+        peers=tuple(beside),
         exact=drift.loss,
         drifted=drift.drifted,
         fitted=_rows_of_fit(drift),
