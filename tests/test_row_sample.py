@@ -291,7 +291,7 @@ def test_a_table_too_wide_for_a_channel_is_refused_with_the_sample_as_the_way_ou
 ):
     monkeypatch.setattr(engine, "MOST_CELLS", 60)
     with pytest.raises(ValueError, match=r"state a sample of the rows \(max_rows=100_000\)"):
-        _fit(lazy(TABLE), ["age", "x"], None, noise="optimal", n_bins=2)
+        _fit(lazy(TABLE), ["age", "x"], None, noise="optimal")
     assert len(_fit(lazy(TABLE), ["age", "x"], 15, noise="optimal").channel_.cells) == 15
 
 

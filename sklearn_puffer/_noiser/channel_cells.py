@@ -10,8 +10,9 @@ from math import prod
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, quoted
+from sklearn_puffer._noiser.lazy_rows import counted_cells
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._tables import Coded, Column, count
+from sklearn_puffer._tables import Column
 from sklearn_puffer.priors import Discrete
 
 MOST_CELLS = 1 << 18
@@ -141,20 +142,17 @@ def count_cells(read: TableRead, priors: Sequence[Discrete]) -> CountedCells:
     left to chance, and the sets are about an alphabet that was fixed before.
     """
     check_sets_size(read, 1)
-    coded = [Coded(r, len(c.atoms)) for r, c in zip(read.readers, read.columns, strict=True)]
-    secrets = [secret.coded for secret in read.secrets]
-    everything = list(range(len(coded)))
-    found = count(secrets, coded, [everything], read.rows.n_rows, read.rows.weights)
-    sizes = [each.size for each in coded]
+    found = counted_cells(read)
+    sizes = [len(column.atoms) for column in read.columns]
     if read.settings.has_sets:
         cells = Cells.every(sizes)
     else:
-        seen = [cells.codes for [of_secrets] in found[:1] for cells in of_secrets]
+        seen = [cells.codes for cells in found[0]]
         further = [_codes(law, read.columns) for law in priors]
         cells = Cells.of(np.concatenate([*seen, *further]), sizes)
     _check_size(read, len(cells))
     counts = []
-    for secret, [of_secrets] in zip(read.secrets, found, strict=True):
+    for secret, of_secrets in zip(read.secrets, found, strict=True):
         table = np.zeros((len(secret.labels), len(cells)), dtype=np.int64)
         for row, of_secret in zip(table, of_secrets, strict=True):
             row[cells.find(of_secret.codes)] = of_secret.counts

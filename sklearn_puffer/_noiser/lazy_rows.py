@@ -19,11 +19,13 @@ from sklearn_puffer._noiser.rows import LazyRows
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._tables import (
     CHANGED,
+    Cells,
     Coded,
     Column,
     Reader,
     Secret,
     Values,
+    count,
     learn_secret,
     tally,
     way_to_rows,
@@ -78,6 +80,38 @@ def _of_group(
 ) -> dict[Any, Any]:
     """Return the laws of one group of columns for each secret; one query."""
     columns = [read.columns[k] for k in group]
+    own, readers, counts = _grouped(read, rows, secret, group)
+    everything = [list(range(len(group)))]
+    return empirical_adversary([own], columns, readers, everything, len(counts), counts)[own.name]
+
+
+def counted_cells(read: TableRead) -> list[list[Cells]]:
+    """Return how often each row of all public columns occurs with each secret, by sensitive column.
+
+    Of a lazy table its groups of equal bins are counted.
+    """
+    everything = list(range(len(read.columns)))
+    rows, secrets = read.rows, [secret.coded for secret in read.secrets]
+    if not isinstance(rows, LazyRows):
+        found = count(secrets, _coded(read.readers), [everything], rows.n_rows, rows.weights)
+        return [list(of_secrets) for [of_secrets] in found]
+    counted = []
+    for secret in read.secrets:
+        own, readers, counts = _grouped(read, rows, secret, everything)
+        [[cells]] = count([own.coded], _coded(readers), [everything], len(counts), counts)
+        counted.append(list(cells))
+    return counted
+
+
+def _coded(readers: Sequence[Reader]) -> list[Coded]:
+    return [Coded(reader, len(reader.column.atoms)) for reader in readers]
+
+
+def _grouped(
+    read: TableRead, rows: LazyRows, secret: Secret, group: Sequence[int]
+) -> tuple[Secret, list[Reader], Array]:
+    """Return a secret and columns of the groups of equal rows, and how often each occurs."""
+    columns = [read.columns[k] for k in group]
     [of_secret, *of_columns] = rows.table.cells(secret.name, columns)
     counts = of_secret.counts
     assert counts is not None
@@ -92,8 +126,7 @@ def _of_group(
         same = False
     if not same:
         raise ValueError(CHANGED)
-    everything = [list(range(len(group)))]
-    return empirical_adversary([own], columns, readers, everything, len(counts), counts)[own.name]
+    return own, readers, counts
 
 
 def _reader(read: TableRead, column: Column, values: Values) -> Reader:

@@ -168,7 +168,8 @@ def read_table(
     )
     faults.refuse()
     if isinstance(rows, LazyRows):
-        rows.table.count_cells(hidden, [column for column, _ in learnt])
+        whole = settings.channel is not None
+        rows.table.count_cells(hidden, [column for column, _ in learnt], at_once=whole)
     n_adversaries = 1 + len(settings.adversaries)
     alone = not settings.at_once
     used = {*hidden, *public}
@@ -217,9 +218,11 @@ def _count_first(
         table.values(names[0])
     check_size(table.n_rows if n_rows is None else n_rows, 2, "row")
     _check_counted(table)
-    if whole and not found:
+    if found or not whole:
+        return DistinctRows(table, names) if whole else rows
+    if settings.models or settings.n_bins is None:
         raise ValueError(say.too_many_rows_sentence(names, settings.channel is not None))
-    return DistinctRows(table, names) if whole else rows
+    return rows  # of which a channel needs no more than the rows of bins
 
 
 def _check_counted(table: LazyTable) -> None:

@@ -188,19 +188,20 @@ class LazyTable:
         assert counts is not None
         return {name: _taken(self._groups[name], order) for name in names}, counts[order]
 
-    def count_cells(self, secrets: Sequence[Name], columns: Sequence[Column]) -> None:
+    def count_cells(
+        self, secrets: Sequence[Name], columns: Sequence[Column], *, at_once: bool = False
+    ) -> None:
         """Count the rows by all secrets and columns at once, by bins where a column has them.
 
         Where they may have more groups than are fetched, they are counted by parts when they are
-        asked for.
+        asked for; ``at_once`` tries all the same, as whole rows are asked for in the end.
         """
         names = [*secrets, *(column.name for column in columns)]
         values = [len(self._counts[name]) for name in secrets]
         values += [len(column.atoms) + 1 for column in columns]  # one for missing
-        if not self._groups and prod(values) <= MOST_CELLS:
+        if not self._groups and (at_once or prod(values) <= MOST_CELLS):
             found = self._fetched(names, [*([None] * len(secrets)), *columns], MOST_CELLS)
-            assert found is not None
-            self._groups.update(zip(names, found, strict=True))
+            self._groups.update(zip(names, found or (), strict=found is not None))
 
     def values(self, name: Name, n_bins: int | None = None) -> Values:
         """Return the values of one column that occur, and how often; fetched once.
