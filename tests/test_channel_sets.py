@@ -688,7 +688,7 @@ def test_it_is_saved_loaded_and_released():
 def test_what_does_not_go_with_confidence_sets_is_refused_before_any_work(
     options, message, monkeypatch
 ):
-    monkeypatch.setattr(channel_cells, "count", None)
+    monkeypatch.setattr(channel_cells, "counted_cells", None)
     with pytest.raises(ValueError, match=message):
         optimal(**options).fit(TABLE)
 

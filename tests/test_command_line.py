@@ -410,6 +410,8 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         ),
         (["release", "r.json", "in.csv", "out.csv", "--ledger", "absent"], "ledger"),
         (["release", "r.json", "in.csv", "out.csv", "--separator", "::"], "one character"),
+        (["fit", "semicolons.csv", "s.json", *FIT], "to be separated by ';'; pass that as its sep"),
+        (["plan", "tabs.csv", "--sensitive", "loan"], "to be separated by '\\t'; pass that as its"),
         (["release", "r.json", "in.csv", "out.csv", "--type", "cars"], "COLUMN=TYPE"),
         (["release", "r.json", "in.csv", "out.csv", "--type", "cars=date"], "must be one of"),
         (["fit", "in.csv", "r.txt", *FIT], "ends in .json"),
@@ -423,6 +425,8 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
     ],
 )
 def test_wrong_usage_gets_one_sentence_and_status_2(fitted, capsys, arguments, message):
+    Path("semicolons.csv").write_text("loan;cars\nno;1\nyes;2\n")
+    Path("tabs.csv").write_text("loan\tcars\nno\t1\nyes\t2\n")
     Path("bad.json").write_text("{}")
     Path("bad.parquet").write_bytes(b"PAR1 no")
     capsys.readouterr()

@@ -30,7 +30,8 @@ from engine_cases import (
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
-from sklearn_puffer._tables import coarse, engine
+from sklearn_puffer._tables import TableFile, coarse, engine
+from sklearn_puffer._tables.opening import opened
 from sklearn_puffer.priors import GaussianMixture
 
 ENGINES = {"polars": polars_lazy, "duckdb": duckdb_relation}
@@ -411,6 +412,36 @@ def test_files_are_read_by_their_path(tmp_path):
         assert outcome(X, **options) == expected
     without = TABLE.drop(columns="flag")
     assert outcome(folder / "all.csv", **options) == outcome(without, **options)
+
+
+ODD_CSV = """zip,flag,day,x,"^n.*$",gap,big,s,text
+007,true,2020-01-01,1.5,1,,123456789012345678,a,"x,
+y"
+010,False,2020-01-02,-.5e1,2,,12345678901234567,b,""
+007,,,3,-3,NA,1,a,z
+"""
+
+
+def test_columns_of_a_csv_file_have_the_types_that_the_command_line_finds(tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text(ODD_CSV)
+    file = TableFile(path)
+    expected = pl.from_arrow(file.stream(file.found_types()).whole())
+    lazy = opened(path).native.collect()
+    assert lazy.to_dicts() == expected.to_dicts()
+    assert lazy.schema == expected.schema
+    assert lazy["zip"].to_list() == ["007", "010", "007"]
+    kinds = [pl.String, pl.Boolean, pl.String, pl.Float64, pl.Int64, pl.String, pl.Int64]
+    assert lazy.dtypes == [*kinds, pl.String, pl.String]
+
+
+def test_a_csv_file_with_another_separator_is_refused_by_it(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("age;sex\n1;a\n2;b\n")
+    with pytest.raises(
+        ValueError, match=r"has one column, 'age;sex', .*scan_csv\(X, separator=';'"
+    ):
+        PufferfishNoiser(1.0, sensitive="sex").fit(path)
 
 
 def test_a_path_that_names_no_rows_is_refused(tmp_path):

@@ -18,18 +18,12 @@ from typing import Any, BinaryIO
 from sklearn_puffer._base import listed, on_one_line, quoted
 from sklearn_puffer._tables.batches import MOST_ROWS, Stream, arrow
 from sklearn_puffer._tables.columns import Column
+from sklearn_puffer._tables.csv_types import PATTERNS, other_separator
 
 TYPES = ("string", "integer", "float", "boolean")
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
 
 _NEEDED_BY = "reading and writing files"
-_END = r"([eE][+-]?[0-9]{1,3})?$"
-_PATTERNS = {
-    "boolean": r"^(true|false|True|False|TRUE|FALSE)$",
-    "integer": r"^(0|-?[1-9][0-9]{0,17})$",
-    # no leading zeros, and no more digits than a float has: those are ids
-    "float": rf"^-?(0|[1-9][0-9]{{0,14}})(\.[0-9]*)?{_END}|^-?\.[0-9]+{_END}",
-}
 
 
 @dataclass(frozen=True)
@@ -136,13 +130,13 @@ class TableFile:
         if self.kind == "parquet":
             return {}
         self._check_told(self.layout.types)
-        left = {name: list(_PATTERNS) for name in self.names}
+        left = {name: list(PATTERNS) for name in self.names}
         some = set()
         for table in self._csv(dict.fromkeys(self.names, self._whole.string())):
             for name in self.names:
                 values = self._unique(table.column(name))
                 some |= {name} if len(values) else set()
-                left[name] = [kind for kind in left[name] if self._all(values, _PATTERNS[kind])]
+                left[name] = [kind for kind in left[name] if self._all(values, PATTERNS[kind])]
         found = {name: left[name][0] for name in self.names if left[name] and name in some}
         return {**dict.fromkeys(self.names, "string"), **found, **self.layout.types}
 
@@ -170,6 +164,7 @@ class TableFile:
         else:
             with self.path.open("rb") as file, self._explained():
                 names = list(self._reader(file, {}).schema.names)
+            self._check_separator(names)
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise ValueError(
@@ -177,6 +172,17 @@ class TableFile:
                 "drop one."
             )
         return tuple(names)
+
+    def _check_separator(self, names: Sequence[str]) -> None:
+        """Refuse a file whose only column looks like several, unless its separator is told."""
+        other = other_separator(names, self._separator)
+        if self.layout.separator is None and other is not None:
+            raise ValueError(
+                f"the file {str(self.path)!r} has one column, {quoted(names[0])}, where its values "
+                f"are separated by {self._separator!r}, and seems to be separated by {other!r}; "
+                f"pass that as its separator (--separator), or {self._separator!r} if it really is "
+                "one column."
+            )
 
     def _parquet(self, names: Sequence[str]) -> Iterator[Any]:
         with self._opened_parquet() as file:

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 
-from sklearn_puffer._base import listed, on_one_line, way_to_table
+from sklearn_puffer._base import listed, on_one_line, quoted, way_to_table
+from sklearn_puffer._tables.csv_types import other_separator, typed_csv
 
 Levels = tuple[tuple[str, ...], bool]
 """Labels that the type of a column lists, and whether in an order."""
@@ -284,10 +285,22 @@ def _scanned(path: str) -> Any:
     scan = _with_extra(lambda: import_module("polars"), path, "polars")
     if places[0].lower().endswith((".parquet", ".pq")):
         return scan.scan_parquet(places, glob="://" in path or not os.path.exists(path))
-    # types of all the rows: those of the first ones may not be able to hold the others
-    return scan.scan_csv(
-        places, glob="://" in path or not os.path.exists(path), infer_schema_length=None
+    # as text: types are those of all the rows, found as the command line finds them
+    rows = scan.scan_csv(
+        places, glob="://" in path or not os.path.exists(path), infer_schema_length=0
     )
+    _check_separator(path, list(rows.collect_schema()))
+    return typed_csv(scan, rows)
+
+
+def _check_separator(path: str, names: list[str]) -> None:
+    other = other_separator(names)
+    if other is not None:
+        raise ValueError(
+            f"X is {path!r}, which has one column, {quoted(names[0])}, where its values are "
+            f"separated by commas, and seems to be separated by {other!r}; pass "
+            f"polars.scan_csv(X, separator={other!r})."
+        )
 
 
 def _files(path: str) -> list[str]:
