@@ -151,7 +151,8 @@ def test_fetched_are_fewer_groups_than_there_are_numbers(monkeypatch):
         return found
 
     monkeypatch.setattr(engine, "_collected", counted)
-    _refined(frame.lazy().map_batches(scan, schema=frame.schema), "x", 5)
+    whole = {"schema": frame.schema, "projection_pushdown": False}
+    _refined(frame.lazy().map_batches(scan, **whole), "x", 5)
     # the secret, the attempt to fetch all, the range, the cells and what is in a few of them
     assert len(scans) == 5
     assert max(fetched) <= (1 << 12) + 3

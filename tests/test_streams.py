@@ -161,6 +161,20 @@ def test_a_batch_in_which_all_is_missing_has_the_type_of_the_others():
     assert noisy.transform_batches(pieces(table, 100)).schema.field("cars").type == pa.float64()
 
 
+def test_a_first_batch_whose_labels_have_no_type_has_that_of_labels():
+    table = make_table()
+    table["town"] = table["town"].where(table.index >= 500, None)
+    noiser = fitted(table, missing="propagate", public=["cars", "town"])
+    [first, *rest] = pieces(table, 100)
+    place = first.column_names.index("town")
+    asked = {"row_id": "client", "key": KEY}
+    want = noiser.transform(table, **asked)
+    for gone in (pa.nulls(100), pa.nulls(100, pa.string()), pa.nulls(100, pa.large_string())):
+        own = first.set_column(place, "town", gone)
+        got = noiser.transform_batches([own, *rest], **asked).read_all()
+        assert got.to_pandas().astype(want.dtypes).equals(want)
+
+
 def test_an_id_of_two_batches_is_refused_before_anything_is_drawn(noiser, table):
     twice = [*pieces(table), pieces(table[:1])[0]]
     with pytest.raises(ValueError, match=r"row 900 .*that an earlier row has"):

@@ -40,9 +40,10 @@ class StreamRelease:
         self, noiser: Any, stream: Stream, keying: Keying | None, *, verbose: bool = False
     ) -> None:
         self._noiser = copy.copy(noiser)
-        self._stream, self._keying = stream, keying
+        self._stream = stream.with_labels([release.column.name for release in noiser._columns()])
+        self._keying = keying
         self._names = _needed(noiser, stream, keying)
-        self.schema = released_schema(self._noiser, _no_rows(stream, self._names))
+        self.schema = released_schema(self._noiser, _no_rows(self._stream, self._names))
         self._context = None if keying is None else noiser._context(keying)
         self._n_rows = stream.n_rows() if verbose else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from itertools import chain
@@ -63,6 +63,17 @@ class Stream:
     def names(self) -> tuple[Name, ...]:
         """Column names."""
         return tuple(self.schema.names)
+
+    def with_labels(self, names: Iterable[Name]) -> Stream:
+        """Return the stream with strings for those of the columns that have no type.
+
+        Where all labels of the first piece are missing, Arrow cannot tell what the others are.
+        """
+        pa, schema = arrow("a stream"), self.schema
+        for k, field in enumerate(schema):
+            if field.name in names and field.type == pa.null():
+                schema = schema.set(k, field.with_type(pa.string()))
+        return replace(self, schema=schema)
 
     def n_rows(self) -> int | None:
         """Return how many rows there are, where that is known without reading them."""
@@ -226,7 +237,8 @@ def _of_types(table: Any, wanted: Any) -> Any:
         )
     table = table.select(wanted.names)
     for field, own in zip(wanted, table.schema, strict=True):
-        if own.type != field.type and own.type != pa.null():
+        strings = {own.type, field.type} <= {pa.string(), pa.large_string()}
+        if not strings and own.type not in (field.type, pa.null()):
             raise TypeError(
                 f"column {field.name!r} is of type {field.type} in the first piece of batches and "
                 f"{own.type} in a later one; give all pieces the same types."

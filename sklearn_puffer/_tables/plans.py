@@ -85,7 +85,8 @@ def check_lazy_kinds(X: Any, kinds: Mapping[str, Kind]) -> None:
 
 def _on_polars(X: Any, names: Sequence[str], release: Release) -> Any:
     polars = import_module("polars")
-    own = X.select(polars.selectors.by_name(*names))
+    known = X.collect_schema().names()
+    own = X.select(polars.nth(*map(known.index, names)))  # names may be patterns to polars
     schema = release(polars.DataFrame(schema=own.collect_schema())).schema
     # a filter, or a choice of columns, belongs behind the release: before it, it would see the rows
     return own.map_batches(
