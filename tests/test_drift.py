@@ -16,10 +16,11 @@ import polars as pl
 import pytest
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease
-from sklearn_puffer._noiser.margins import Watch, margin_of
+from sklearn_puffer._noiser import margins
+from sklearn_puffer._noiser.margins import Watch, margin_of, picked_rows
 from sklearn_puffer._noiser.two_samples import too_many
 from sklearn_puffer._sets import error_share, set_around_counts
-from sklearn_puffer._tables import Column, Values, learn_column
+from sklearn_puffer._tables import Column, Values, learn_column, rule_of
 from sklearn_puffer.priors import Discrete, GaussianMixture
 
 OTHER = "do not look like"
@@ -99,14 +100,18 @@ def column_of(values, **how):
 def verdict(column, fitted, new):
     """Return whether new values of a column drift from those that it was learnt of."""
     atoms, counts = column.raw or np.unique(fitted.data, return_counts=True)
-    watch = Watch([margin_of(column, atoms, counts, len(fitted))])
-    reader = column.reader(new, "nearest")
+    return drift_of(margin_of(column, atoms, counts, len(fitted)), column, new, "nearest").drifted
+
+
+def drift_of(margin, column, new, unknown, block=1 << 15, **how):
+    """Return how new values compare, read block by block."""
+    watch, reader = Watch([margin]), column.reader(new, unknown, **how)
     watch.open([reader])
-    for start in range(0, len(new), 1 << 15):
-        rows = slice(start, min(start + (1 << 15), len(new)))
+    for start in range(0, len(new), block):
+        rows = slice(start, min(start + block, len(new)))
         reader.codes(rows, np.empty(rows.stop - rows.start, dtype=np.intp))
     watch.add([reader], len(new))
-    return watch.verdict().drifted
+    return watch.verdict()
 
 
 @pytest.mark.parametrize("digits", [2, 12], ids=["repeated", "distinct"])
@@ -196,7 +201,7 @@ def test_rows_and_secrets_of_one_law_are_an_alarm_once_in_a_hundred_checks_at_mo
     assert alarms <= 5  # of 0.8: more come once in 5,000 times
 
 
-# ------------------------------------------------------------------------------------ what is told
+# -------------------------------------------------------------------------- some of very many rows
 
 
 ALL_90 = {
@@ -216,6 +221,115 @@ def fitted_for(case):
     table = people(600, age=np.resize(np.arange(18, 91), 600))
     found = noiser_of(table, **ALL_90[case])
     return found.noisier(2.0) if case == "more noise" else found
+
+
+@pytest.fixture
+def few_are_counted(monkeypatch):
+    monkeypatch.setattr(margins, "_COUNTED", 100)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2**17, 2**18 - 1, 2**18, 300_001, 10**6, 10**6 + 7, 2**24 + 5])
+def test_the_rows_that_are_counted_are_one_of_each_few_neighbours(n):
+    picked = picked_rows(n)
+    if n < 2**18:
+        assert picked is None
+        return
+    apart = n // 2**17
+    assert 2**17 <= len(picked) < 1.5 * 2**17
+    assert (picked // apart == np.arange(len(picked))).all()
+    assert picked[-1] < n < apart * (len(picked) + 1)
+
+
+@pytest.mark.parametrize("period", [2, 3, 7, 10, 24, 31, 64, 365, 1000])
+def test_an_order_that_repeats_itself_has_each_of_its_places_counted_alike(period):
+    picked = picked_rows(10**6 + 3)
+    often = np.bincount(picked % period, minlength=period)
+    assert np.abs(often / len(picked) - 1 / period).max() < 1e-3
+
+
+def values_of(kind, n, seed):
+    """Return values of a kind, those of a second seed with others than those of the first."""
+    rng = np.random.default_rng(seed)
+    if kind == "category":
+        return Values(
+            kind, rng.integers(0, seed + 2, n), levels=("a", "b", "c", "other")[: seed + 2]
+        )
+    data = rng.integers(0, 20 + 5 * seed, n)
+    return Values(kind, data if kind == "integer" else data * 0.5)
+
+
+@pytest.mark.parametrize("block", [7, 100, 1 << 15])
+@pytest.mark.parametrize("n", [200, 299, 1234])
+@pytest.mark.parametrize(
+    ("kind", "how"), [("integer", {}), ("float", {}), ("float", {"n_bins": 5}), ("category", {})]
+)
+def test_many_rows_are_compared_as_a_table_of_those_that_are_counted(
+    kind, how, n, block, few_are_counted
+):
+    fitted, new = values_of(kind, 500, 2 if kind == "category" else 0), values_of(kind, n, 1)
+    column = column_of(fitted, **how)
+    if kind == "category":
+        new = replace(new, levels=("a", "new", "b"))
+    atoms, counts = column.raw or np.unique(fitted.data.astype(float), return_counts=True)
+    margin = margin_of(column, atoms, counts, len(fitted))
+    unknown = rule_of({"x": "other"}, "x", kind) if kind == "category" else "nearest"
+    found = drift_of(margin, column, new, unknown, block)
+    some = replace(new, data=new.data[picked_rows(n)])
+    [own], [wanted] = found.columns, drift_of(margin, column, some, unknown).columns
+    assert (own.distance, own.missing) == (wanted.distance, wanted.missing)
+    assert own.p == wanted.p
+    every = ~np.isin(new.data, fitted.data) if kind != "category" else new.data == 1
+    assert own.outside == (0.0 if how else every.mean())
+
+
+def test_missing_values_are_counted_in_all_rows(few_are_counted):
+    rng = np.random.default_rng(1)
+    fitted, gone = values_of("float", 500, 0), rng.random(1000) < 0.3
+    new = replace(values_of("float", 1000, 0), missing=gone)
+    column = column_of(fitted)
+    atoms, counts = np.unique(fitted.data, return_counts=True)
+    margin = margin_of(column, atoms, counts, 500)
+    found = drift_of(margin, column, new, "error", 64, missing="propagate")
+    [own] = found.columns
+    assert own.missing == gone.mean()
+    assert found.drifted
+    picked = picked_rows(1000)
+    here = new.data[picked][~gone[picked]]
+    laws = [np.cumsum([(part == atom).mean() for atom in atoms]) for part in (fitted.data, here)]
+    assert own.distance == pytest.approx(np.abs(laws[0] - laws[1]).max(), abs=2e-3)
+
+
+@pytest.mark.parametrize("case", ALL_90)
+def test_all_ages_90_are_found_where_few_rows_are_counted(case, few_are_counted):
+    old = people(1000, seed=3).assign(age=99 if case == "moved" else 90)
+    [line] = [line for line in told(fitted_for(case), old) if OTHER in line]
+    assert "'age'" in line
+    assert "1000 rows" in line
+
+
+def test_all_ages_90_do_not_pass_in_silence_in_a_million_rows():
+    found, old = fitted_for("more noise"), pd.DataFrame({"age": np.full(10**6, 90)})
+    assert any(OTHER in line for line in told(found, old))
+    half = pd.DataFrame({"age": np.resize(np.arange(18, 91), 10**6)})
+    assert told(found, half) == []
+    half.loc[: 10**5, "age"] = 90  # and where the rows that differ come first
+    assert any(OTHER in line for line in told(found, half))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_bins", [None, 6])
+@pytest.mark.parametrize("law", LAWS)
+def test_some_rows_of_one_law_are_an_alarm_once_in_a_hundred_tables_at_most(
+    law, n_bins, few_are_counted
+):
+    rng, alarms = np.random.default_rng(7), 0
+    for _ in range(300):
+        fitted, new = (Values("float", LAWS[law](rng, size)) for size in (400, 750))
+        alarms += verdict(column_of(fitted, n_bins=n_bins), fitted, new)
+    assert alarms <= 10  # of 3 that 1 % are: more than 10 come once in 3,000 times
+
+
+# ------------------------------------------------------------------------------------ what is told
 
 
 @pytest.mark.parametrize("case", ALL_90)

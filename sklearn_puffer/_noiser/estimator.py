@@ -459,8 +459,10 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             What is done where the values of some column are distributed otherwise than in `fit`,
             so that the certificate is about other rows than these: a test of all columns together,
             which rows of the fitted law fail once in a hundred calls at most, whatever that law is.
-            Of fewer than 30 rows nothing is said, and nothing of a lazy table, of which "raise" is
-            refused. It looks at each column by itself;
+            Of 262,144 rows or more it counts 131,072 at least, spread evenly and chosen by their
+            places alone; missing and unseen values are counted in all. Of fewer than 30 rows
+            nothing is said, and nothing of a lazy table, of which "raise" is refused. It looks at
+            each column by itself;
             ``certificate_.check(X)`` has the figures.
 
         Returns

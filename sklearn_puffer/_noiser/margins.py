@@ -20,6 +20,9 @@ before anything is counted, but for values that `fit` has not seen, of which eac
   values that were not seen have moved, they may be any of those in the cell.
 
 A column has half of its error for ranks and half for values where it has both.
+
+Of very many rows some are counted (`picked_rows`), chosen by their places alone: they are
+exchangeable with those of `fit` as all are.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ _STEP = 20  # of the ranks that are tested, in thousandths
 _CELLS = 128  # of a column that takes any number
 _ENDS = 10  # thousandths beyond the first and the last of their inner edges
 _DIGITS = 3  # to which these are rounded, against their distance
+_COUNTED = 1 << 17  # rows that are counted of each column, or more
+_GOLDEN = 0.6180339887498949  # its multiples are spread evenly, at every distance
 
 
 Place = tuple[float, float]
@@ -202,6 +207,22 @@ def drift_found(watch: Watch | None, on_drift: str = "warn") -> str:
     return drift.warning()
 
 
+def picked_rows(n_rows: int) -> IntArray | None:
+    """Return the rows that are counted, ascending, or None where all are.
+
+    One of each few neighbours, whatever is in them: not always the same one, as the order of rows
+    may repeat itself. The same for all tables of a length, so that they are told the same again.
+
+    >>> picked_rows(1000) is None, len(picked_rows(1_000_000))
+    (True, 142857)
+    """
+    apart = n_rows // _COUNTED
+    if apart < 2:
+        return None
+    of_group = np.arange(n_rows // apart)
+    return of_group * apart + (of_group * _GOLDEN % 1.0 * apart).astype(np.int64)
+
+
 class Conditional:
     """The margins of the rows of each secret, made when they are first asked for, or saved.
 
@@ -276,9 +297,10 @@ class Watch:
 
     def open(self, readers: Sequence[Reader]) -> None:
         """Let the readers of a table count what they read, before they read it."""
+        picked = picked_rows(len(readers[0].values)) if readers else None
         for seen, reader in zip(self._seen, readers, strict=True):
             free = seen.margin.place is not None
-            reader.watch(seen.margin.cells if free else None, len(seen.counts))
+            reader.watch(seen.margin.cells if free else None, len(seen.counts), picked)
 
     def add(self, readers: Sequence[Reader], n_rows: int) -> None:
         """Add the rows of a table, all of which were read once."""
@@ -299,7 +321,9 @@ class Seen:
     def __init__(self, margin: Margin) -> None:
         self.margin = margin
         self.counts = np.zeros(len(margin.parts), dtype=np.int64)
-        self.moved = 0
+        self.skipped = 0  # rows that are not counted, and in which the column is not missing
+        self.outside = 0  # rows that hold a value which fit has not seen, counted or not
+        self.moved = 0  # of these, those that are counted
         self.strangers: IntArray | None = None  # how often each value comes that fit has not seen
         self.aside = 0  # of these, categories, which are counted in the first cell
 
@@ -314,22 +338,25 @@ class Seen:
             codes = margin.cells(np.where(placed.strange, 0.0, placed.data)[there])
         np.add.at(seen.counts, codes, counts[there])
         seen.strangers = _tally(placed.data[strange], counts[strange])
-        seen.moved = int(seen.strangers.sum())
+        seen.outside = seen.moved = int(seen.strangers.sum())
         seen.aside = seen.moved if margin.levels else 0
         return seen
 
     def add(self, reader: Reader) -> None:
         """Add what a reader has read, every row once."""
-        self.counts += reader.seen()
-        self.moved += reader.moved
+        counts = reader.seen()
+        self.counts += counts
+        self.skipped += reader.n_present - int(counts.sum())
+        self.outside += reader.moved
+        self.moved += reader.strange
 
     def compared(self, n_columns: int, n_rows: int) -> ColumnDrift:
         """Return how the column compares, one of ``n_columns`` that are looked at."""
         tested = min(n_rows, self.margin.total) >= LEAST_ROWS
         n_present = int(self.counts.sum())
-        p = min(1.0, n_columns * self._chance(n_rows, n_present)) if tested else 1.0
-        rows = max(n_rows, 1)
-        outside, gone = self.moved / rows, (n_rows - n_present) / rows
+        n_gone = n_rows - n_present - self.skipped
+        p = min(1.0, n_columns * self._chance(n_rows, n_gone, n_present)) if tested else 1.0
+        outside, gone = (each / max(n_rows, 1) for each in (self.outside, n_gone))
         return ColumnDrift(self.margin.name, outside, gone, self._distance(n_present), p)
 
     def _distance(self, n_present: int) -> float:
@@ -342,9 +369,9 @@ class Seen:
             return float(np.abs(np.cumsum(apart)).max())
         return 0.5 * (float(np.abs(apart).sum()) + self.aside / n_present)
 
-    def _chance(self, n_rows: int, n_present: int) -> float:
+    def _chance(self, n_rows: int, n_gone: int, n_present: int) -> float:
         """Return a bound on the chance of what was seen, corrected for all tests of the column."""
-        values, ranks = [np.ones(0), *self._of_missing(n_rows, n_present)], [np.ones(0)]
+        values, ranks = [np.ones(0), *self._of_missing(n_rows, n_gone)], [np.ones(0)]
         if self.margin.single and self.margin.present:
             values += [*self._of_values(n_present), *self._of_strangers(n_present)]
         if self.margin.ordered and self.margin.present:
@@ -353,9 +380,9 @@ class Seen:
         families = [each for each in families if len(each)]
         return len(families) * min((len(each) * each.min() for each in families), default=1.0)
 
-    def _of_missing(self, n_rows: int, n_present: int) -> Iterator[FloatArray]:
+    def _of_missing(self, n_rows: int, n_gone: int) -> Iterator[FloatArray]:
         """Yield the chances of so many rows, and of so few, in which the column is missing."""
-        gone = np.array([n_rows - n_present]), np.array([self.margin.total - self.margin.present])
+        gone = np.array([n_gone]), np.array([self.margin.total - self.margin.present])
         if any(each[0] for each in gone):
             yield from _both_ways(gone[0], n_rows, gone[1], gone[1], self.margin.total)
 

@@ -492,7 +492,7 @@ class _Worker:
     def _numbers(self, rows: slice) -> Array:
         block = self.reader.data(rows)
         _check_numbers(block, self.release)
-        self.reader.note_numbers(block)
+        self.reader.note_numbers(rows, block)
         return block
 
     def finished(self) -> Finished:

@@ -276,18 +276,25 @@ class Reader(ABC):
         self.moved = 0
         self._held: IntArray | None = None
         self._cells: CellFinder | None = None
+        self._picked: IntArray | None = None
+        self._strange = 0  # of the values that are counted, those that were moved
 
     def positions(self, rows: slice, out: Array) -> None:
         """Write the position of each value of ``rows`` into ``out`` (intp)."""
         self._find(rows, out)
         if self._held is not None:
-            self._note(self._held, out)
+            self._note(self._held, self._counted(rows, out))
 
     @abstractmethod
     def _find(self, rows: slice, out: Array) -> None:
         """Write those positions."""
 
-    def watch(self, cells: CellFinder | None = None, n_cells: int = 0) -> None:
+    def watch(
+        self,
+        cells: CellFinder | None = None,
+        n_cells: int = 0,
+        picked: IntArray | None = None,
+    ) -> None:
         """Count the values that are read from now on, each of which is to be read once.
 
         Parameters
@@ -295,29 +302,55 @@ class Reader(ABC):
         cells : callable, optional
             Returns the cells of numbers, of a column that takes any.
         n_cells : int
+        picked : ndarray of int, optional
+            The rows that are counted, ascending; None counts all.
         """
-        self._cells = cells
+        self._cells, self._picked = cells, picked
         size = len(self._codes_of_positions()) if cells is None else n_cells
         self._held = np.zeros(size, dtype=np.int64)
 
-    def note_numbers(self, numbers: Array) -> None:
-        """Count numbers that were read as they are, if they are watched."""
+    def note_numbers(self, rows: slice, numbers: Array) -> None:
+        """Count the numbers of ``rows`` that were read as they are, if they are watched."""
         if self._held is not None and self._cells is not None:
-            self._note(self._held, self._cells(numbers))
+            self._note(self._held, self._cells(self._counted(rows, numbers)))
 
     def seen(self) -> IntArray:
-        """Return how often each code, or cell, was read where the value is not missing."""
+        """Return how often each code, or cell, was counted where the value is not missing."""
         assert self._held is not None
         if self._cells is not None:
             seen = self._held.copy()
             if self.propagates:
-                seen[self._cells(self.column.atoms[:1])] -= self.values.n_missing
+                seen[self._cells(self.column.atoms[:1])] -= self._n_gone()
             return seen
         seen = np.zeros(len(self.column.atoms), dtype=np.int64)
         np.add.at(seen, self._codes_of_positions(), self._held)
         if self.propagates:
-            seen[0] -= self.values.n_missing  # the first code stood in for them
+            seen[0] -= self._n_gone()  # the first code stood in for them
         return seen
+
+    @property
+    def strange(self) -> int:
+        """Of the values that were counted, those that `fit` has not seen."""
+        return self._strange
+
+    @property
+    def n_present(self) -> int:
+        """In how many rows, counted or not, the column is not missing."""
+        return len(self.values) - (self.values.n_missing if self.propagates else 0)
+
+    def _n_gone(self) -> int:
+        """Return how many of the rows that are counted lack the value."""
+        if self._picked is None or self.values.missing is None:
+            return self.values.n_missing
+        return int(self.values.missing[self._picked].sum())
+
+    def _counted(self, rows: slice, block: Array) -> Array:
+        """Return what of a block is counted, of whose rows some may not be picked."""
+        if self._picked is None:
+            return block
+        first, last = np.searchsorted(self._picked, (rows.start, rows.stop))
+        counted: Array = block.take(self._picked[first:last] - rows.start)
+        return counted
 
     def _note(self, held: IntArray, positions: Array) -> None:
         if len(held) <= _MOST_COUNTED:
@@ -372,15 +405,16 @@ class _NumberReader(Reader):
     def _find(self, rows: slice, out: Array) -> None:
         block = self.data(rows)
         if not self.lookup.find(block, out):
-            self._settle(np.asarray(block, dtype=float), out)
+            self._settle(rows, np.asarray(block, dtype=float), out)
 
-    def _settle(self, block: FloatArray, out: Array) -> None:
+    def _settle(self, rows: slice, block: FloatArray, out: Array) -> None:
         check_finite(block, self.column.name)
         codes = nearest(self.column.atoms, block)
         strange = self.column.atoms[codes] != block
         if strange.any() and self.unknown == "error":
             self.check()
         self.moved += int(strange.sum())
+        self._strange += int(self._counted(rows, strange).sum())
         np.copyto(out, codes)
 
     def check(self) -> None:
@@ -429,7 +463,7 @@ class _BinReader(Reader):
 class _LevelReader(Reader):
     def __init__(self, column: Column, values: Values, unknown: Unknown) -> None:
         super().__init__(column, values)
-        self._codes, self.moved = _level_codes(column, values, unknown)
+        self._codes, self._unseen, self.moved = _level_codes(column, values, unknown)
 
     def _find(self, rows: slice, out: Array) -> None:
         np.copyto(out, self.values.data[rows])
@@ -439,6 +473,11 @@ class _LevelReader(Reader):
 
     def spread(self, per_code: Array) -> Array:
         return per_code[self._codes]
+
+    @property
+    def strange(self) -> int:
+        """Of the values that were counted, those that `fit` has not seen."""
+        return 0 if self._held is None else int(self._held[self._unseen].sum())
 
 
 def learn_column(
@@ -742,11 +781,11 @@ def _levelled(
     return Column(name, "category", atoms, known, levels, missing_code=code, ordered=ordered)
 
 
-def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, int]:
+def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, Array, int]:
     """Return the fitted code of each level of ``values``, with that of missing at the end.
 
-    Levels that `fit` has not seen have the code of the level that stands for them; the second
-    number says in how many rows they are.
+    Levels that `fit` has not seen have the code of the level that stands for them; then come their
+    own codes, and in how many rows they are.
     """
     assert column.levels is not None
     assert values.levels is not None
@@ -761,7 +800,7 @@ def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Arra
         raise ValueError(unseen_message(column.name, shown, rows.tolist(), numeric=False))
     if isinstance(unknown, Other):
         codes[:-1] = np.where(codes[:-1] < 0, _code_of(column, unknown, known), codes[:-1])
-    return np.maximum(codes, 0), int(rows.sum())
+    return np.maximum(codes, 0), strange, int(rows.sum())
 
 
 def _code_of(column: Column, other: Other, known: Mapping[Any, int]) -> int:
