@@ -594,6 +594,21 @@ def test_a_release_is_value_plus_noise_over_many_blocks_and_into_strided_columns
     assert np.array_equal(table[:, 1], (steps + noise).astype(np.float32))
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int8", "float64", "float32"])
+@pytest.mark.parametrize("bound", [MAX_STEPS, 100])
+@pytest.mark.parametrize("noise", [Laplace(8.0), Laplace(2.0**50), Cauchy(8.0)])
+def test_a_reach_that_is_known_changes_no_release(noise, bound, dtype):
+    steps, columns = np.array([-(2**61), -5, 0, 2**61]), []
+    for reach in (2**61, MAX_STEPS):
+        out = np.empty(4, dtype=dtype)
+        source = sampler(noise, 1024.0, seeded_entropy(8), nearest=True)
+        if dtype.startswith("int"):
+            source = sampler(noise, max(1.0, grid_step(noise.scale)), seeded_entropy(8))
+        release(steps, source, out, bound=bound, reach=reach)
+        columns.append(out)
+    assert np.array_equal(*columns)
+
+
 def test_a_release_that_cannot_be_is_refused_before_any_noise_is_drawn():
     steps, source = np.zeros(2, dtype=np.int64), Fixed(0.5, [])
     with pytest.raises(ValueError, match="step must be at least 1 for int64"):

@@ -21,7 +21,7 @@ RELATIVE_ERROR = 1e-12
 
 SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
 
-BLOCK = 2**15  # values drawn at a time: the scratch stays in the cache
+BLOCK = 2**16  # values drawn at a time: the scratch stays in the cache, or nearly so
 BATCH = 2**10  # values drawn at least: their time tells next to nothing about any one of them
 CHUNKS = 2**16  # a coarse cell is read off 16 bits
 REST_CHUNKS = 2**14  # and one of the rest off 14
@@ -93,7 +93,7 @@ class Sampler(NotCopied, ABC):
             out[block] = self.draw(block.stop - block.start)
 
     def draw(self, size: int) -> IntArray:
-        """Return ``size`` (at most 2^15) draws in scratch memory, overwritten by the next call."""
+        """Return ``size`` (at most 2^16) draws in scratch memory, overwritten by the next call."""
         return self._batch(max(size, BATCH))[:size]
 
     def by_row(self, rows: RowEntropy) -> IntArray:
@@ -131,7 +131,7 @@ def single_scale(noise: Any) -> float:
 
 
 def blocks(size: int) -> Iterator[slice]:
-    """Cut ``size`` values into blocks of at most 2^15."""
+    """Cut ``size`` values into blocks of at most 2^16."""
     for start in range(0, size, BLOCK):
         yield slice(start, min(start + BLOCK, size))
 

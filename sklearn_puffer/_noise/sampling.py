@@ -333,10 +333,17 @@ class Source(Protocol):
     saturated: bool
 
     def draw(self, size: int) -> IntArray:
-        """Return draws, of at most 2^15, in memory that may be overwritten."""
+        """Return draws, of at most 2^16, in memory that may be overwritten."""
 
 
-def release(steps: IntArray, source: Source, out: NDArray[Any], *, bound: int = MAX_STEPS) -> None:
+def release(
+    steps: IntArray,
+    source: Source,
+    out: NDArray[Any],
+    *,
+    bound: int = MAX_STEPS,
+    reach: int = MAX_STEPS,
+) -> None:
     r"""Write values plus noise into ``out``, block by block, in 64-bit integers until the end.
 
     Parameters
@@ -351,6 +358,9 @@ def release(steps: IntArray, source: Source, out: NDArray[Any], *, bound: int = 
     bound : int, default=2**62
         The sum is saturated this many steps from 0; floats are not at the default, unless the
         noise is saturated. It must not depend on the values.
+    reach : int, default=2**62
+        The values are known to lie within so many steps of 0. Up to 2^61 no sum reaches the default
+        bound, as noise that is not saturated does not leave 2^61 either.
 
     Notes
     -----
@@ -382,8 +392,13 @@ def release(steps: IntArray, source: Source, out: NDArray[Any], *, bound: int = 
     # value and noise lie within 2^62 and 2^61 steps, or 2^61 and 2^62: their sum fits into 64 bits
     bounded = bound < MAX_STEPS or out.dtype.kind != "f"
     plain = factor == 1 and out.dtype.kind != "f"  # what is cut off is the value itself
+    free = plain and out.dtype == np.int64 and reach <= _FAR and not source.saturated
+    free = free and bound == MAX_STEPS
     for block in blocks(steps.size):
         total = source.draw(block.stop - block.start)
+        if free:
+            np.add(total, steps[block], out=out[block])
+            continue
         np.add(total, steps[block], out=total)
         if bounded and plain:
             np.clip(total, low, high, out=out[block], casting="unsafe")

@@ -44,7 +44,8 @@ _CELLS = 128  # of a column that takes any number
 _ENDS = 10  # thousandths beyond the first and the last of their inner edges
 _DIGITS = 3  # to which these are rounded, against their distance
 _COUNTED = 1 << 17  # rows that are counted of each column, or more
-_GOLDEN = 0.6180339887498949  # its multiples are spread evenly, at every distance
+_GOLDEN = np.uint64(2654435769)  # of 2^32, whose multiples are spread evenly at every distance
+_WHOLE = np.uint64(32)
 
 
 Place = tuple[float, float]
@@ -219,8 +220,10 @@ def picked_rows(n_rows: int) -> IntArray | None:
     apart = n_rows // _COUNTED
     if apart < 2:
         return None
-    of_group = np.arange(n_rows // apart)
-    return of_group * apart + (of_group * _GOLDEN % 1.0 * apart).astype(np.int64)
+    of_group = np.arange(n_rows // apart, dtype=np.uint64)
+    share = (of_group * _GOLDEN).astype(np.uint32)  # of 2^32
+    places = of_group * np.uint64(apart) + (share * np.uint64(apart) >> _WHOLE)
+    return places.astype(np.int64)
 
 
 class Conditional:

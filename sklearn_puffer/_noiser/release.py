@@ -28,6 +28,7 @@ from sklearn_puffer._base import (
     task,
 )
 from sklearn_puffer._noise import (
+    MAX_STEPS,
     WHOLE,
     ByRow,
     Entropy,
@@ -65,6 +66,7 @@ Output = Literal["native", "remapped", "noisy"]
 OUTPUTS: list[Output] = ["native", "remapped", "noisy"]
 # Values further out, in steps, have no place: their sums with heavy-tailed noise are saturated.
 FARTHEST = 2.0**61
+_BLOCK = 1 << 16  # rows of a column at a time: fewer make more calls, more leave the cache
 # Rows of one column before the next column's turn: the tables of its noise stay in the cache.
 _STRETCH = 1 << 17
 _GONE = np.int64(-(2**63))  # neither a step nor a code, nor the bits of a number but -0.0
@@ -348,9 +350,9 @@ def _run(workers: Sequence[_Worker], n_rows: int, done: Done, n_jobs: int | None
 def _run_blocks(workers: Sequence[_Worker], n_rows: int, done: Done) -> None:
     # columns of one array share cache lines, so they advance together
     apart = all(worker.output.flags.c_contiguous for worker in workers)
-    for stretch in _slices(0, n_rows, _STRETCH if apart else BLOCK_ROWS):
+    for stretch in _slices(0, n_rows, _STRETCH if apart else _BLOCK):
         for worker in workers:
-            for rows in _slices(stretch.start, stretch.stop, BLOCK_ROWS):
+            for rows in _slices(stretch.start, stretch.stop, _BLOCK):
                 worker.run(rows)
                 done(rows.stop - rows.start)
 
@@ -380,10 +382,11 @@ class _Worker:
         self.release = release
         self.reader = reader
         self.output = output
-        self.codes = np.empty(BLOCK_ROWS, dtype=np.intp)
+        self.codes = np.empty(min(len(output), _BLOCK), dtype=np.intp)
         atoms = release.column.atoms
         self.sampler = None
         self.mixer = None
+        self.as_read, self.reach = False, MAX_STEPS
         if release.remapping is not None:
             self.become = bare_values(atoms, output.dtype)
         if release.mixing is not None:
@@ -392,7 +395,7 @@ class _Worker:
             return
         if release.noise is not None:
             self.sampler = sampler(release.noise, release.grid, entropy, nearest=release.whole)
-            self.steps = np.empty(BLOCK_ROWS, dtype=np.int64)
+            self.steps = np.empty(len(self.codes), dtype=np.int64)
         if release.column.free:
             return
         if release.noise is None:
@@ -401,6 +404,9 @@ class _Worker:
             places, stride = _places(release)
             self.table = reader.spread(places)
             self.stride = stride if self.table is places else _stride(self.table)
+            self.reach = max(-int(places.min(initial=0)), int(places.max(initial=0)))
+            # each value is its own place, which a map of noisy values would be written into
+            self.as_read = release.remapping is None and np.array_equal(places, atoms)
 
     def run(self, rows: slice) -> None:
         """Release the values of a block of rows."""
@@ -414,9 +420,15 @@ class _Worker:
         elif self.sampler is None:
             self._copy(rows, out)
         else:
-            steps = self.steps[:n]
+            self._add(self._steps(rows), self.sampler, out)
+
+    def _steps(self, rows: slice) -> IntArray:
+        """Return the values of ``rows`` in steps of the grid, not to be written to but by a map."""
+        steps = self.steps[: rows.stop - rows.start]
+        own = self.reader.whole_numbers(rows, steps) if self.as_read else None
+        if own is None:
             self._place(rows, steps)
-            self._add(steps, self.sampler, out)
+        return steps if own is None else own
 
     def placed(self, rows: slice) -> IntArray:
         """Return what the values of ``rows`` are released from: steps, codes, or their own bits."""
@@ -461,7 +473,7 @@ class _Worker:
             out[:] = self.become[self.release.remapping.at(steps)]
             return
         with np.errstate(over="ignore"):  # beyond the range of float32 is infinity
-            add_noise(steps, source, out)
+            add_noise(steps, source, out, reach=self.reach)
         if self.release.last_code is not None:
             np.clip(out, 0, self.release.last_code, out=out)
 

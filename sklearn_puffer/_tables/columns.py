@@ -373,6 +373,14 @@ class Reader(ABC):
         if table is not places:  # else positions are codes
             np.take(table, out, out=out, mode="clip")
 
+    def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
+        """Return the values of ``rows`` themselves, or in ``scratch``, if that tells their atoms.
+
+        It does where the atoms are whole numbers without a gap, and each value is one of them; else
+        it is None, and nothing is counted. What is returned is not to be written to.
+        """
+        return None
+
     @property
     def propagates(self) -> bool:
         """Whether missing values stay missing in the release."""
@@ -406,6 +414,12 @@ class _NumberReader(Reader):
         block = self.data(rows)
         if not self.lookup.find(block, out):
             self._settle(rows, np.asarray(block, dtype=float), out)
+
+    def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
+        found = self.lookup.whole_numbers(self.data(rows), scratch)
+        if found is not None and self._held is not None:
+            self._note(self._held, self._counted(rows, found) - int(self.column.atoms[0]))
+        return found
 
     def _settle(self, rows: slice, block: FloatArray, out: Array) -> None:
         check_finite(block, self.column.name)

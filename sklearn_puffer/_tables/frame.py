@@ -263,7 +263,12 @@ class _FrameTable:
         return len(self.frame)
 
     def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
-        return {name: np.empty(self.n_rows, dtype=dtype) for name, dtype in dtypes.items()}
+        columns: dict[Name, Array] = {}
+        for dtype in dict.fromkeys(dtypes.values()):  # one block of memory is had in larger pages
+            names = [name for name, own in dtypes.items() if own == dtype]
+            block = np.empty((len(names), self.n_rows), dtype=dtype)
+            columns |= dict(zip(names, block, strict=True))
+        return columns
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,6 +62,20 @@ class Lookup:
         np.take(self.atoms, codes, out=scratch, mode="clip")
         return bool((scratch == values).all())  # so a wrong guess, NaN too, is never taken
 
+    def whole_numbers(self, block: Array, scratch: Array) -> Array | None:
+        """Return integers as those of 64 bits, if all are atoms, between which there are no gaps.
+
+        >>> lookup, scratch = Lookup(np.array([3.0, 4.0])), np.empty(2, dtype=np.int64)
+        >>> lookup.whole_numbers(np.array([4, 3]), scratch)
+        array([4, 3])
+        """
+        if not self.gapless or not np.can_cast(block.dtype, np.int64) or block.dtype.kind == "b":
+            return None
+        if block.dtype != np.int64 or not block.flags.c_contiguous:
+            np.copyto(scratch, block)  # strided columns are read once
+            block = scratch
+        return block if self._lie_between_ends(block) else None
+
     def has_all(self, block: Array, codes: Array) -> bool:
         """Return whether every value is one of the atoms; ``codes`` is overwritten, or not."""
         if self.gapless and block.dtype.kind in "iu":
