@@ -266,7 +266,7 @@ class ChunkSampler(Sampler):
         return reach < 2**31 and carry << low_bits == self._half
 
     def draw(self, size: int) -> IntArray:
-        """Return ``size`` (at most 2^15) draws in scratch memory, overwritten by the next call."""
+        """Return ``size`` (at most 2^16) draws in scratch memory, overwritten by the next call."""
         if size != 1:
             return super().draw(size)
         first, *others = self._single_words(1 + _TRIED * self._words_tried)
