@@ -5,11 +5,12 @@ import functools
 
 import numpy as np
 import pytest
+from logistic import Logistic
 from mpmath import mp, mpf
 from sampling_oracle import Padded, Single, beyond, decay, geometry, probability, with_long_words
 from scipy import stats
 
-from sklearn_puffer._noise import grid_step, sampler, seeded_entropy
+from sklearn_puffer._noise import cauchy, gaussian, grid_step, laplace, sampler, seeded_entropy
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 
 UNIT = 2.0**-53
@@ -324,3 +325,45 @@ def test_a_draw_by_itself_takes_the_first_proposal_that_is_accepted(k, refused):
     assert len(made) == refused + 1
     used = [word for words in made for word in words]
     assert len(set(used)) == len(used)
+
+
+# --------------------------------------------------------------------------------- where it is used
+
+
+@pytest.mark.parametrize(("function", "k"), [(laplace, "laplace"), (gaussian, None), (cauchy, 2.0)])
+def test_a_single_value_in_floats_is_the_draw_in_steps(function, k):
+    for call in range(50):
+        [value] = function(1, 1.3, entropy=seeded_entropy(call))
+        source = source_of(k, entropy=seeded_entropy(call))
+        assert value == source.draw(1)[0] * source.step
+    assert function(1, 1.3).dtype == np.float64
+
+
+@pytest.mark.parametrize("k", KINDS)
+def test_a_single_draw_of_a_broken_source_is_refused(k):
+    class Stuck:
+        def words(self, count):
+            return np.full(count, 7, dtype=np.uint64)
+
+    class Lopsided:
+        def words(self, count):
+            return seeded_entropy(1).words(count) & np.uint64(0xFF00FF00FF00FF00)
+
+    for broken in (Stuck(), Lopsided()):
+        with pytest.raises(RuntimeError, match="the source of random bits is broken"):
+            source_of(k, entropy=broken).draw(1)
+
+
+@pytest.mark.parametrize("k", ["laplace", None, 2.0, 4.0])
+def test_single_draws_and_batches_of_one_sampler_share_no_words(k):
+    source = source_of(k, entropy=seeded_entropy(3))
+    drawn = [int(x) for size in (1, 2, 1, 1, 50, 1) for x in source.draw(size)]
+    drawn += [source.single() for _ in range(50)]
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_noise_of_a_family_with_a_shape_of_its_own_is_drawn_by_itself():
+    source = sampler(Logistic(1.3), grid_step(1.3), seeded_entropy(4))
+    drawn = np.array([source.draw(1)[0] for _ in range(2_000)]) * source.step
+    assert stats.kstest(drawn, stats.logistic(scale=1.3).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(drawn, stats.logistic(scale=1.3 * 4 / 3).cdf).pvalue < FALSE_ALARM

@@ -35,6 +35,8 @@ def check_positive(value: Any, name: str, remedy: str = "") -> float:
     >>> check_positive(2, "epsilon")
     2.0
     """
+    if type(value) is float and 0.0 < value < inf:
+        return value  # most are, and the abstract class takes its time
     if isinstance(value, _BOOLEANS) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a positive number, got {quoted(value)}{_tail(remedy)}.")
     number = as_float(value)
@@ -103,6 +105,8 @@ def check_count(value: Any, name: str, minimum: int = 1) -> int:
     >>> check_count(5, "n_bins", minimum=2)
     5
     """
+    if type(value) is int and value >= minimum:
+        return value  # most are, and the abstract class takes its time
     if isinstance(value, _BOOLEANS) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer of at least {minimum}, got {quoted(value)}.")
     if int(value) < minimum:

@@ -7,6 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,10 @@ class Sampler(NotCopied, ABC):
     def draw(self, size: int) -> IntArray:
         """Return ``size`` (at most 2^16) draws in scratch memory, overwritten by the next call."""
         return self._batch(max(size, BATCH))[:size]
+
+    def single(self) -> int:
+        """Return one draw."""
+        return int(self.draw(1)[0])
 
     def by_row(self, rows: RowEntropy) -> IntArray:
         """Return one draw for each row, from the bits of that row and alike on every machine."""
@@ -220,14 +225,12 @@ class ChunkSampler(Sampler):
     """
 
     _words_tried: int  # for a proposal
+    _spare: IntArray = np.empty(0, dtype=np.int64)  # of the rest, made and not taken yet
+    _n_rest = 0  # draws taken from the rest
 
     def __init__(self, law: Chunks, grid: Grid, entropy: Entropy) -> None:
         super().__init__(grid, entropy)
         self._chunks = law
-        self._is_coarse = self._shift > law.low_bits and self._fits_32_bits()
-        self._is_short = self._is_coarse and self._carry % 2 == 0
-        self._spare = np.empty(0, dtype=np.int64)
-        self._n_rest = 0
         self._forks = _forks
 
     def _batch(self, size: int) -> IntArray:
@@ -256,6 +259,15 @@ class ChunkSampler(Sampler):
     def _of_rest(self, size: int) -> IntArray:
         """Return at least so many draws of K from the rest of the law."""
 
+    # what a single draw does not ask for, it does not wait for
+    @cached_property
+    def _is_short(self) -> bool:
+        return self._is_coarse and int(self._carry) % 2 == 0
+
+    @cached_property
+    def _is_coarse(self) -> bool:
+        return self._shift > int(self._chunks.low_bits) and self._fits_32_bits()
+
     def _fits_32_bits(self) -> bool:
         """Return whether only h and the upper bits of l decide K, and note how they are rounded."""
         low_bits = int(self._chunks.low_bits)
@@ -269,11 +281,15 @@ class ChunkSampler(Sampler):
         """Return ``size`` (at most 2^16) draws in scratch memory, overwritten by the next call."""
         if size != 1:
             return super().draw(size)
+        out = self._room(1)
+        out[0] = self.single()
+        return out
+
+    def single(self) -> int:
+        """Return one draw."""
         first, *others = self._single_words(1 + _TRIED * self._words_tried)
         drawn, is_rest = self._single_of_cells(first)
-        out = self._room(1)
-        out[0] = (drawn, self._single_of_rest(others))[is_rest]
-        return out
+        return (drawn, self._single_of_rest(others))[is_rest]
 
     def _single_words(self, count: int) -> list[int]:
         words: list[int] = self._entropy.words(_ASKED)[:count].tolist()

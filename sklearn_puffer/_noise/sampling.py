@@ -54,6 +54,7 @@ __all__ = [
     "to_steps",
 ]
 
+_GAUSSIAN, _CAUCHY = partial(TableSampler, Bell()), partial(TableSampler, power(2.0))
 _LARGE_STEP = 2.0**900  # 2^63 smaller steps are a float
 _FAR = 2**61  # where the sum of a value and saturated noise is itself saturated
 
@@ -256,7 +257,7 @@ def gaussian(
     >>> bool(np.all(noise % grid_step(2.0) == 0.0))
     True
     """
-    return _values(size, partial(TableSampler, Bell()), scale, step, entropy)
+    return _values(size, _GAUSSIAN, scale, step, entropy)
 
 
 def cauchy(
@@ -294,7 +295,7 @@ def cauchy(
     >>> bool(np.all(noise % grid_step(2.0) == 0.0))
     True
     """
-    return _values(size, partial(TableSampler, power(2.0)), scale, step, entropy)
+    return _values(size, _CAUCHY, scale, step, entropy)
 
 
 def _values(
@@ -315,7 +316,9 @@ def _values(
 
 
 def _drawn(size: int, source: Sampler) -> FloatArray:
-    if 1 <= size <= BLOCK:
+    if size == 1:
+        return np.array([source.single() * source.step])
+    if 1 < size <= BLOCK:
         return np.multiply(source.draw(size), source.step)
     out = np.empty(size)
     for block in blocks(size):

@@ -189,8 +189,8 @@ class TableSampler(ChunkSampler):
     ) -> tuple[int, bool]:
         """Return what `_beyond` proposes for these words, and whether it is accepted."""
         law, tail = self._law, self._law.single_tail
-        halvings, bits = self._single_halvings(coin), tail.shell_bits
-        shell = halvings << bits | shell >> 64 - bits
+        halvings, surplus = self._single_halvings(coin), law.shell_surplus.item()
+        shell = halvings << 64 - surplus | shell >> surplus
         mantissa = word >> 2 | 1 << 62
         threshold, tossed = tail.single_chance(mantissa * 2.0**-62, shell, halvings)
         happens = (chance < threshold * law.tail_gain) & self._single_heads(coins, tossed)
