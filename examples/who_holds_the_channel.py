@@ -54,11 +54,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from _shared import tables_folder
-from scipy.stats import binom
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer._signoff.exclusion import expected_origins
 from sklearn_puffer.fits import ClassifierFit
 
 MOST_UNUSED = 8000  # rows that tell how new rows are distributed
@@ -235,32 +235,18 @@ def by_chance(channel, counts):
 def by_exclusion(channel, counts, out):
     """Return a function of y: the same, given how many rows each cell had, and came out as y.
 
-    With B_x(k) the chance that k of the n(x) rows of x come out as y, a binomial law, the expected
-    number of them given that c rows did is sum_k k B_x(k) R_x(c - k) / sum_k B_x(k) R_x(c - k),
-    where R_x is the law of how many come from all other cells.
+    The rows of x that come out as y follow a binomial law; how many of them are expected, given how
+    many came out in all, is computed by what `audit` uses for the same reader.
     """
     columns = channel.matrix.tocsc()
 
     def origins(y):
         cells, chances = sources(columns, y)
         cells, chances = cells[counts[cells] > 0], chances[counts[cells] > 0]
-        pairs = zip(counts[cells].tolist(), chances.tolist(), strict=True)
-        laws = [binom.pmf(np.arange(n + 1), n, chance) for n, chance in pairs]
-        expected = np.array([given(laws, k, out[y]) for k in range(len(laws))])
-        return cells, expected / out[y]
+        expected = expected_origins(counts[cells], chances, most=out[y])[:, -1]
+        return cells, expected / expected.sum()
 
     return origins
-
-
-def given(laws, k, total):
-    """Return the expectation of the k-th of independent counts, given their total."""
-    rest = np.ones(1)
-    for law in (*laws[:k], *laws[k + 1 :]):
-        rest = np.convolve(rest, law)[: total + 1]
-    rest = np.pad(rest, (0, total + 1))
-    own = laws[k][: total + 1]
-    both = own * rest[total - np.arange(len(own))]
-    return np.arange(len(own)) @ both / both.sum()
 
 
 def sources(columns, y):

@@ -18,7 +18,6 @@ import pandas as pd
 import pytest
 import sklearn
 from clusters import needs
-from scipy.stats import binom
 from sklearn.datasets import load_diabetes
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -259,23 +258,6 @@ def pinned(printed, name):
     """Return the share pinned and the move, for each reader, of a way to fit."""
     [line] = re.findall(rf"^{name} .*$", printed, re.MULTILINE)
     return [(float(a), float(b)) for a, b in re.findall(r"([\d.]+)% ([\d.]+)", line)]
-
-
-def test_who_excludes_rows_counts_them_as_every_outcome_does(monkeypatch):
-    monkeypatch.syspath_prepend(EXAMPLES)
-    given = runpy.run_path(str(EXAMPLES / "who_holds_the_channel.py"))["given"]
-    rows = [(0, 1.0), (1, 0.3), (1, 0.3), (2, 0.05), (2, 0.05), (2, 0.05)]  # cell, chance
-    laws = [binom.pmf(range(n + 1), n, w) for n, w in ((1, 1.0), (2, 0.3), (3, 0.05))]
-    for total in (1, 2, 4):
-        seen, mass = [0.0, 0.0, 0.0], 0.0
-        for moved in itertools.product((0, 1), repeat=len(rows)):
-            chance = math.prod(w if m else 1.0 - w for m, (_, w) in zip(moved, rows, strict=True))
-            if sum(moved) == total:
-                mass += chance
-                for m, (cell, _) in zip(moved, rows, strict=True):
-                    seen[cell] += m * chance
-        for cell in range(3):
-            assert given(laws, cell, total) == pytest.approx(seen[cell] / mass)
 
 
 def test_rows_stay_as_they_are_where_the_channel_releases_them_and_not_under_noise(run, tmp_path):

@@ -14,6 +14,7 @@ from sklearn_puffer._noiser import (
 from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.expected_moves import ColumnMoves, column_moves, released_shares
+from sklearn_puffer._noiser.held_channel import HeldChannel, held_channel
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
@@ -26,6 +27,7 @@ __all__ = [
     "ColumnMoves",
     "ColumnRelease",
     "FittedNoise",
+    "HeldChannel",
     "Part",
     "Problem",
     "PufferfishNoiser",
@@ -40,6 +42,7 @@ __all__ = [
     "find_scales",
     "fingerprint",
     "fit_table",
+    "held_channel",
     "keyed_mark",
     "over_set",
     "problems",

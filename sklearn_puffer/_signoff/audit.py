@@ -11,6 +11,7 @@ from sklearn_puffer._base import Document, Page, Section, listed, shown
 from sklearn_puffer._releases import jsonable, short_number
 from sklearn_puffer._signoff.attack import Attack
 from sklearn_puffer._signoff.exact_tests import POWER
+from sklearn_puffer._signoff.exclusion import Exclusion
 from sklearn_puffer._signoff.peers import Peer
 from sklearn_puffer._signoff.survived import Survived
 from sklearn_puffer._tables import Name, records_frame
@@ -88,6 +89,8 @@ class Audit(Document):
         What the rows were good for before, and are after.
     others : tuple of Attack
         By readers whom the promise does not cover.
+    exclusion : Exclusion or None
+        What a reader finds out who holds an optimal channel, and the list of fitted rows.
     peers : tuple of Peer
         Other ways to hide the secrets, attacked alike.
     exact : float or None
@@ -128,6 +131,7 @@ class Audit(Document):
     n_test: int
     survived: tuple[Survived, ...] = ()
     others: tuple[Attack, ...] = ()
+    exclusion: Exclusion | None = None
     peers: tuple[Peer, ...] = ()
     exact: float | None = None
     drifted: bool = False
@@ -216,6 +220,7 @@ class Audit(Document):
             "attacks": [_record(each) for each in self.attacks],
             "control": [_record(each) for each in self.control],
             "readers": [_record(each) for each in self.others],
+            "exclusion": None if self.exclusion is None else self.exclusion.to_dict(),
             "utility": _figures(self.survived),
             "peers": [
                 {

@@ -27,7 +27,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._base import (
     task as reported,
 )
-from sklearn_puffer._noiser import PufferfishNoiser, PufferfishRelease
+from sklearn_puffer._noiser import PufferfishNoiser, PufferfishRelease, held_channel
 from sklearn_puffer._signoff.attack import (
     CHOOSE,
     TRAIN,
@@ -42,6 +42,7 @@ from sklearn_puffer._signoff.attack import (
 from sklearn_puffer._signoff.attackers import MOST_LEVELS, attackers_of
 from sklearn_puffer._signoff.audit import CONTROL, RELEASED, Audit, pair_names
 from sklearn_puffer._signoff.exact_tests import Promise, findable, rows_needed
+from sklearn_puffer._signoff.exclusion import Exclusion, exclusion
 from sklearn_puffer._signoff.peers import OWN, Peer, PeerRows, given_rows, peer_of, peers_of
 from sklearn_puffer._signoff.readers import (
     MOST_KNOWN,
@@ -156,11 +157,13 @@ def audit(
     :math:`1 - (1 - \delta)^2/(1 + e^\varepsilon)`, and a difference of chances of
     :math:`1 - 2 (1 - \delta)/(1 + e^\varepsilon)`.
 
-    Two further readers: one averages ``repeats`` fresh releases of the same rows, with the first
+    Further readers: one averages ``repeats`` fresh releases of the same rows, with the first
     attacker, and the other knows a column as it was, with boosted trees. Nobody promised anything
     about them (but for as many releases as ``releases=`` plans, and for columns in ``known=``), so
-    what they find out is shown and never a finding. One who holds a channel, or the list of fitted
-    rows, is not among them: ``examples/who_holds_the_channel.py`` is about him.
+    what they find out is shown and never a finding. A third one holds an optimal channel, and a
+    fourth the list of fitted rows besides, and not which is whose: what these find out of a release
+    of the fitted rows is computed from the whole numbers of the channel, in expectation over its
+    draws, and nothing is drawn or estimated. They know of secrets what the fitted adversary does.
 
     The audit draws releases of its own, which are dropped: handing one on as well as another
     release of the same rows would be two.
@@ -249,7 +252,8 @@ def _audit(
     attacks, control = found
     drift = _drift(noiser, frame, secrets)
     first = fields[0].parts
-    others = _others(noiser, part, after, columns, fields, asked)
+    excluded = _excluded(noiser, fields[0].promise)
+    others = (*_others(noiser, part, after, columns, fields, asked), *_told(excluded))
     done()
     survived = _survived(before, after, columns, asked.work, rows, first)
     done()
@@ -258,7 +262,7 @@ def _audit(
     return Audit(
         attacks=tuple(attacks),
         control=tuple(control),
-        others=tuple(others),
+        others=others,
         level=asked.level,
         promise=noiser.certificate_.promise(),
         n_rows=len(part),
@@ -267,13 +271,14 @@ def _audit(
         n_choose=len(first.choose),
         n_test=len(first.test),
         survived=tuple(survived),
+        exclusion=excluded,
         peers=tuple(beside),
         exact=drift.loss,
         drifted=drift.drifted,
         fitted=_rows_of_fit(drift),
         best=min(_best(field) for field in fields),
         untested=pair_names(few),
-        notes=tuple(_notes(noiser, part, released, columns)),
+        notes=(*_channel_notes(noiser, excluded), *_notes(noiser, part, released, columns)),
         version=__version__,
         date=utc_now(),
     )
@@ -400,6 +405,16 @@ def _others(
     return [*found, *who_know(fields, after, true)]
 
 
+def _excluded(noiser: Any, promise: Promise) -> Exclusion | None:
+    """Return what who holds a channel finds out, if there is one, and its laws are known."""
+    held = held_channel(noiser)
+    return None if held is None else exclusion(held, promise)
+
+
+def _told(excluded: Exclusion | None) -> tuple[Attack, ...]:
+    return () if excluded is None else excluded.attacks
+
+
 def _peers(
     noiser: Any,
     before: Any,
@@ -489,6 +504,19 @@ def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> li
             else "KEYED NOISE CAME OUT DIFFERENT WHEN ASKED AGAIN: each such release is one more."
         )
     return notes
+
+
+def _channel_notes(noiser: Any, excluded: Exclusion | None) -> list[str]:
+    """Return what to know of who holds a channel, which no promise covers."""
+    if excluded is not None:
+        return [excluded.sentence()]
+    if not hasattr(noiser.certificate_, "channel"):
+        return []
+    return [
+        "What a reader learns who holds the channel, and the list of fitted rows, was not "
+        "computed: a form holds no laws, laws that were given are no counts of rows, and with very "
+        "many rows it takes too long. No promise covers him: keep both secret."
+    ]
 
 
 def _check_noiser(noiser: Any) -> None:

@@ -1,4 +1,7 @@
-"""Readers whom a promise does not cover: who see several releases, or know one more column."""
+"""Readers whom a promise does not cover: who see several releases, or know one more column.
+
+Who holds a channel is in `exclusion`.
+"""
 
 from __future__ import annotations
 
