@@ -341,7 +341,7 @@ def calibrate(
     checked = _check_pairs(pairs)
     template = _check_noise(noise, checked)
     check_notion(notion)
-    with listening(check_verbose(verbose)), heading("calibration"):
+    with listening(check_verbose(verbose), "calibration"), heading("calibration"):
         chosen = _choose(_check_strategy(strategy), checked, template, notion)
         return _calibrated(chosen, checked, template, notion)
 

@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from pyarrow import dataset
 
@@ -105,7 +106,7 @@ def test_a_terminal_gets_a_bar_of_what_is_installed(at_once, monkeypatch, absent
     terminal = shown_on(monkeypatch)
     without(monkeypatch, *absent)
     assert type(screens.screen()) is kind
-    with listening(1):
+    with listening(1, "work"):
         count_to(4)
     assert "columns: 3 of 4 (75%)" in terminal.text
     assert "about 1 s left" in terminal.text
@@ -115,7 +116,7 @@ def test_a_terminal_gets_a_bar_of_what_is_installed(at_once, monkeypatch, absent
 def test_a_bar_is_gone_when_the_work_is_done(at_once, monkeypatch, absent):
     terminal = shown_on(monkeypatch)
     without(monkeypatch, *absent)
-    with listening(1):
+    with listening(1, "work"):
         count_to(3)
     assert terminal.text.endswith("\r" if absent else "\x1b[2K")  # the line is blank again
     assert terminal.text.count("\x1b[?25l") == terminal.text.count("\x1b[?25h")  # the cursor
@@ -126,7 +127,7 @@ def test_no_control_codes_go_where_there_is_no_terminal(at_once, monkeypatch, ab
     without(monkeypatch, *absent)
     for moves, kind in ((False, "xterm"), (True, "dumb")):
         stream = shown_on(monkeypatch, moves, kind)
-        with listening(1):
+        with listening(1, "work"):
             count_to(4)
         assert stream.parts
         assert all(LINE.fullmatch(part) for part in stream.parts)
@@ -151,7 +152,7 @@ def test_nothing_is_shown_before_two_seconds(monkeypatch, capsys):
     assert progress.EVERY == 2.0
     now = [100.0]
     monkeypatch.setattr(progress, "monotonic", lambda: now[0])
-    with listening(1), task("columns", 10) as done:
+    with listening(1, "work"), task("columns", 10) as done:
         for _ in range(3):
             now[0] += 0.6
             done()
@@ -167,16 +168,22 @@ def test_nothing_is_shown_before_two_seconds(monkeypatch, capsys):
 
 
 def test_a_call_that_reports_nothing_is_told_of_all_the_same(at_once, capsys):
-    with listening(1), task("ids counted"):
+    with listening(1, "work"), task("ids counted"):
         time.sleep(0.35)
     assert "sklearn_puffer: ids counted (0 s so far)\n" in capsys.readouterr().err
     assert not [each for each in threading.enumerate() if "sklearn_puffer" in each.name]
 
 
+def test_what_reports_nothing_is_told_of_by_its_name(at_once, capsys):
+    with listening(1, "fit"):
+        time.sleep(0.35)
+    assert "sklearn_puffer: fit (0 s so far)\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("stream", [None, object()])
 def test_work_goes_on_without_a_standard_error(at_once, monkeypatch, stream):
     monkeypatch.setattr(sys, "stderr", stream)
-    with listening(1):
+    with listening(1, "work"):
         count_to(3)
 
 
@@ -184,7 +191,7 @@ def test_work_goes_on_without_a_standard_error(at_once, monkeypatch, stream):
 def test_ctrl_c_leaves_no_bar_and_nobody_who_listens(at_once, monkeypatch, absent):
     terminal = shown_on(monkeypatch)
     without(monkeypatch, *absent)
-    with pytest.raises(KeyboardInterrupt), listening(1):
+    with pytest.raises(KeyboardInterrupt), listening(1, "work"):
         list(map(stopped, counted(range(9), "columns")))
     told = terminal.text
     count_to(3)
@@ -195,7 +202,7 @@ def test_ctrl_c_leaves_no_bar_and_nobody_who_listens(at_once, monkeypatch, absen
 def test_there_is_one_screen_however_many_listen(at_once, monkeypatch):
     terminal, made = shown_on(monkeypatch), []
     monkeypatch.setattr(progress, "screen", lambda: made.append(1) or screens.Lines())
-    with listening(1), task("settings", 2) as done, listening(1):
+    with listening(1, "work"), task("settings", 2) as done, listening(1, "work"):
         count_to(3)
         done()
     assert made == [1]
@@ -203,7 +210,7 @@ def test_there_is_one_screen_however_many_listen(at_once, monkeypatch):
 
 
 def test_parts_done_in_other_threads_count(at_once, capsys):
-    with listening(1), task("values", 800) as done:
+    with listening(1, "work"), task("values", 800) as done:
         threads = [threading.Thread(target=lambda: [done(10) for _ in range(10)]) for _ in range(8)]
         for each in threads:
             each.start()
@@ -340,6 +347,17 @@ def test_a_form_tells_too(at_once, capsys):
         PufferfishRelease.from_json(text, verbose="yes")
 
 
+def test_a_fit_tells_of_columns_and_of_queries(at_once, capsys):
+    params = {"sensitive": "s", "public": ["visits", "town"], "verbose": 1}
+    PufferfishNoiser(**params).fit(table())
+    assert "columns read: 1 of 2 (50%)" in told(capsys)
+    rows = pl.from_pandas(table().assign(id=range(40))).lazy()
+    noiser = PufferfishNoiser(**params).fit(rows)
+    assert "query of the engine (0 s so far)" in told(capsys)
+    noiser.transform(rows, row_id="id", key=KEY)
+    assert "ids counted by the engine; query of the engine (0 s so far)" in told(capsys)
+
+
 @pytest.mark.parametrize("sensitive", [None, "s"])
 def test_a_check_of_rows_tells(at_once, capsys, sensitive):
     certificate = fitted().certificate_
@@ -391,7 +409,7 @@ def test_a_loss_over_the_set_tells_where_the_fit_did(at_once, monkeypatch, capsy
 def test_cells_on_a_plane_are_ordered_with_a_time_left(at_once, capsys):
     axes = [np.arange(4.0)] * 2
     around = [set_around_counts(axes, np.full(16, 1 + k), 0.01) for k in range(2)]
-    with listening(1):
+    with listening(1, "work"):
         SetLosses([tuple(around)], Laplace(), Pufferfish(0.5)).losses(1.0)
     assert re.search(r"cells ordered: [\d,]+ of [\d,]+ \(\d\d%\); about 1 s left\n", told(capsys))
 

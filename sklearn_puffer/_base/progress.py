@@ -59,8 +59,8 @@ class _Task:
 class _Voice:
     """What tells the user of tasks, once the first seconds are over."""
 
-    def __init__(self, tasks: list[_Task]) -> None:
-        self.tasks = tasks
+    def __init__(self, tasks: list[_Task], what: str) -> None:
+        self.tasks, self.whole = tasks, _Task(what, None, monotonic())
         self.due = monotonic() + EVERY
         self.screen: Screen | None = None
         self.lock, self.over = Lock(), Event()
@@ -80,10 +80,9 @@ class _Voice:
         if now < self.due:
             return
         with self.lock:
-            tasks = list(self.tasks)
             try:
-                if tasks and now >= self.due:
-                    self._show(tasks, now)
+                if now >= self.due:
+                    self._show(list(self.tasks) or [self.whole], now)
             except Exception:  # a closed stream stops no work
                 self.due = inf
                 self.over.set()
@@ -132,16 +131,17 @@ _ear: ContextVar[_Ear | None] = ContextVar("_ear", default=None)
 
 
 @contextmanager
-def listening(verbose: Any) -> Iterator[None]:
+def listening(verbose: Any, what: str) -> Iterator[None]:
     """Show what the block reports, where ``verbose`` is true and the block takes long.
 
-    Within a block that is listened to this changes nothing: there is one screen.
+    While it reports nothing, ``what`` says what it is. Within a block that is listened to this
+    changes nothing: there is one screen.
     """
     ear = _ear.get() or _Ear()
     if not verbose or ear.voice is not None:
         yield
         return
-    voice = _Voice(ear.tasks)
+    voice = _Voice(ear.tasks, what)
     before = _ear.set(replace(ear, voice=voice))
     try:
         voice.beat()
@@ -182,7 +182,7 @@ def task(what: str, total: int | None = None) -> Iterator[Callable[..., None]]:
 
     It may say how many parts, and may be called in other threads, too.
 
-    >>> with listening(1), task("couplings", 3) as done:
+    >>> with listening(1, "fit"), task("couplings", 3) as done:
     ...     done()
     """
     ear = _ear.get()
@@ -231,7 +231,7 @@ def stopping(done: Callable[..., None]) -> Iterator[Callable[..., None]]:
 def heading(what: str) -> Iterator[None]:
     """Say what the tasks of the block are for; it has no parts of its own.
 
-    >>> with listening(1), heading("losses under a prior"):
+    >>> with listening(1, "fit"), heading("losses under a prior"):
     ...     list(counted([3, 4], "pairs"))
     [3, 4]
     """
@@ -273,7 +273,7 @@ def reporting(verbose: Any, what: str, total: int | None = None) -> Iterator[Cal
         yield _ignore
         return
     own = _Task(what, total, monotonic())
-    voice = _Voice([own])
+    voice = _Voice([own], what)
 
     def done(n: int = 1) -> None:
         own.done += n
@@ -288,7 +288,7 @@ def reporting(verbose: Any, what: str, total: int | None = None) -> Iterator[Cal
 def noted(words: str) -> None:
     """Say beside the innermost task how far it has come.
 
-    >>> with listening(1), task("rounds"):
+    >>> with listening(1, "fit"), task("rounds"):
     ...     noted("gap so far 3 %")
     """
     ear = _ear.get()

@@ -88,7 +88,7 @@ class NoisyDescent(CertifiedEstimator):
         """
         before = dict(self.__dict__)
         try:
-            with listening(check_verbose(self.verbose)):
+            with listening(check_verbose(self.verbose), "fit"):
                 self._fit(X, y)
         except BaseException:
             self.__dict__.clear()

@@ -388,7 +388,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         """
         before = dict(self.__dict__)
         try:
-            with listening(check_verbose(self.verbose)):
+            with listening(check_verbose(self.verbose), "fit"):
                 self._fit(X, sensitive_features, sample_weight)
         except BaseException:
             self.__dict__.clear()
@@ -525,9 +525,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         container = getattr(self, "_container", None) or get_config()["transform_output"]
         if is_lazy(X) and keying is not None:
             check_lazily(container, on_drift)
-            with listening(loud):
+            with listening(loud, "release"):
                 return plan_release(self, X, keying, self._context(keying))
-        with listening(loud):
+        with listening(loud, "release"):
             table = next_table(self, X)
             keyed = None if keying is None else keying.rows(table, X, self._context(keying))
             watch = watch_of(self._margins, on_drift, table.n_rows)
@@ -609,7 +609,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self._check_certified()
         stream = stream_of(batches)
         own = StreamRelease(self, stream, keying_of_stream(keying, stream), verbose=loud)
-        with listening(loud):
+        with listening(loud, "release"):
             own.check_ids()
         return reader_of(own.schema, own.batches(self._entropies(), verbose=loud))
 

@@ -293,7 +293,10 @@ class Later:
         if self.known is None:
             # sets of its own: what was made of them is not kept
             own = replace(self.sets)
-            with listening(self.loud), heading("loss over the set of priors"):
+            with (
+                listening(self.loud, "loss over the set of priors"),
+                heading("loss over the set of priors"),
+            ):
                 self.known = own.loss_at(self.problem, self.factor, self.grids, self.share)
         return self.known
 

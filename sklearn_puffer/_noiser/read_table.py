@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, listed, quoted
+from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._noiser.conditional_priors import given_priors
 from sklearn_puffer._noiser.row_sample import Asked, row_sample
 from sklearn_puffer._noiser.rows import DistinctRows, LazyRows, Rows, check_size, rows_of
@@ -164,7 +164,7 @@ def read_table(
     )
     learnt = faults.of(
         lambda k: _learn_column(settings, rows, public[k], k, continuous=continuous),
-        range(len(public)),
+        counted(range(len(public)), "columns read"),
     )
     faults.refuse()
     if isinstance(rows, LazyRows):

@@ -349,7 +349,7 @@ loan by at most a factor of e^0.5 = 1.649.
         """
         if self.fitted is None:
             raise ValueError(NO_PRIOR)
-        with listening(check_verbose(verbose)), heading("losses under the prior"):
+        with listening(check_verbose(verbose), "against"), heading("losses under the prior"):
             return self.fitted.against(prior)
 
     def check(self, table: Any, sensitive: Any = None, *, verbose: int = 0) -> Any:
@@ -408,7 +408,7 @@ loan by at most a factor of e^0.5 = 1.649.
                 "this certificate does not hold its noise, so it knows no fitted rows; take that "
                 "of a fitted PufferfishNoiser, or fit again."
             )
-        with listening(check_verbose(verbose)):
+        with listening(check_verbose(verbose), "check"):
             return self.fitted.check(table, sensitive)
 
     def promise(self) -> str:

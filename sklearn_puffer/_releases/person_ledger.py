@@ -469,7 +469,7 @@ class PersonLedger:
         options = {"marks": self._marks(about), "whole": about.whole}
         options |= {"dataset": dataset, "release": release}
         draw = _noted(used)
-        with listening(check_verbose(used.verbose)):
+        with listening(check_verbose(used.verbose), "release"):
             released, noted = draw(X, row_id, self._key_now(), **options)
             call = Call(dataset, int(release), note, scales_of(used.certificate_))
             try:

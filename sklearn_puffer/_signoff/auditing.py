@@ -199,7 +199,10 @@ def audit(
     times = check_count(repeats, "repeats")
     others = peers_of(peers, source.n_rows, list(noiser.utility_.index))
     asked = _Asked(chosen, work, error, 0 if seed is None else seed, times, known, others)
-    with listening(check_verbose(verbose)), reported("stages of an audit", _STAGES) as done:
+    with (
+        listening(check_verbose(verbose), "audit"),
+        reported("stages of an audit", _STAGES) as done,
+    ):
         return _audit(noiser, frame, rows, secrets, asked, done)
 
 

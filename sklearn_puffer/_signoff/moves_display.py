@@ -93,7 +93,10 @@ class MovesDisplay(Display):
         TypeError, ValueError
             If the table does not fit, or there is no such column.
         """
-        with listening(check_verbose(verbose)), heading("moves of the values"):
+        with (
+            listening(check_verbose(verbose), "moves of the values"),
+            heading("moves of the values"),
+        ):
             moves = column_moves(noiser, table, column, check_count(n_bins, "n_bins"))
         check_count(most, "most", minimum=2)
         joint, groups = moves.joint, moves.groups

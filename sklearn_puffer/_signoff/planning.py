@@ -134,7 +134,7 @@ average and leaves 88% of the values as they are
     if dates is not None:
         check_choice(dates, "dates", ["days"])
     frame = _frame(table)
-    with listening(check_verbose(verbose)):
+    with listening(check_verbose(verbose), "plan"):
         return _plan(frame, sensitive, public, budgets, dates, max_rows, Clock(limit), fixed)
 
 

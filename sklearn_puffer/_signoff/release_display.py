@@ -120,7 +120,10 @@ class ReleaseDisplay(Display):
         TypeError, ValueError
             If the table does not fit, or there is no such column.
         """
-        with listening(check_verbose(verbose)), heading("moves of the values"):
+        with (
+            listening(check_verbose(verbose), "moves of the values"),
+            heading("moves of the values"),
+        ):
             moves = column_moves(noiser, table, column, check_count(n_bins, "n_bins"))
         groups, numbers = moves.groups, moves.groups.edges is not None
         stayed = None if numbers or released is not None else np.diag(moves.joint)

@@ -280,7 +280,7 @@ class PufferfishSum(CertifiedEstimator):
         """
         before = dict(self.__dict__)
         try:
-            with listening(check_verbose(self.verbose)):
+            with listening(check_verbose(self.verbose), "fit"):
                 self._fit(X)
         except BaseException:
             self.__dict__.clear()

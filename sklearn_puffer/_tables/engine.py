@@ -16,7 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray, listed, on_one_line
+from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray, listed, on_one_line, task
 from sklearn_puffer._tables import coarse
 from sklearn_puffer._tables.columns import Column, present
 from sklearn_puffer._tables.features import ranks_of
@@ -445,9 +445,10 @@ def _taken(values: Values, order: Array) -> Values:
 
 def _collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
     """Return what an engine computes; polars streams, so that rows need not fit in memory."""
-    if frame.implementation.is_polars():
-        return frame.collect("polars", engine="streaming")
-    return frame.collect("pyarrow")
+    with task("query of the engine"):
+        if frame.implementation.is_polars():
+            return frame.collect("polars", engine="streaming")
+        return frame.collect("pyarrow")
 
 
 def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool) -> Values:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 
-from sklearn_puffer._base import on_one_line, quoted
+from sklearn_puffer._base import on_one_line, quoted, task
 from sklearn_puffer._tables.engine import lazy_table
 
 
@@ -49,6 +49,7 @@ def count_ids(X: Any, name: str) -> IdCounts:
 
 
 def _collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
-    if frame.implementation.is_polars():
-        return frame.collect("polars", engine="streaming")
-    return frame.collect("pyarrow")
+    with task("query of the engine"):
+        if frame.implementation.is_polars():
+            return frame.collect("polars", engine="streaming")
+        return frame.collect("pyarrow")
