@@ -10,6 +10,7 @@ import os
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
+from shutil import get_terminal_size
 from typing import Any, Protocol
 
 _OFTEN, _SELDOM = 0.2, 2.0  # seconds between two states of a bar, and between two lines
@@ -118,9 +119,14 @@ class TqdmBar:
         class Unwatched(tqdm):  # type: ignore[type-arg,unused-ignore]
             monitor_interval = 0
 
-        layout = "|{bar:20}| {desc}"
+        size = get_terminal_size()  # where a terminal has none, tqdm would draw nothing
         self._bar: Any = Unwatched(
-            total=1.0, file=sys.stderr, bar_format=layout, dynamic_ncols=True, leave=False
+            total=1.0,
+            file=sys.stderr,
+            bar_format="|{bar:20}| {desc}",
+            ncols=size.columns - 1,
+            nrows=size.lines,
+            leave=False,
         )
 
     def show(self, report: Report) -> None:
