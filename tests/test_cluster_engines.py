@@ -97,6 +97,12 @@ def test_a_sample_of_the_rows_is_that_of_pandas(lazy):
         expected = PufferfishNoiser(1.0, **options).fit(TABLE, sample_weight=weights)
     assert (found.channel_.numerators != expected.channel_.numerators).nnz == 0
     assert found.certificate_.assumptions == expected.certificate_.assumptions
+    binned = PufferfishNoiser(1.0, sensitive="s", public=["x"], n_bins=9, missing="propagate")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = binned.fit(GAPS).certificate_
+    new = GAPS.assign(x=GAPS["x"] + 0.5)
+    assert fitted.check(lazy(new)) == fitted.check(new)
 
 
 def test_a_refusal_on_an_engine_is_that_of_pandas(lazy):

@@ -14,7 +14,7 @@ from engine_cases import GAPS, LABEL_GAPS, TABLE, in_pandas, in_polars, outcome
 from scipy import stats
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer import PufferfishNoiser, PufferfishRelease, report
 from sklearn_puffer._tables import Values, engine, lazy_table, row_digests, sample_rows
 from sklearn_puffer.fits import ClassifierFit, MixtureFit
 
@@ -262,6 +262,16 @@ def test_secrets_beside_the_table_go_with_their_rows():
         beside.fit(TABLE[["t", "age"]], sensitive_features=TABLE["s"])
     assert beside.theta_.to_dict() == inside.theta_.to_dict()
     assert _told(beside) == _told(inside)
+
+
+def test_recipients_are_told_of_the_sample_as_far_as_the_settings_say():
+    noiser = _fit(TABLE, ["t", "age"], 6)
+    form = PufferfishRelease.from_json(noiser.to_json())
+    for each, words in ((noiser, "at most 6 distinct rows"), (form, "a sample of the rows")):
+        told = str(report(each, kind="external"))
+        assert f"The laws were learnt from {words}, chosen by the values" in told
+        assert not re.search(rf"\b({noiser.certificate_.n_rows}|240)\b", told)
+    assert "laws were learnt" not in str(report(_fit(TABLE, ["age"], None), kind="external"))
 
 
 REFUSED = {

@@ -14,6 +14,7 @@ from sklearn_puffer._releases import NO_PRIOR, ColumnDrift, Drift, SecretDrift
 from sklearn_puffer._tables import (
     Column,
     Faults,
+    LazyTable,
     Name,
     Placed,
     Secret,
@@ -82,7 +83,7 @@ def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
     secrets = _secrets(fitted, table, X, sensitive)
     faults = Faults()
     columns = counted(fitted.columns, "columns read")
-    placed = faults.of(lambda c: placed_in(c, table.values(c.name)), columns)
+    placed = faults.of(lambda c: placed_in(c, _values(table, c)), columns)
     faults.refuse()
     everyone = [np.ones(len(each.codes), dtype=bool) for each in placed]
     n_fitted = max(margin.total for margin in fitted.margins)
@@ -94,6 +95,10 @@ def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
     ]
     found = Drift(tuple(compared), table.n_rows, n_fitted, new_rows=_new_rows(fitted, placed))
     return _with_secrets(found, fitted, placed, secrets) if secrets else found
+
+
+def _values(table: Source, column: Column) -> Values:
+    return table.values_in(column) if isinstance(table, LazyTable) else table.values(column.name)
 
 
 def _new_rows(fitted: Any, placed: Sequence[Placed]) -> float | None:

@@ -50,7 +50,7 @@ from sklearn_puffer._releases.repeats import (
     drawn_scales,
     factor_below,
 )
-from sklearn_puffer._releases.sentences import RowSample
+from sklearn_puffer._releases.sentences import OF_A_SAMPLE, RowSample
 from sklearn_puffer._releases.survival import ColumnUtility, UtilityWarning, utility_frame
 from sklearn_puffer._releases.written_certificates import certificate_from_dict
 from sklearn_puffer._releases.written_rules import rule_from_dict
@@ -60,6 +60,7 @@ __all__ = [
     "LEAST_ROWS",
     "MOST_RELEASES",
     "NO_PRIOR",
+    "OF_A_SAMPLE",
     "SCHEMA",
     "Awaited",
     "Call",

@@ -17,6 +17,10 @@ from sklearn_puffer.notions import Notion
 _MANY_ROWS = 20_000  # from here on boosting is not too sure of itself, and a channel takes long
 
 
+OF_A_SAMPLE = " of a sample of "
+"""In the name of a prior that was learnt from some of the rows."""
+
+
 @dataclass(frozen=True)
 class RowSample:
     """The rows that were fitted, where they are a sample of those of a table.
@@ -447,7 +451,7 @@ def prior_of(
     if model is not None:
         own = f"the fitted {model.removeprefix('a ')} prior"
     if part is not None and not given:
-        own = f"{own} of a sample of {part.n_rows} of {part.n_whole} rows"
+        own = f"{own}{OF_A_SAMPLE}{part.n_rows} of {part.n_whole} rows"
     own = own if not n_further else f"{own} and {n_further} further prior(s)"
     return f"{own}, also to who knows {_either(known)}" if known else own
 

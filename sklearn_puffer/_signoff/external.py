@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sklearn_puffer._base import Section, __version__, quoted, shown
-from sklearn_puffer._releases import UncertifiedError
+from sklearn_puffer._releases import OF_A_SAMPLE, UncertifiedError
 from sklearn_puffer._signoff.plain_words import not_promised, promise_section
 from sklearn_puffer._signoff.report import Report
 from sklearn_puffer.noise import FAMILIES
@@ -106,7 +106,19 @@ def _reader(noiser: Any) -> str:
         also += "; the further ones that the noiser was given are covered as well"
     return (
         f"The reader's knowledge that this is about is {own}{also}. Who knows another law"
-        f"{because} may learn more."
+        f"{because} may learn more.{_about_sample(noiser)}"
+    )
+
+
+def _about_sample(noiser: Any) -> str:
+    """Return whose rows the laws are of, as far as the settings say, which are public."""
+    most = getattr(noiser, "max_rows", None)
+    if most is None and OF_A_SAMPLE not in noiser.certificate_.prior:
+        return ""
+    few = "a sample of the rows" if most is None else f"at most {most:,} distinct rows"
+    return (
+        f" The laws were learnt from {few}, chosen by the values of the columns that are released, "
+        "and the promise is about rows with values like theirs alone."
     )
 
 

@@ -47,6 +47,10 @@ _ROWS = "m"
 _FARTHEST = 1e300  # from here on differences may be no floats
 
 
+class TooManyError(ValueError):
+    """More values of a column than are fetched."""
+
+
 def lazy_table(X: Any, weight: str | None = None) -> LazyTable:
     """Return the table of a lazy one; nothing is computed yet.
 
@@ -212,6 +216,46 @@ class LazyTable:
             self._counts[name] = self._counted(name, n_bins)
         return self._counts[name]
 
+    def values_in(self, column: Column) -> Values:
+        """Return a column as far as a fitted one tells its values apart; one query.
+
+        Of one with bins, numbers that stand for its bins, and infinity for what is infinite: there
+        may be more values than are fetched.
+
+        Raises
+        ------
+        ValueError
+            If a column without bins has too many.
+        """
+        dtype = self.types[str(column.name)]
+        if column.edges is not None and (dtype.is_integer() if column.whole else dtype.is_float()):
+            return self._in_bins(column)
+        try:
+            return self.values(column.name)
+        except TooManyError:
+            raise ValueError(
+                f"column {column.name!r} of table has more than {coarse.MOST_DISTINCT:,} distinct "
+                "values, the most that are fetched from an engine, and has no bins (n_bins); pass "
+                "a sample of its rows."
+            ) from None
+
+    def _in_bins(self, column: Column) -> Values:
+        self.check_type(column.name)
+        stand_ins = _stand_ins(column)
+        key = _bins("0", column)
+        if not column.whole:
+            value, last = nw.col("0"), len(stand_ins) - 1
+            key = nw.when(value == -np.inf).then(nw.lit(last, nw.Int64)).otherwise(key)
+            key = nw.when(value == np.inf).then(nw.lit(last - 1, nw.Int64)).otherwise(key)
+        most = len(stand_ins) + 1
+        found = _collected(self._grouped(self._plain([column.name]), [key.alias("0")], most))
+        gone = found["0"].is_null().to_numpy()
+        data = stand_ins[found["0"].fill_null(0).cast(nw.Int64).to_numpy()]
+        counts = found[_COUNT].cast(nw.Int64).to_numpy()
+        if column.whole:
+            return Values("integer", data.astype(np.int64), _some(gone), counts=counts)
+        return Values("float", np.where(gone, np.nan, data), _some(gone), counts=counts)
+
     def _counted(self, name: Name, n_bins: int | None) -> Values:
         self.check_type(name)
         most = coarse.MOST_DISTINCT
@@ -223,7 +267,7 @@ class LazyTable:
         if may_refine(n_bins) and (dtype.is_integer() or dtype.is_float()):
             assert n_bins is not None
             return self._refined(name, n_bins)
-        raise ValueError(_too_many_sentence(name))
+        raise TooManyError(_too_many_sentence(name))
 
     def _refined(self, name: Name, n_bins: int) -> Values:
         """Return numbers that have the bins and the cells of a column, and how often they count."""
@@ -468,6 +512,19 @@ def _of_bins(bins: nw.Series[Any], column: Column) -> Values:
     if column.kind == "integer":
         return Values("integer", data.astype(np.int64), missing)
     return Values("float", np.where(gone, np.nan, data), missing)
+
+
+def _stand_ins(column: Column) -> FloatArray:
+    """Return a number of each bin of a fitted column, and of one of floats both infinities."""
+    assert column.edges is not None
+    last = column.edges[-1:]
+    beyond = last + 1 if column.whole else np.nextafter(last, np.inf)
+    own = np.concatenate([column.edges, beyond if len(last) else np.zeros(1)])
+    return own if column.whole else np.append(own, [np.inf, -np.inf])
+
+
+def _some(mask: Array) -> Array | None:
+    return mask if mask.any() else None
 
 
 def _ends(column: Column) -> FloatArray:

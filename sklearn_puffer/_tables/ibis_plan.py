@@ -24,7 +24,7 @@ def on_ibis(X: Any, names: Sequence[str], release: Release) -> Any:
     if X.get_backend().name != "duckdb":
         raise TypeError(
             f"X is an Ibis table of {X.get_backend().name}, whose rows do not pass through Python; "
-            "write it once and release the files (pl.scan_parquet, or transform_batches), or use "
+            "write it once and take the files (pl.scan_parquet, or transform_batches), or use "
             "Ibis on DuckDB."
         )
     own = X.select(*names)
