@@ -1,9 +1,9 @@
 """Save and load releases: run by the interpreters of other environments, with what they have.
 
-    python release_elsewhere.py save FOLDER    # writes forms and a whole noiser
-    python release_elsewhere.py load FOLDER    # reads them
+    python release_elsewhere.py save FOLDER...    # writes forms and a whole noiser into each
+    python release_elsewhere.py load FOLDER...    # reads them
 
-Both print the versions, and a digest of what each of them releases under one key.
+Both print the versions, and for each folder a digest of what each of them releases under one key.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def load(folder: Path) -> dict[str, str]:
 
 def main() -> None:
     """Do what the command line says."""
-    what, folder = sys.argv[1:]
+    what, *folders = sys.argv[1:]
     versions = [platform.python_version(), pd.__version__, sklearn.__version__, np.__version__]
-    found = {"save": save, "load": load}[what](Path(folder))
+    found = [{"save": save, "load": load}[what](Path(folder)) for folder in folders]
     print(json.dumps({"versions": versions, "digests": found}))  # noqa: T201
 
 
