@@ -26,7 +26,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
-    "sphinx.ext.mathjax",
+    "formulas",
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
@@ -40,6 +40,7 @@ default_role = "autolink"  # `name` in a docstring: a link where there is one, e
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"
 
 # What is public is what `__all__` says, in the order that it has there.
 autosummary_generate = True

@@ -340,7 +340,7 @@ class ClassifierFit:
     With :math:`\pi_s(x)` the probability that it gives secret s for a row x, the law of the
     released cells z given s is Bayes' rule on the rows that there are:
 
-    .. math:: p_s(z) = \sum_{i: x_i \in z} w_i \pi_s(x_i) \Big/ \sum_i w_i \pi_s(x_i)
+    .. math:: p_s(z) = \sum_{i: x_i \in z} w_i \pi_s(x_i) / \sum_i w_i \pi_s(x_i)
 
     Parameters
     ----------
