@@ -237,6 +237,6 @@ def _check_size(read: TableRead, n_cells: int) -> None:
     if n_cells > most:
         raise ValueError(
             f"the released columns have {n_cells:,} distinct rows, more than the {most:,} that a "
-            f"channel is found for with {n_laws} laws in memory; use bins (n_bins), fewer columns "
-            'or rows, or noise="laplace".'
+            f"channel is found for with {n_laws} laws in memory; use bins (n_bins), fewer columns, "
+            'a sample of the rows (max_rows=), or noise="laplace".'
         )
