@@ -252,8 +252,10 @@ def test_whole_numbers_stay_whole():
     assert not refining.may_refine(None)
 
 
-def test_columns_that_are_too_fine_are_known_from_their_first_rows(monkeypatch):
+@pytest.mark.parametrize("looked_at", [32, 1 << 18])
+def test_columns_that_are_too_fine_are_known_from_their_first_rows(monkeypatch, looked_at):
     monkeypatch.setattr(engine, "MOST_CELLS", 1000)
+    monkeypatch.setattr(engine, "_LOOKED_AT", looked_at)
     # nobody waits for the groups of all of them
     rows = "range(100000000000000) t(i)"
     endless = duckdb.connect().sql(f"select i % 2 as s, i::double as x from {rows}")
@@ -264,8 +266,11 @@ def test_columns_that_are_too_fine_are_known_from_their_first_rows(monkeypatch):
 
 
 @pytest.mark.parametrize("n_rows", [9, 10, 21, 22, 23, 60])
-def test_rows_beyond_the_first_ones_are_counted_with_them(lazy, monkeypatch, n_rows):
+@pytest.mark.parametrize("looked_at", [4, 1 << 18])
+def test_rows_beyond_the_first_ones_are_counted_with_them(lazy, monkeypatch, n_rows, looked_at):
     monkeypatch.setattr(engine, "MOST_CELLS", 10)
+    monkeypatch.setattr(engine, "_LOOKED_AT", looked_at)
+    monkeypatch.setattr(engine, "_REPEATED", 2)
     rows = np.arange(n_rows)
     frame = pd.DataFrame({"s": rows % 2, "x": rows * 10 // n_rows / 2.0, "w": rows % 3})
     for weight in (None, "w"):

@@ -15,6 +15,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from sklearn_puffer import PufferfishNoiser, UtilityWarning
 from sklearn_puffer._noiser import ColumnRelease, RawLaw, utilities
+from sklearn_puffer._noiser.utility import smallest_change
 from sklearn_puffer._tables import Column
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.priors import Discrete
@@ -216,6 +217,27 @@ def test_the_constant_is_the_median_of_the_values_before_binning():
         assert told["constant"] == pytest.approx(errors.mean(), rel=1e-12)
         assert told["constant_unchanged"] == pytest.approx((errors == 0).mean())
         assert told["constant_median"] == errors.quantile(0.5, interpolation="lower")
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("law", [stats.laplace, stats.norm, stats.cauchy, stats.randint(-9, 10)])
+@pytest.mark.parametrize("near", [0.0, 1e-9, 30.0, 1e9])
+def test_a_median_change_is_the_smallest_on_its_grid(law, whole, near):
+    step = 2.0**-3 if whole else 2.0**-36
+    asked = []
+    for shift in (0.0, 0.4, 7.0, 300.0):
+
+        def chance(most, shift=shift):
+            asked.append(most)
+            reach = most + (0.5 * step if whole else 0.0)
+            return float(law.cdf(shift + reach) - law.cdf(shift - reach))
+
+        found = smallest_change(chance, step, whole, near)
+        assert chance(found) >= 0.5 * (1 - 1e-11)
+        below = found - step if whole else found * (1 - 1e-9)
+        assert below < 0.0 or found == 0.0 or chance(below) < 0.5
+        assert not whole or found % step == 0.0
+    assert len(asked) < 4 * 130
 
 
 def test_columns_without_noise_change_by_their_bins_alone():

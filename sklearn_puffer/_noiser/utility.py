@@ -22,7 +22,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -292,7 +292,9 @@ class _Noisy:
             )
             return float(shares @ inside)
 
-        return _smallest(chance, self.step, self.whole)
+        return smallest_change(
+            chance, self.step, self.whole, near=0.5 / _density_at_zero(self.noise)
+        )
 
     def _to_end(self, mean: _PositiveMean, end: float) -> float:
         """Return the average over the values of the mean up to an end of the range."""
@@ -364,21 +366,47 @@ class _Remapped:
         return self.drawn.chance(ends[:, :-1], ends[:, 1:])
 
 
-def _smallest(chance: Callable[[float], float], step: float, whole: bool) -> float:
-    """Return the smallest number, or multiple of the step, with a chance of one half."""
+def smallest_change(
+    chance: Callable[[float], float], step: float, whole: bool, near: float = 0.0
+) -> float:
+    """Return the smallest number, or multiple of the step, with a chance of one half.
+
+    ``chance`` never falls. Any ``near`` will do; one that is close saves time.
+    """
     half = 0.5 * (1.0 - 1e-12)
     if chance(0.0) >= half:
         return 0.0
-    below, above = 0.0, step
-    while chance(above) < half:
-        below, above = above, 2.0 * above
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (below + above)
-        middle = math.floor(middle / step) * step if whole else middle
-        if not below < middle < above:
-            break
-        below, above = (below, middle) if chance(middle) >= half else (middle, above)
-    return above
+    excess = cache(lambda most: chance(most) - half)
+    power = round(math.log2(near / step)) if near > step else 0
+    while excess(step * 2.0**power) < 0.0:
+        power += 1
+    while power and excess(step * 2.0 ** (power - 1)) >= 0.0:
+        power -= 1
+    above = step * 2.0**power
+    below = 0.5 * above if power else 0.0
+    cell = (above - below) / 2.0**_HALVINGS
+    cell = max(cell, step) if whole else cell
+    return below + cell * _first(lambda k: excess(below + cell * k), round((above - below) / cell))
+
+
+def _first(excess: Callable[[int], float], enough: int) -> int:
+    """Return the first whole number whose excess is not negative, by secants and by halving.
+
+    The excess never falls, is negative at 0, and not so at ``enough``.
+    """
+    low, high = 0, enough
+    ends, side, turn = [excess(low), excess(high)], -1, 0
+    while high - low > 1:
+        part = 0.5 if turn % 3 == 2 else ends[0] / (ends[0] - ends[1])
+        middle = min(max(low + round(part * (high - low)), low + 1), high - 1)
+        found = excess(middle)
+        now = int(found >= 0.0)
+        low, high = (low, middle) if now else (middle, high)
+        ends[now] = found
+        if side == now:  # the other end lies too far off
+            ends[1 - now] *= 0.5
+        side, turn = now, turn + 1
+    return high
 
 
 def _merged(points: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -423,7 +451,7 @@ class _PositiveMean:
 
     def __init__(self, noise: Noise, step: float, whole: bool) -> None:
         self.noise, self.step, self.whole = noise, step, whole
-        self.at_zero = float(np.exp(noise.log_density(np.zeros(1))))
+        self.at_zero = _density_at_zero(noise)
         self.added: FloatArray | None = None
         if whole and self.at_zero * step * _WIDE > 1.0:
             tails = noise.mass((np.arange(_ADDED) + 0.5) * step, np.inf)
@@ -445,6 +473,10 @@ class _PositiveMean:
     def _smooth(self, most: FloatArray) -> FloatArray:
         density = np.exp(self.noise.log_density(most[:, None]))
         return self.noise.mean_up_to(most) - self.step**2 / 24.0 * (self.at_zero - density)
+
+
+def _density_at_zero(noise: Noise) -> float:
+    return float(np.exp(noise.log_density(np.zeros(1))))
 
 
 def _type_range(read: Values) -> tuple[float, float]:

@@ -44,6 +44,8 @@ CHANGED = (
 
 _COUNT = "n"
 _ROWS = "m"
+_LOOKED_AT = 1 << 18  # rows whose values tell whether more rows are worth a look
+_REPEATED = 16  # times that values are repeated which are few
 _FARTHEST = 1e300  # from here on differences may be no floats
 
 
@@ -355,14 +357,15 @@ class LazyTable:
         """
         merged = [column if column is not None and column.merged else None for column in columns]
         keys = [
-            nw.col(str(k)) if column is None else _bins(str(k), column)
+            nw.col(str(k)) if column is None else _bins(str(k), column, self._is_whole(column))
             for k, column in enumerate(merged)
         ]
         fine = any(
             self.types[str(name)].is_float() and column is None
             for name, column in zip(names, merged, strict=True)
         )
-        found = self._groups_of(self._plain(names), keys, most, fine=fine)
+        whole = [column is not None and self._is_whole(column) for column in merged]
+        found = self._groups_of(self._plain(names, whole), keys, most, fine=fine)
         if len(found) > most:
             return None
         counts = found[_COUNT].cast(nw.Int64).to_numpy()
@@ -379,19 +382,34 @@ class LazyTable:
 
         A group-by of all rows would hold all their groups, only to have them refused.
         """
-        if fine and _is_sliced(frame):
-            n_first = 2 * most + 2
-            first = _collected(self._grouped(frame.head(n_first), keys, most))
+        enough = 2 * most + 2
+        if fine and _is_sliced(frame) and not self._has_at_most(enough):
             rows = _COUNT if self.weight is None else _ROWS
-            if len(first) > most or int(first[rows].sum()) < n_first:
-                return first
+            for n_first in sorted({min(_LOOKED_AT, enough), enough}):
+                first = _collected(self._grouped(frame.head(n_first), keys, most))
+                if len(first) > most or int(first[rows].sum()) < n_first:
+                    return first
+                if _REPEATED * len(first) <= n_first:
+                    break
         return _collected(self._grouped(frame, keys, most))
 
-    def _plain(self, names: Sequence[Name]) -> nw.LazyFrame[Any]:
+    def _has_at_most(self, n_rows: int) -> bool:
+        """Return whether the table is known to have no more rows than that."""
+        return bool(self._counts) and self.weight is None and self.n_rows <= n_rows
+
+    def _is_whole(self, column: Column) -> bool:
+        """Return whether no value of a column was missing when its values were counted."""
+        values = self._counts.get(column.name)
+        return values is not None and values.missing is None
+
+    def _plain(self, names: Sequence[Name], whole: Sequence[bool] = ()) -> nw.LazyFrame[Any]:
         """Return columns by place, with one kind of missing values, and labels as strings."""
+        whole = whole or [False] * len(names)
         keys = [
-            _key(self.column(name), self.types[str(name)]).alias(str(k))
-            for k, name in enumerate(names)
+            (own if full else _key(own, self.types[str(name)])).alias(str(k))
+            for k, (own, name, full) in enumerate(
+                zip(map(self.column, names), names, whole, strict=True)
+            )
         ]
         if self.weight is None:
             return self.frame.select(*keys)
@@ -447,25 +465,27 @@ def _key(column: nw.Expr, dtype: Any) -> nw.Expr:
     return column
 
 
-def _bins(name: str, column: Column) -> nw.Expr:
-    """Return the number of each value's bin; missing where the value is."""
+def _bins(name: str, column: Column, whole: bool = False) -> nw.Expr:
+    """Return the number of each value's bin; missing where the value is, if any is."""
     value = nw.col(name)
     assert column.edges is not None
     edges = column.edges.tolist()
     # what numbers are compared with is of their own type, so that no engine rounds either
     numbers = [int(edge) for edge in edges] if column.whole else edges
-    return nw.when(~value.is_null()).then(_bin_among(value, numbers, 0)).alias(name)
+    # short, since an engine writes a number of each row for every comparison
+    dtype = nw.Int8 if len(numbers) < 1 << 7 else nw.Int32
+    bins = _bin_among(value, numbers, 0, dtype)
+    return (bins if whole else nw.when(~value.is_null()).then(bins)).alias(name)
 
 
-def _bin_among(value: nw.Expr, edges: Sequence[float], first: int) -> nw.Expr:
+def _bin_among(value: nw.Expr, edges: Sequence[float], first: int, dtype: Any) -> nw.Expr:
     """Return the number of the bin by halving: as few comparisons as a search takes."""
     if not edges:
-        return nw.lit(first, nw.Int64)
+        return nw.lit(first, dtype)
     half = len(edges) // 2
-    above = _bin_among(value, edges[half + 1 :], first + half + 1)
-    return (
-        nw.when(value > edges[half]).then(above).otherwise(_bin_among(value, edges[:half], first))
-    )
+    above = _bin_among(value, edges[half + 1 :], first + half + 1, dtype)
+    below = _bin_among(value, edges[:half], first, dtype)
+    return nw.when(value > edges[half]).then(above).otherwise(below)
 
 
 def _check_weight(types: Mapping[str, Any], weight: str) -> None:
