@@ -9,7 +9,7 @@ A file ``bench_<subject>.py`` gives ``rows(quick=False)``: a list of dictionarie
 ``name``, ``ours``, ``peer`` (what is measured against, or None), ``peer_value``, ``ratio``,
 ``target``, ``reached`` and ``note``, and possibly ``unit`` (seconds if absent). Both sides are
 medians of interleaved runs in one process. It may give ``growth()``: a list of dictionaries, one
-for each size, with the key ``n`` first and seconds in the others.
+for each size, with the key ``n`` first and seconds or text in the others.
 
 `docs/benchmarks.md` quotes the rows of `QUOTED`, and every row that is outside its target.
 """
@@ -131,7 +131,7 @@ def _markdown(rows, growth):
         subject = name.removeprefix("bench_")
         lines += ["", f"## Growth: {subject}", ""]
         header = list(table[0])
-        cells = [[f"{row['n']:,}", *(_seconds(row[key]) for key in header[1:])] for row in table]
+        cells = [[f"{row['n']:,}", *(_grown(row[key]) for key in header[1:])] for row in table]
         lines += _table(header, cells)
     return "\n".join(lines)
 
@@ -174,6 +174,10 @@ def _quantity(value, unit):
     if value is None:
         return ""
     return _seconds(value) if unit in (None, "s") else f"{value:.3g} {unit}"
+
+
+def _grown(value):
+    return value if isinstance(value, str) else _seconds(value)
 
 
 def _seconds(value):

@@ -252,7 +252,7 @@ def test_whole_numbers_stay_whole():
     assert not refining.may_refine(None)
 
 
-@pytest.mark.parametrize("looked_at", [32, 1 << 18])
+@pytest.mark.parametrize("looked_at", [32, 1 << 16])
 def test_columns_that_are_too_fine_are_known_from_their_first_rows(monkeypatch, looked_at):
     monkeypatch.setattr(engine, "MOST_CELLS", 1000)
     monkeypatch.setattr(engine, "_LOOKED_AT", looked_at)
@@ -266,7 +266,7 @@ def test_columns_that_are_too_fine_are_known_from_their_first_rows(monkeypatch, 
 
 
 @pytest.mark.parametrize("n_rows", [9, 10, 21, 22, 23, 60])
-@pytest.mark.parametrize("looked_at", [4, 1 << 18])
+@pytest.mark.parametrize("looked_at", [4, 1 << 16])
 def test_rows_beyond_the_first_ones_are_counted_with_them(lazy, monkeypatch, n_rows, looked_at):
     monkeypatch.setattr(engine, "MOST_CELLS", 10)
     monkeypatch.setattr(engine, "_LOOKED_AT", looked_at)

@@ -44,7 +44,7 @@ CHANGED = (
 
 _COUNT = "n"
 _ROWS = "m"
-_LOOKED_AT = 1 << 18  # rows whose values tell whether more rows are worth a look
+_LOOKED_AT = 1 << 16  # rows whose values tell whether more rows are worth a look
 _REPEATED = 16  # times that values are repeated which are few
 _FARTHEST = 1e300  # from here on differences may be no floats
 
