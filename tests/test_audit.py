@@ -250,6 +250,13 @@ def test_a_task_with_a_model_of_its_own_learns_from_released_rows():
     assert after < before
 
 
+def test_a_task_whose_released_target_has_gaps_learns_from_the_rows_without():
+    table = mixed()
+    noiser = PufferfishNoiser(sensitive="group", missing="category", public=["visits", "town"])
+    found = audit(noiser.fit(table), table, GaussianNB(), task="town", **PLAIN).utility
+    assert found.set_index("what").loc["accuracy on true rows", "after"] <= 1.0
+
+
 def test_averaging_fresh_releases_tells_more_and_keyed_noise_stays_the_same():
     found = audit(honest(0.5), answers(1200), LOOKS, repeats=15, knows=[])
     own, reader = found.table.iloc[0], found.readers.iloc[0]
@@ -382,6 +389,10 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
         ({"attackers": [LinearRegression()]}, "which is no classifier"),
         ({"attackers": LogisticRegression}, "which is no classifier"),
         ({"task": "wurd"}, "task names column 'wurd'"),
+        (
+            {"table": answers(200).assign(none=np.nan), "task": "none"},
+            "task names column 'none', w",
+        ),
         ({"task": (LogisticRegression(), [1])}, r"task has a y of shape \(1,\) beside 200 rows"),
         ({"task": ("word", 3, 4)}, "task must be the name of a column"),
         ({"repeats": 0}, "repeats must be at least 1"),

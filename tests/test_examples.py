@@ -260,6 +260,20 @@ def pinned(printed, name):
     return [(float(a), float(b)) for a, b in re.findall(r"([\d.]+)% ([\d.]+)", line)]
 
 
+@pytest.mark.slow
+def test_a_release_is_told_less_than_it_promises_beside_peers_that_promise_nothing(run):
+    pytest.importorskip("fairlearn")
+    more = ["--anonymeter", python] if (python := os.environ.get("PUFFER_ANONYMETER")) else []
+    printed = run("peers_of_a_release", *more)
+    figures = re.findall(r"^ *(\S.*?)  +[01]\.\d+ +\w+ +(-?[\d.]+) ", printed, re.MULTILINE)
+    reached = {name: float(advantage) for name, advantage in figures}
+    assert {"channel", "noise", "randomised response (peer)"} <= set(reached)
+    assert max(reached["channel"], reached["noise"]) < 0.6
+    assert reached["correlation remover (peer)"] > 0.6  # what it leaves lies on a lattice a secret
+    assert Path("tradeoff.png").exists()
+    assert len(re.findall(r"^ *(singling out|linking|inference) ", printed, re.M)) == 6 * bool(more)
+
+
 def test_rows_stay_as_they_are_where_the_channel_releases_them_and_not_under_noise(run, tmp_path):
     printed = run("plot_rows_people_can_use", "--quick", "--rows", "60")
     assert unchanged(printed, "no release") == 1.0

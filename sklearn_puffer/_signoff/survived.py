@@ -97,6 +97,11 @@ def task_of(task: Any, table: Table) -> Task | None:
         return _given(task, table.n_rows)
     (name,) = resolve([task], table.names, "task")
     target = np.asarray(table.original(name))
+    if not len(_known(target)):
+        raise ValueError(
+            f"task names column {quoted(name)}, which has no value that is not missing; name one "
+            "that has."
+        )
     return Task(name, _default(target), target, by_column=True)
 
 
@@ -134,16 +139,22 @@ def task_figures(
     features = [name for name in features if _words(raw[name]) == _words(released[name])]
     if not features:
         return []
-    known = np.flatnonzero([each == each and each is not None for each in task.target])  # no NaN
-    train = np.intersect1d(np.concatenate([parts.train, parts.choose]), known)
-    test = np.intersect1d(parts.test, known)
+    learnt = np.concatenate([parts.train, parts.choose])
+    test = np.intersect1d(parts.test, _known(task.target))
     noisy = _target(task, released, columns)
     scores = [
-        _score(task, rows[features], target, raw[features], train, test)
+        _score(task, rows[features], target, raw[features], np.intersect1d(learnt, own), test)
         for rows, target in ((raw, task.target), (released, noisy))
+        for own in [np.intersect1d(_known(target), _known(task.target))]
     ]
     what = "R2 on true rows" if is_regressor(task.model) else "accuracy on true rows"
     return [Survived(what, task.name, *scores)]
+
+
+def _known(target: Array) -> Array:
+    """Return the rows whose target is not missing."""
+    known = [each == each and each is not None for each in target]  # NaN is not itself
+    return np.flatnonzero(np.array(known, dtype=bool))
 
 
 def _target(task: Task, released: Any, columns: Sequence[Name]) -> Array:
