@@ -1,5 +1,5 @@
 """Displays: pictures to decide by
-================================
+===============================
 
 Each picture below is a display in scikit-learn's manner: ``from_...`` computes what is shown, once,
 and ``plot`` only draws it, on axes that you may hand over. No release is made to be drawn::
