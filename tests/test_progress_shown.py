@@ -22,10 +22,12 @@ from sklearn_puffer import (
     ReleaseDisplay,
 )
 from sklearn_puffer._base import counted, listening, progress, reporting, screens, task
-from sklearn_puffer._noiser import expected_moves, over_set
+from sklearn_puffer._noiser import check_stream, expected_moves, over_set
 from sklearn_puffer._releases import person_spend
 from sklearn_puffer._sets import SetLosses, set_around_counts
+from sklearn_puffer._tables import stream_of
 from sklearn_puffer.calibration import calibrate
+from sklearn_puffer.cli import speech
 from sklearn_puffer.noise import Laplace, OptimalChannel
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete
@@ -440,3 +442,22 @@ def test_a_ledger_of_persons_tells(at_once, monkeypatch, tmp_path, capsys):
     assert "persons looked up: 1 of 2 (50%)" in told(capsys)
     ledger.transform(noiser.set_params(verbose=0), rows, row_id="id")
     assert told(capsys) == ""
+
+
+@pytest.mark.parametrize(("moves", "start"), [(True, "\r"), (False, "puffer: ")])
+def test_the_command_line_tells_the_time_left(monkeypatch, moves, start):
+    terminal, now = shown_on(monkeypatch, moves), [0.0]
+    monkeypatch.setattr(speech.time, "monotonic", lambda: now[0])
+    shown = speech.Progress("release", quiet=False)
+    now[0] = 6.0
+    shown.add(3000, 0.25)
+    shown.end()
+    first, last = (each.rstrip() for each in terminal.parts)
+    assert first == f"{start}release: 3,000 rows, 25%; about 18 s left"
+    assert last == f"{start}release: 3,000 rows, done"
+
+
+def test_a_look_at_a_stream_tells(at_once, capsys):
+    with listening(1, "look"):
+        assert check_stream(fitted(), stream_of([table()])) == 40
+    assert "rows checked: 40 done" in told(capsys)

@@ -56,7 +56,7 @@ from sklearn_puffer._base.rounding import (
     rounded_down,
     rounded_up,
 )
-from sklearn_puffer._base.screens import say
+from sklearn_puffer._base.screens import Report, say
 from sklearn_puffer._base.search import LARGEST, SMALLEST, smallest_for_all, smallest_within
 from sklearn_puffer._base.types import Array, BoolArray, FloatArray, IntArray, Integers
 from sklearn_puffer._base.version import __version__, utc_now
@@ -83,6 +83,7 @@ __all__ = [
     "OutOfTimeError",
     "Page",
     "PowerMean",
+    "Report",
     "Section",
     "Supremum",
     "__version__",

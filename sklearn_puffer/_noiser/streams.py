@@ -70,9 +70,11 @@ class StreamRelease:
         What is drawn for that is thrown away.
         """
         n_rows = 0
-        for table in self._stream.tables(self._names):
-            self._noiser._drawn(frame_table(table), None, lambda column: system_entropy(), None)
-            n_rows += table.num_rows
+        with task("rows checked", self._n_rows) as done:
+            for table in self._stream.tables(self._names):
+                self._noiser._drawn(frame_table(table), None, lambda column: system_entropy(), None)
+                n_rows += table.num_rows
+                done(table.num_rows)
         if not n_rows:
             raise ValueError(_NO_ROWS)
         return n_rows

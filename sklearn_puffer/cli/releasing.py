@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sklearn_puffer import Ledger
-from sklearn_puffer._base import __version__
+from sklearn_puffer._base import __version__, listening
 from sklearn_puffer._noiser import check_stream, keyed_mark, types_of
 from sklearn_puffer._releases import check_free, growing_file
 from sklearn_puffer._tables import Layout, Stream, TableFile, TableWriter, kind_of
@@ -31,10 +31,12 @@ def release(asked: Any) -> int:
     file = TableFile(asked.input, layout)
     before = _mark(file.path)
     stream = file.stream(types_of(noiser))
-    reader = noiser.transform_batches(stream, **_keying(how))
-    TableWriter(io.BytesIO(), place, reader.schema, layout).close()  # types that a file can hold
-    record = _record(noiser, stream, how, file)
-    rows = _rows(noiser, stream, how, reader)
+    noiser.verbose = 0  # one way to tell how far it is
+    with listening(not asked.quiet, "a look at the file"):
+        reader = noiser.transform_batches(stream, **_keying(how))
+        TableWriter(io.BytesIO(), place, reader.schema, layout).close()  # types for the file
+        record = _record(noiser, stream, how, file)
+        rows = _rows(noiser, stream, how, reader)
     with growing_file(place, force=asked.force) as out:
         record()
         _write(out, place, (reader.schema, rows), file, layout, asked.quiet)

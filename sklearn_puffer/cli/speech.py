@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 _SECONDS = 5.0
+_WIDE = 70  # of a line that moves: as long as any
 
 
 def say(text: str) -> None:
@@ -42,7 +43,8 @@ class Progress:
     def __init__(self, what: str, quiet: bool) -> None:
         self._what, self._quiet = what, quiet
         self._rows, self._moves = 0, sys.stderr.isatty()
-        self._next = time.monotonic() + (0.2 if self._moves else _SECONDS)
+        self._began = time.monotonic()
+        self._next = self._began + (0.2 if self._moves else _SECONDS)
 
     def add(self, rows: int, share: float) -> None:
         """Count rows; ``share`` of the input was read."""
@@ -50,14 +52,17 @@ class Progress:
         if self._quiet or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + (0.2 if self._moves else _SECONDS)
-        text = f"{self._what}: {self._rows:,} rows, {share:.0%}"
-        sys.stderr.write(f"\r{text}" if self._moves else f"puffer: {text}\n")
+        from sklearn_puffer._base import Report  # which the help does without
+
+        left = (time.monotonic() - self._began) * (1.0 - share) / share if share > 0.0 else None
+        report = Report(f"{self._what}: {self._rows:,} rows, {share:.0%}", share, left)
+        sys.stderr.write(f"\r{report.line:<{_WIDE}}" if self._moves else f"puffer: {report.line}\n")
         sys.stderr.flush()
 
     def end(self) -> None:
         """Say how much it was."""
         if self._quiet:
             return
-        start = "\r" if self._moves else "puffer: "
-        sys.stderr.write(f"{start}{self._what}: {self._rows:,} rows, done\n")
+        text = f"{self._what}: {self._rows:,} rows, done"
+        sys.stderr.write(f"\r{text:<{_WIDE}}\n" if self._moves else f"puffer: {text}\n")
         sys.stderr.flush()
