@@ -120,6 +120,19 @@ def test_a_value_lies_above_as_many_edges_as_are_smaller(dtype, name):
     assert_array_equal(places_of_ascending(edges, ascending), np.searchsorted(edges, ascending))
 
 
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.12, 0.13, 1.0])
+@pytest.mark.parametrize("name", EDGES)
+def test_few_and_many_values_beside_an_edge_have_the_same_places(name, share):
+    edges, rng = np.array(EDGES[name]), np.random.default_rng(4)
+    inner = edges[np.isfinite(edges)]
+    spread = rng.uniform(inner.min() - 1.0, inner.max() + 1.0, 4000)
+    beside = rng.choice(np.concatenate([inner, np.nextafter(inner, np.inf)]), 4000)
+    values = np.where(rng.random(4000) < share, beside, spread)
+    codes = np.empty(4000, dtype=np.intp)
+    Edges(edges).find(values, codes)
+    assert_array_equal(codes, (edges[:, None] < values).sum(axis=0))
+
+
 def test_most_edges_are_found_without_a_search():
     quick = {name: Edges(np.array(edges)).quick for name, edges in EDGES.items()}
     slow = {"one": False, "crowded": False}
@@ -230,6 +243,26 @@ def test_the_quick_ways_release_what_the_plain_ones_do(column, options, monkeypa
     quick = copied(fitted).transform(rows)
     slowly(monkeypatch)
     assert_frame_equal(copied(fitted).transform(rows), quick)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("types", [("int64",) * 2, ("int16", "float32"), ("float64",) * 2])
+@pytest.mark.parametrize("names", [("x", "y"), (0, 1)])
+def test_a_row_by_itself_is_released_as_in_a_table_of_very_many(types, names):
+    secret, columns = ("s" if "x" in names else 2), {}
+    for name, dtype, shift in zip(names, types, (0, 7), strict=True):
+        columns[name] = np.resize(PLACES, 1500).astype(dtype) + np.array(shift, dtype=dtype)
+    table = pd.DataFrame({**columns, secret: np.resize(SECRET, 1500)})
+    table.columns.names = ["level"]
+    fitted = PufferfishNoiser(sensitive=secret, dependence="independent").fit(table)
+    key = b"blake2b: an example, not a key"
+    whole = fitted.transform(table, row_id=np.arange(1500), key=key)
+    for row in (0, 3, 1499):
+        own = fitted.transform(table[row : row + 1], row_id=np.array([row]), key=key)
+        assert_frame_equal(own, whole[row : row + 1])
+    assert [str(dtype) for dtype in whole.dtypes] == list(types)
+    whole.iloc[0, 0] = 99  # and it is the caller's own to write into
+    assert_array_equal(table[names[0]].to_numpy(), columns[names[0]])
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

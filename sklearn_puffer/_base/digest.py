@@ -47,7 +47,10 @@ def _written(value: Any, arrays: Arrays) -> Any:
     if kind is tuple or kind is list:
         return "list", [each if type(each) in _PLAIN else _written(each, arrays) for each in value]
     if (names := _fields_of(kind)) is not None:
-        return kind.__qualname__, [_written(getattr(value, name), arrays) for name in names]
+        return kind.__qualname__, [
+            own if type(own := getattr(value, name)) in _PLAIN else _written(own, arrays)
+            for name in names
+        ]
     if isinstance(value, np.ndarray):
         return _written_array(value, arrays)
     if isinstance(value, Mapping):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -401,12 +401,11 @@ class _Worker:
         if release.noise is None:
             self.table = reader.spread(bare_values(atoms, output.dtype))
         else:
-            places, stride = _places(release)
-            self.table = reader.spread(places)
-            self.stride = stride if self.table is places else _stride(self.table)
-            self.reach = max(-int(places.min(initial=0)), int(places.max(initial=0)))
-            # each value is its own place, which a map of noisy values would be written into
-            self.as_read = release.remapping is None and np.array_equal(places, atoms)
+            known = _places(release)
+            self.table = reader.spread(known.places)
+            self.stride = known.stride if self.table is known.places else _stride(self.table)
+            self.reach = known.reach
+            self.as_read = release.remapping is None and known.as_read
 
     def run(self, rows: slice) -> None:
         """Release the values of a block of rows."""
@@ -513,19 +512,45 @@ class _Worker:
         return finished(self.release, self.output, gone)
 
 
+class _Places(NamedTuple):
+    """Where the atoms of a column lie on the grid of its noise.
+
+    Attributes
+    ----------
+    atoms, grid
+        Those that it is about.
+    places : ndarray of int64
+        The atoms in steps of the grid.
+    stride : int or None
+        The distance of neighbours as `_stride` returns it.
+    reach : int
+        The largest distance from 0.
+    as_read : bool
+        Whether each value is its own place; a map of noisy values would be written into it.
+    """
+
+    atoms: Array
+    grid: float
+    places: IntArray
+    stride: int | None
+    reach: int
+    as_read: bool
+
+
 # of fitted columns, which a row released by itself would wait for
-_known_places: WeakKeyDictionary[ColumnRelease, tuple[Array, float, IntArray, int | None]]
-_known_places = WeakKeyDictionary()
+_known_places: WeakKeyDictionary[ColumnRelease, _Places] = WeakKeyDictionary()
 
 
-def _places(release: ColumnRelease) -> tuple[IntArray, int | None]:
-    """Return the atoms in steps of the grid, and the distance of neighbours as `_stride` does."""
+def _places(release: ColumnRelease) -> _Places:
     atoms, grid = release.column.atoms, release.grid
     found = _known_places.get(release)
-    if found is None or found[0] is not atoms or found[1] != grid:
+    if found is None or found.atoms is not atoms or found.grid != grid:
         places = to_steps(atoms, grid)
-        found = _known_places[release] = atoms, grid, places, _stride(places)
-    return found[2:]
+        reach = max(-int(places.min(initial=0)), int(places.max(initial=0)))
+        same = np.array_equal(places, atoms)
+        found = _Places(atoms, grid, places, _stride(places), reach, same)
+        _known_places[release] = found
+    return found
 
 
 def _stride(table: IntArray) -> int | None:

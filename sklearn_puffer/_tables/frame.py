@@ -36,6 +36,8 @@ from sklearn_puffer._tables.values import (
     take_levels,
 )
 
+_FEW_ROWS = 1000  # which are copied in no time, where pandas must gather them
+
 
 class Source(Protocol):
     """What can be learnt from: named or numbered columns."""
@@ -124,6 +126,8 @@ def is_frame(X: Any) -> bool:
     >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([[1]])
     (True, False)
     """
+    if isinstance(X, np.ndarray):  # which narwhals looks at for long
+        return False
     return isinstance(X, pd.DataFrame) or nw.dependencies.is_into_dataframe(X)
 
 
@@ -280,7 +284,25 @@ class _PandasTable(_FrameTable):
         return {}
 
     def values(self, name: Name) -> Values:
-        return pandas_values(self.original(name), name)
+        if self._few is None:
+            return pandas_values(self.original(name), name)
+        return number_values(self._few[:, self._places[name]], name)
+
+    @cached_property
+    def _few(self) -> Array | None:
+        """Few rows of numbers of one type at once: a column of pandas takes longer than a row."""
+        if len(self.frame) > _FEW_ROWS:
+            return None
+        first, *others = self.frame.dtypes
+        alike = isinstance(first, np.dtype) and all(dtype == first for dtype in others)
+        return self.frame.to_numpy() if alike and first.kind in "iuf" else None
+
+    def _dtype(self, name: Name) -> Any:
+        return self.original(name).dtype if self._few is None else self._few.dtype
+
+    @cached_property
+    def _places(self) -> dict[Name, int]:
+        return {name: place for place, name in enumerate(self.names)}
 
     def original(self, name: Name) -> Any:
         if name not in self._columns:  # pandas makes a new object each time
@@ -292,13 +314,18 @@ class _PandasTable(_FrameTable):
             name: done.data.copy() if done.passed else self._column(name, done)
             for name, done in columns.items()
         }
+        block = _whole_block(list(built.values()))
         # copy=False keeps the filled columns as they are instead of gathering them once more
-        result = pd.DataFrame(built, index=self.frame.index, copy=False)
+        result = (
+            pd.DataFrame(built, index=self.frame.index, copy=False)
+            if block is None
+            else pd.DataFrame(block.T, self.frame.index, pd.Index(list(built)), copy=False)
+        )
         result.columns.names = self.frame.columns.names
         return result
 
     def _column(self, name: Name, done: Finished) -> Any:
-        dtype = self.original(name).dtype
+        dtype = self._dtype(name)
         if done.levels is not None:
             return self._labels(dtype, done)
         if not done.native:
@@ -432,6 +459,19 @@ def _common_block(arrays: Sequence[Array]) -> Array | None:
     own = all(array.base is block for array in arrays)
     starts = [array.__array_interface__["data"][0] for array in arrays]
     return block if own and starts == sorted(starts) else None
+
+
+def _whole_block(columns: Sequence[Any]) -> Array | None:
+    """Return the block whose rows, in order, ``columns`` are: what was filled in place."""
+    if not columns or not all(isinstance(column, np.ndarray) for column in columns):
+        return None
+    block = columns[0].base
+    if block is None or block.ndim != 2 or len(block) != len(columns):
+        return None
+    same = all(column.base is block and column.shape == block.shape[1:] for column in columns)
+    starts = [column.__array_interface__["data"][0] for column in columns]
+    own = [row.__array_interface__["data"][0] for row in block]
+    return block if same and starts == own else None
 
 
 def _level_type(own: np.dtype[Any], done: Finished) -> np.dtype[Any]:

@@ -11,6 +11,7 @@ from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray
 
 _MOST_BINS = 1 << 16
 _MOST_CROWDED = 4
+_FEW = 8  # values beside an edge, of as many, from which on all are held against one
 _FARTHEST = 1e300  # from here on differences of atoms may be no floats
 
 
@@ -138,8 +139,10 @@ class Edges:
         self.quick = 0.0 < self.factor < np.inf
         if self.quick:
             of_edges = self._cells(edges, np.empty(len(edges), dtype=np.intp))
-            self.firsts = np.searchsorted(of_edges, np.arange(self.n_cells))
-            self.crowd = int(np.bincount(of_edges).max())
+            held = np.bincount(of_edges, minlength=self.n_cells)
+            firsts = np.searchsorted(of_edges, np.arange(self.n_cells))
+            self.firsts = np.where(held > 0, ~firsts, firsts)
+            self.crowd = int(held.max())
             self.quick = self.crowd <= _MOST_CROWDED
 
     def of_own(self) -> Edges:
@@ -156,6 +159,17 @@ class Edges:
             return
         self._cells(values, codes)
         np.take(self.firsts, codes, out=codes, mode="clip")
+        beside = (codes < 0).nonzero()[0]  # an edge lies in the same cell
+        if len(beside) > len(values) // _FEW:
+            codes ^= codes >> 63  # undoes the marks
+            self._pass(values, codes)
+        elif len(beside):
+            own = ~codes.take(beside)
+            self._pass(values.take(beside), own)
+            codes[beside] = own
+
+    def _pass(self, values: FloatArray, codes: Array) -> None:
+        """Let codes pass over the edges of a cell that lie below the values."""
         scratch = self._scratch[: len(values)]
         for _ in range(self.crowd):
             np.take(self.ends, codes, out=scratch, mode="clip")
