@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def utc_now() -> str:
