@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from children import interrupted
 from sklearn.base import clone
 
 from sklearn_puffer import (
@@ -251,16 +247,4 @@ except KeyboardInterrupt:
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="no such signal there")
 def test_ctrl_c_stops_a_long_fit_and_leaves_nothing_half_done():
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    with subprocess.Popen(
-        [sys.executable, "-c", LONG],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    ) as fit:
-        assert fit.stdout.readline() == "fitting\n"
-        time.sleep(2.0)
-        fit.send_signal(signal.SIGINT)
-        out, err = fit.communicate(timeout=60.0)
-    assert (out, fit.returncode) == ("stopped []\n", 0), err
+    assert interrupted(LONG, after=2.0) == "fitting\nstopped []\n"

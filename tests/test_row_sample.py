@@ -5,12 +5,11 @@ import re
 import warnings
 
 import duckdb
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from engine_cases import GAPS, LABEL_GAPS, TABLE, in_pandas, in_polars, outcome
+from engine_cases import GAPS, LABEL_GAPS, TABLE, in_pandas, in_polars, lengths_fetched, outcome
 from scipy import stats
 from sklearn.tree import DecisionTreeClassifier
 
@@ -229,15 +228,7 @@ def test_what_is_fetched_of_a_large_table_grows_with_the_sample_and_not_with_the
     rng = np.random.default_rng(0)
     wide = pd.DataFrame(rng.normal(size=(20_000, 3)), columns=list("abc"))
     table = lazy(wide.assign(s=rng.integers(0, 2, len(wide))))
-    fetched = []
-    collect = nw.LazyFrame.collect
-
-    def counted(self, *args, **kwargs):
-        result = collect(self, *args, **kwargs)
-        fetched.append(len(result))
-        return result
-
-    monkeypatch.setattr(nw.LazyFrame, "collect", counted)
+    fetched = lengths_fetched(monkeypatch)
     noiser = _fit(table, ["a", "b", "c"], 100, n_bins=2, noise="optimal")
     assert noiser.certificate_.n_rows == 100
     assert sum(fetched) < 500

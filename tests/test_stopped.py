@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from children import interrupted
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_puffer import (
@@ -271,16 +268,4 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(os.name == "nt", reason="no such signal there")
 @pytest.mark.parametrize(("n_jobs", "keyed"), [("None", ""), ("2", ""), ("None", "keyed")])
 def test_a_signal_stops_a_release_of_many_rows(n_jobs, keyed):
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    with subprocess.Popen(
-        [sys.executable, "-c", LONG, n_jobs, keyed],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    ) as release:
-        assert release.stdout.readline() == "releasing\n"
-        time.sleep(0.5)
-        release.send_signal(signal.SIGINT)
-        out, err = release.communicate(timeout=60.0)
-    assert (out, release.returncode) == ("stopped (5, 1)\n", 0), err
+    assert interrupted(LONG, n_jobs, keyed, after=0.5) == "releasing\nstopped (5, 1)\n"
