@@ -21,7 +21,7 @@ from sklearn_puffer._noiser import margins
 from sklearn_puffer._noiser.margins import Watch, margin_of, picked_rows
 from sklearn_puffer._noiser.two_samples import too_many
 from sklearn_puffer._sets import error_share, set_around_counts
-from sklearn_puffer._tables import Column, Values, coarse, learn_column, rule_of
+from sklearn_puffer._tables import Column, Values, coarse, column_reader, learn_column, rule_of
 from sklearn_puffer.priors import Discrete, GaussianMixture
 
 OTHER = "do not look like"
@@ -106,7 +106,7 @@ def verdict(column, fitted, new):
 
 def drift_of(margin, column, new, unknown, block=1 << 15, **how):
     """Return how new values compare, read block by block."""
-    watch, reader = Watch([margin]), column.reader(new, unknown, **how)
+    watch, reader = Watch([margin]), column_reader(column, new, unknown, **how)
     watch.open([reader])
     for start in range(0, len(new), block):
         rows = slice(start, min(start + block, len(new)))
@@ -455,7 +455,7 @@ def test_batches_are_compared_as_one_table(noiser):
     new, watch = people(300, seed=2).assign(age=80), Watch(table._margins)
     for start in range(0, 300, 7):
         part = Values("integer", new["age"].to_numpy()[start : start + 7])
-        reader = release.column.reader(part)
+        reader = column_reader(release.column, part)
         watch.open([reader])
         reader.codes(slice(0, len(part)), np.empty(len(part), dtype=np.intp))
         watch.add([reader], len(part))

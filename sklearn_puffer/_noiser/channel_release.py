@@ -26,6 +26,7 @@ from sklearn_puffer._tables import (
     Reader,
     Table,
     check_finite,
+    column_reader,
     rule_of,
 )
 
@@ -146,7 +147,7 @@ class ChannelRelease:
         def opened(release: ColumnRelease) -> Reader:
             column = release.column
             rule = rule_of(unknown, column.name, column.kind)
-            return column.reader(table.values(column.name), rule, missing)
+            return column_reader(column, table.values(column.name), rule, missing)
 
         faults = Faults()
         readers = faults.of(opened, self.columns)

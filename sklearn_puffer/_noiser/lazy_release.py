@@ -23,6 +23,7 @@ from sklearn_puffer._tables import (
     Name,
     check_id_type,
     check_lazy_kinds,
+    column_reader,
     count_ids,
     frame_table,
     lazy_names,
@@ -186,7 +187,7 @@ class PartRelease:
         rule = rule_of(self._fitted.unknown, column.name, column.kind)
         try:
             values = frame_table(part).values(column.name)
-            column.reader(values, rule, self._fitted._missing).check()
+            column_reader(column, values, rule, self._fitted._missing).check()
         except Exception:
             return True
         return False

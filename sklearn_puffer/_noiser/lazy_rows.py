@@ -25,6 +25,7 @@ from sklearn_puffer._tables import (
     Reader,
     Secret,
     Values,
+    column_reader,
     count,
     learn_secret,
     tally,
@@ -131,7 +132,7 @@ def _grouped(
 
 def _reader(read: TableRead, column: Column, values: Values) -> Reader:
     unknown = unknown_rule(read.settings, column.name, values.kind)
-    return column.reader(values, unknown, read.settings.missing)
+    return column_reader(column, values, unknown, read.settings.missing)
 
 
 def _is_same(rows: LazyRows, before: Secret, now: Secret, counts: Array) -> bool:

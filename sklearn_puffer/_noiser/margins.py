@@ -283,10 +283,10 @@ class Watch:
 
     Examples
     --------
-    >>> from sklearn_puffer._tables import Values
+    >>> from sklearn_puffer._tables import Values, column_reader
     >>> age = Column("age", "float", np.array([20.0, 90.0]), np.ones(2, dtype=bool))
     >>> watch = Watch([margin_of(age, age.atoms, np.array([90, 10]), 100)])
-    >>> reader = age.reader(Values("float", np.full(40, 90.0)))
+    >>> reader = column_reader(age, Values("float", np.full(40, 90.0)))
     >>> watch.open([reader])
     >>> reader.codes(slice(0, 40), np.empty(40, dtype=np.intp))
     >>> watch.add([reader], 40)

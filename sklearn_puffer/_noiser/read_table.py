@@ -28,6 +28,7 @@ from sklearn_puffer._tables import (
     Unknown,
     Values,
     column_groups,
+    column_reader,
     hardly_repeats,
     learn_column,
     learn_secret,
@@ -275,7 +276,7 @@ def _learn_column(
         raise ValueError(
             say.identifier_sentence(name, len(column.atoms), rows.total, numeric=numeric)
         )
-    return column, column.reader(values, unknown, settings.missing)
+    return column, column_reader(column, values, unknown, settings.missing)
 
 
 def unknown_rule(settings: Settings, name: Name, kind: Kind) -> Unknown:

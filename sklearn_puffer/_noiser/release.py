@@ -56,6 +56,7 @@ from sklearn_puffer._tables import (
     Table,
     Values,
     check_finite,
+    column_reader,
     rule_of,
 )
 from sklearn_puffer.noise import Noise
@@ -260,7 +261,7 @@ def release_table(
     def opened(release: ColumnRelease) -> Reader:
         column = release.column
         rule = rule_of(unknown, column.name, column.kind)
-        return column.reader(table.values(column.name), rule, missing)
+        return column_reader(column, table.values(column.name), rule, missing)
 
     def check(release: ColumnRelease) -> None:
         reader = opened(release)

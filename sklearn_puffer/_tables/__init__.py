@@ -1,28 +1,12 @@
 """Tables as they arrive and leave, as columns, codes and counts: no other knows DataFrames."""
 
+from sklearn_puffer._tables.alphabets import hardly_repeats, learn_column, looks_like_key
 from sklearn_puffer._tables.batches import Stream, arrow, reader_of, stream_of
 from sklearn_puffer._tables.binning import is_once, quantile_bins, standard_deviation
-from sklearn_puffer._tables.columns import (
-    BLOCK_ROWS,
-    Column,
-    Missing,
-    Placed,
-    Reader,
-    as_levels,
-    check_finite,
-    check_integers,
-    check_whole,
-    distinct,
-    hardly_repeats,
-    learn_column,
-    looks_like_key,
-    of_kind,
-    placed_in,
-    present,
-    without_unused,
-)
+from sklearn_puffer._tables.columns import Column, Placed, placed_in
 from sklearn_puffer._tables.counting import Cells, CodeArray, Coded, NoCodes, count, tally
 from sklearn_puffer._tables.digests import row_digests, smallest
+from sklearn_puffer._tables.distinct import BLOCK_ROWS, distinct
 from sklearn_puffer._tables.engine import CHANGED, LazyTable, lazy_table
 from sklearn_puffer._tables.faults import Faults
 from sklearn_puffer._tables.features import Features
@@ -46,9 +30,20 @@ from sklearn_puffer._tables.frame import (
     series,
     taken_rows,
 )
+from sklearn_puffer._tables.kinds import (
+    Missing,
+    as_levels,
+    check_finite,
+    check_integers,
+    check_whole,
+    of_kind,
+    present,
+    without_unused,
+)
 from sklearn_puffer._tables.lookup import nearest
 from sklearn_puffer._tables.opening import is_lazy, way_to_rows
 from sklearn_puffer._tables.plans import check_lazy_kinds, lazy_names, planned
+from sklearn_puffer._tables.readers import Reader, column_reader
 from sklearn_puffer._tables.recoding import date_columns, recoded
 from sklearn_puffer._tables.row_ids import check_id_type, count_ids
 from sklearn_puffer._tables.sampling import canonical_rows
@@ -106,6 +101,7 @@ __all__ = [
     "check_lazy_kinds",
     "check_whole",
     "column_groups",
+    "column_reader",
     "count",
     "count_ids",
     "date_columns",

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from sklearn_puffer._base import Array
-from sklearn_puffer._tables.columns import BLOCK_ROWS
+from sklearn_puffer._tables.distinct import BLOCK_ROWS
 
 MOST_DENSE_CELLS = 1 << 22
 

@@ -18,8 +18,9 @@ import pandas as pd
 
 from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray, listed, on_one_line, task
 from sklearn_puffer._tables import coarse
-from sklearn_puffer._tables.columns import Column, present
+from sklearn_puffer._tables.columns import Column
 from sklearn_puffer._tables.features import ranks_of
+from sklearn_puffer._tables.kinds import present
 from sklearn_puffer._tables.opening import Opened, opened
 from sklearn_puffer._tables.refining import (
     VALUE,

@@ -15,10 +15,10 @@ import numpy as np
 
 from sklearn_puffer._base import Array, listed
 from sklearn_puffer._tables import engine
-from sklearn_puffer._tables.columns import without_unused
 from sklearn_puffer._tables.digests import LARGEST_DIGEST, row_digests, smallest
 from sklearn_puffer._tables.engine import LazyTable
 from sklearn_puffer._tables.frame import frame_table
+from sklearn_puffer._tables.kinds import without_unused
 from sklearn_puffer._tables.opening import opened
 from sklearn_puffer._tables.plans import planned
 from sklearn_puffer._tables.values import Name, Values
