@@ -250,7 +250,7 @@ class ChunkSampler(Sampler):
             self._spare, self._forks = self._spare[:0], _forks
         if self._spare.size < size:
             more = self._of_rest(max(size, min(self._n_rest, _SPARE_REST)))
-            self._spare = np.append(self._spare, more)
+            self._spare = np.append(self._spare, more) if self._spare.size else more
         self._n_rest += size
         taken, self._spare = self._spare[:size], self._spare[size:]
         return taken

@@ -46,7 +46,6 @@ from sklearn_puffer._noiser.keyed_rows import KeyedRows
 from sklearn_puffer._noiser.margins import Watch
 from sklearn_puffer._noiser.remapping import Drawn, Remapping, most_probable, remapping
 from sklearn_puffer._tables import (
-    BLOCK_ROWS,
     Column,
     Faults,
     Finished,
@@ -359,7 +358,7 @@ def _run_blocks(workers: Sequence[_Worker], n_rows: int, done: Done) -> None:
 
 
 def _run_keyed(workers: Sequence[_Worker], n_rows: int, done: Done, keyed: KeyedRows) -> None:
-    for rows in _slices(0, n_rows, BLOCK_ROWS):
+    for rows in _slices(0, n_rows, _BLOCK):
         placed = [worker.placed(rows) for worker in workers]
         seen = [w.told(rows, own) for w, own in zip(workers, placed, strict=True)]
         # which values are missing is shown by every release
