@@ -34,6 +34,7 @@ from sklearn_puffer._noise.entropy import NotCopied, Words
 _PERSON = b"sklearn_puffer/1"
 _SHARED = 0  # a label; columns have those from 1 on
 _BLOCKS = 4  # of AES, for a counter
+_HALF = np.uint64(32)
 WIDTH = 8
 """Words that come at once."""
 
@@ -98,15 +99,22 @@ class Shared(NotCopied):
 
     def __init__(self, prf: Prf, tags: Words, known: Words) -> None:
         self._prf, self._tags, self._calls = prf, tags, 0
-        self._numbers = _halves(known)
+        self._words: list[Words] = list(known.T)
+        self._numbers: dict[int, NDArray[np.uint32]] = {}
 
     def at(self, place: int) -> NDArray[np.uint32]:
-        """Return the number at a place, of each row."""
-        while place >= len(self._numbers):
-            counters = np.full(len(self._tags), self._calls, dtype=np.int64)
-            self._numbers += _halves(self._prf.expand(self._tags, _SHARED, counters))
-            self._calls += 1
+        """Return the number at a place, of each row: half of a word, the lower one first."""
+        if place not in self._numbers:
+            word, is_upper = self._word(place // 2), place % 2
+            self._numbers[place] = (word >> _HALF if is_upper else word).astype(np.uint32)
         return self._numbers[place]
+
+    def _word(self, place: int) -> Words:
+        while place >= len(self._words):
+            counters = np.full(len(self._tags), self._calls, dtype=np.int64)
+            self._words += list(self._prf.expand(self._tags, _SHARED, counters).T)
+            self._calls += 1
+        return self._words[place]
 
 
 class AesPrf(Prf):
@@ -170,12 +178,6 @@ def _blake(key: bytes, messages: Words, size: int) -> Words:
         one.update(row)
         taken.append(one.digest())
     return _words(b"".join(taken), size // 8)
-
-
-def _halves(words: Words) -> list[NDArray[np.uint32]]:
-    """Return the halves of each word, the lower one first, each of shape (n,)."""
-    pairs = ((word, word >> np.uint64(32)) for word in words.T)
-    return [half.astype(np.uint32) for pair in pairs for half in pair]
 
 
 def _utf8(text: str) -> bytes:
