@@ -1,11 +1,11 @@
-"""Channels once they are found: whole numbers, certificate, draws, nearest cells of new rows."""
+"""Channels once they are found: certificate, draws, nearest cells of new rows."""
 
 import numpy as np
 from _measure import alone, interleaved
 
-from sklearn_puffer._channels import ChannelProblem, Costs, Family, Found, nearest_cells, whole_rows
 from sklearn_puffer._losses import channel_losses
 from sklearn_puffer._noise import WHOLE, IntegerRows
+from sklearn_puffer._noiser import CellDistance
 from sklearn_puffer.notions import Pufferfish
 
 N_SECRETS = 5
@@ -20,8 +20,8 @@ def rows(quick=False):
     return [
         _certificate(n, repeats),
         _draws(n, many, repeats),
-        _nearest(n, 2 * n, 1 if quick else 3),
-        _mended(n, 1 if quick else 3),
+        _nearest(1_000, 2 * n, 1 if quick else 3),
+        _nearest(n // 5, n // 5, 1 if quick else 3),
     ]
 
 
@@ -32,8 +32,7 @@ def growth():
         for label, row in (
             ("certificate, 20 n nonzeros", _certificate(n, 3)),
             ("draws, 20 n rows", _draws(n, 20 * n, 3)),
-            ("nearest cells, 2 n rows", _nearest(n, 2 * n, 1)),
-            ("whole numbers", _mended(n, 1)),
+            ("nearest cells, n rows", _nearest(n, n, 1)),
         ):
             named[label] = row["ours"]
         table.append(named)
@@ -70,31 +69,10 @@ def _nearest(n, many, repeats):
         [np.floor(column * generator.beta(2, 2, n + many)) for column in levels]
     )
     unordered = np.arange(len(LEVELS)) >= len(LEVELS) - UNORDERED
-    costs = Costs(values, unordered, np.where(unordered, 1.0, values.std(axis=0)))
-    seconds = interleaved(
-        lambda: nearest_cells(costs, np.arange(n, n + many), np.arange(n)), repeats=repeats
-    )[0]
-    return alone(f"nearest of {n:,} cells for {many:,} new rows", seconds, "", limit=30.0)
-
-
-def _mended(n, repeats):
-    """Pairs of cells that mix up to a solver's tolerance, every one of which is to be mended."""
-    generator = np.random.default_rng(4)
-    high = generator.integers(2**20, 2**30, n // 2)
-    masses = np.stack([np.repeat(high, 2), np.repeat(high, 2)])
-    masses[0, ::2], masses[1, 1::2] = 3 * high, 3 * high
-    share = (3.0 - np.e) / (2.0 * (1.0 + np.e))  # of each that goes to the other, for a ratio of e
-    share *= 1.0 + 1e-7 * generator.standard_normal(n)
-    other = np.arange(n) ^ 1
-    targets = np.sort(np.column_stack([np.arange(n), other]), axis=1)
-    shares = np.where(targets == other[:, None], share[:, None], 1.0 - share[:, None])
-    found = Found(2 * np.arange(n + 1), targets.ravel(), shares.ravel(), np.zeros(n, dtype=int))
-    costs = Costs(np.arange(n, dtype=float)[:, None], np.array([False]), np.ones(1))
-    problem = ChannelProblem([Family(masses)], np.full(n, 1.0 / n), costs, epsilon=1.0)
-    seconds = interleaved(lambda: whole_rows(problem, found), repeats=repeats)[0]
-    return alone(
-        f"a solver's channel of {n:,} cells in whole numbers", seconds, "all outputs mended"
-    )
+    units = np.where(unordered, 1.0, values.std(axis=0))
+    distance = CellDistance(values[:n], unordered, units)
+    seconds = interleaved(lambda: distance.nearest(values[n:]), repeats=repeats)[0]
+    return alone(f"nearest of {n:,} cells for {many:,} new rows", seconds, "", limit=10.0)
 
 
 def _channel(n, entries):

@@ -1,7 +1,6 @@
 """The ledger: how long a check takes, and how that grows with what is on record."""
 
 import itertools
-import os
 import tempfile
 import time
 import timeit
@@ -13,7 +12,7 @@ from types import SimpleNamespace
 from _measure import alone
 
 from sklearn_puffer import Ledger
-from sklearn_puffer._releases import Entry, Precisions, exclusively, write
+from sklearn_puffer._releases import Entry, Precisions
 
 BATCHES = 20
 
@@ -74,8 +73,7 @@ def _seconds_a_check(ledger, n, question):
 
 
 def _look(ledger):
-    name = str(ledger.path)
-    return min(timeit.repeat(lambda: os.stat(name), number=1_000, repeat=5)) / 1_000
+    return min(timeit.repeat(ledger._look, number=1_000, repeat=5)) / 1_000
 
 
 def _spend(ledger, repeats):
@@ -117,11 +115,10 @@ def _fill(ledger, n):
     """Put n entries on record by one write: spends one after the other would take n^2."""
     entries = tuple(Entry("data", {"age": 1e9 + k}, 1, "") for k in range(n))
 
-    def record(lock):
-        state, seen = ledger._load()
-        write(ledger.path, replace(state, entries=entries).to_bytes(), lock, seen)
+    def record(sheet):
+        sheet.write(replace(ledger._state(sheet), entries=entries).to_record())
 
-    exclusively(ledger.path, ledger.timeout, record)
+    ledger._store.change(ledger.timeout, record)
 
 
 def _median(call, repeats):

@@ -84,7 +84,7 @@ RUN = [
     "releases",
 ]
 if (tables_folder() / "adult.csv").is_file():
-    RUN.append("case_study_adult")
+    RUN += ["case_study_adult", "publish_adult"]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",

@@ -32,7 +32,12 @@ def main():
     rng = np.random.default_rng(0)
     this_year, last_year = survey(rng, 6000, pull=2), survey(rng, 60, pull=0)
     fitted, held = this_year[:3000], this_year[3000:]
-    settings = {"sensitive": "ill", "public": ["visits"], "noise": "optimal", "unknown": "nearest"}
+    settings = {
+        "sensitive": "ill",
+        "public": ["visits"],
+        "output": "remapped",
+        "unknown": "nearest",
+    }
     honest = PufferfishNoiser(1.0, **settings).fit(fitted)
     print(audit(honest, held, ATTACKERS, task="late"))
     print()

@@ -26,7 +26,7 @@ import pandas as pd
 from sklearn_puffer import Ledger, OverspentError, plan, report
 
 DEPARTMENTS = {"kitchen": (31, 24.0, 7.0), "office": (36, 31.0, 9.0), "ward": (38, 34.0, 6.0)}
-ROWS = 5000
+ROWS = 18_000
 
 
 def staff(random):
@@ -71,12 +71,11 @@ print(pd.crosstab(fifths, table["department"], normalize="index").round(2).to_st
 #
 # A plan fits one setting after the other, and releases nothing. Epsilon is a limit on odds, so it
 # is chosen first: at 1 an even chance between two departments becomes 73 % at most. The counted
-# prior is the law of these very rows; ``adversaries="confidence"`` holds the promise against every
-# law within sampling error of it, and is what to use for a release. Numbers come in three bins.
+# prior is the law of these very rows, of which there are enough. Numbers come in three bins, so
+# that a channel has cells of many rows.
 
 PUBLIC = ["hours", "pay", "years"]
-settings = {"n_bins": 3, "adversaries": "confidence"}
-found = plan(table, sensitive="department", public=PUBLIC, epsilon=1.0, **settings)
+found = plan(table, sensitive="department", public=PUBLIC, epsilon=1.0, n_bins=3)
 print(*found.cliffs, sep="\n")
 compared = found.table[found.table["verdict"] == "holds"].round(2)
 print(compared[["setting", "change", "worse", "loss"]].to_string())

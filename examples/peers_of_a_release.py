@@ -5,16 +5,16 @@ Attack a release, and what other ways make of the same rows, and draw attack aga
 
     python examples/peers_of_a_release.py [--output FOLDER] [--anonymeter PYTHON]
 
-Made-up patients: sex is protected, and the rows are used to learn who gets worse. An optimal
-channel and Laplace noise are audited beside randomised response and fairlearn's CorrelationRemover
+Made-up patients: sex is protected, and the rows are used to learn who gets worse. Laplace noise is
+audited beside randomised response and fairlearn's CorrelationRemover
 (`pip install "sklearn-puffer[plot,peers]"`). The same attackers learn from each, on the same rows;
-only the first two promise what stands in the column "allowed". Without what is linear in the
-secret, whole numbers lie on one lattice for each secret: a tree tells them apart.
+only the first promises what stands in the column "allowed". Without what is linear in the secret,
+whole numbers lie on one lattice for each secret: a tree tells them apart.
 
 anonymeter asks for numpy before 1.27, and so for an environment of its own: --anonymeter names its
 interpreter. Its attacks ask whether *persons* are found again in what is released, not what is
 learnt of a secret, and they compare with rows that were not released: another question, for which
-there is no promise here, and which is asked of the channel, and of the rows as they are.
+there is no promise here, and which is asked of the noisy rows, and of the rows as they are.
 """
 
 import argparse
@@ -46,20 +46,15 @@ def main():
     warnings.simplefilter("ignore", UserWarning)
 
     fitted, held = people()
-    noisers = {
-        name: fit(fitted, noise) for name, noise in [("channel", "optimal"), ("noise", None)]
-    }
-    audits = {
-        name: audit(each, held, ATTACKERS, task="worse", peers=PEERS if name == "channel" else None)
-        for name, each in noisers.items()
-    }
+    noiser = fit(fitted)
+    audits = {"noise": audit(noiser, held, ATTACKERS, task="worse", peers=PEERS)}
     found = pd.DataFrame(lines(audits)).round(3)
     print(found.to_string(index=False, na_rep="none"))
-    display = TradeoffDisplay.from_audits(audits)
-    save(arguments.output, [("tradeoff", (7, 5), lambda f: display.plot(ax=f.subplots()))])
+    draw = TradeoffDisplay.from_audits
+    save(arguments.output, [("tradeoff", (7, 5), lambda f: draw(audits, ax=f.subplots()))])
     if arguments.anonymeter:
         few, others = held[:FEW], fitted[:FEW]
-        for name, rows in {"channel": noisers["channel"].transform(few), "no release": few}.items():
+        for name, rows in {"noise": noiser.transform(few), "no release": few}.items():
             print(f"\nanonymeter, {name}:")
             print(risks(arguments.anonymeter, few, rows[PUBLIC], others).to_string(index=False))
 
@@ -78,10 +73,10 @@ def people(n=2_000):
     return rows[:n], rows[n:].reset_index(drop=True)
 
 
-def fit(rows, noise):
-    """Return a channel, or Laplace noise whose values are mapped to those of the column."""
-    how = {"output": "remapped"} if noise is None else {"noise": noise, "unknown": "nearest"}
-    return PufferfishNoiser(1.0, sensitive="sex", public=PUBLIC, n_bins=6, **how).fit(rows)
+def fit(rows):
+    """Return Laplace noise whose values are mapped to those of the column."""
+    settings = {"public": PUBLIC, "n_bins": 6, "output": "remapped"}
+    return PufferfishNoiser(1.0, sensitive="sex", **settings).fit(rows)
 
 
 def lines(audits):
@@ -94,10 +89,10 @@ def lines(audits):
 
 def line(way, attacks, survived):
     best = max(attacks, key=lambda attack: attack.advantage)
-    score = next(figure.after for figure in survived if figure.what.startswith("accuracy"))
+    score = next(figure.after for figure in survived if figure.what.startswith("AUC"))
     ends = f"{best.advantage_low:.2f} to {best.advantage_high:.2f}"
     reached = {"advantage": best.advantage, "interval": ends, "allowed": best.advantage_allowed}
-    return {"way": way, "accuracy": score, "attacker": best.attacker, **reached}
+    return {"way": way, "AUC of task": score, "attacker": best.attacker, **reached}
 
 
 def risks(python, rows, released, others):

@@ -1,8 +1,9 @@
 """Displays: pictures to decide by
 ===============================
 
-Each picture below is a display in scikit-learn's manner: ``from_...`` computes what is shown, once,
-and ``plot`` only draws it, on axes that you may hand over. No release is made to be drawn::
+Each picture below is a display in scikit-learn's manner: ``from_...`` computes what is shown and
+draws it, on axes that you may hand over, and ``plot`` draws it again. No release is made to be
+drawn::
 
     python examples/plot_displays.py [--output FOLDER]
 
@@ -31,6 +32,7 @@ from sklearn_puffer import (
     PufferfishNoiser,
     ReleaseDisplay,
     SpendDisplay,
+    SwapDisplay,
     TradeoffDisplay,
     UtilityDisplay,
     audit,
@@ -59,10 +61,15 @@ parser.add_argument("--output", type=Path, default=Path(), help="folder for the 
 arguments = parser.parse_args()
 
 
-def draw(name, display):
-    """Draw a display to a file; in a notebook, ``display.plot()`` does."""
-    figures = [(name, (7, 4.5), lambda figure: display.plot(ax=figure.subplots()))]
-    save(arguments.output, figures)
+def draw(name, display, *of, **how):
+    """Draw a display to a file, and list it; in a notebook, ``display(*of, **how)`` draws it."""
+    drawn = []
+
+    def draw_on(figure):
+        drawn.append(display(*of, ax=figure.subplots(), **how))
+
+    save(arguments.output, [(name, (7, 4.5), draw_on)])
+    return drawn
 
 
 table = people()
@@ -77,7 +84,7 @@ table = people()
 
 columns = table[["region", "age", "job"]]
 compared = plan(columns, "region", epsilon=[0.5, 1.0, 2.0], n_bins=5, max_rows=500)
-draw("utility", UtilityDisplay.from_plan(compared))
+draw("utility", UtilityDisplay.from_plan, compared)
 
 # %%
 # What pairs of secrets lose
@@ -89,9 +96,8 @@ draw("utility", UtilityDisplay.from_plan(compared))
 # others far below it mean that this pair alone asks for the noise.
 
 noiser = PufferfishNoiser(2.0, sensitive="region", n_bins={"age": 5, "income": 5}).fit(table)
-losses = LossDisplay.from_noiser(noiser)
-draw("losses", losses)
-print(f"The worst pair loses {np.nanmax(losses.upper):.3f} nats of a budget of 2.")
+draw("losses", LossDisplay.from_noiser, noiser)
+print(f"The worst pair loses {noiser.certificate_.loss:.3f} nats of a budget of 2.")
 
 # %%
 # A column before and after
@@ -100,13 +106,13 @@ print(f"The worst pair loses {np.nanmax(losses.upper):.3f} nats of a budget of 2
 # `ReleaseDisplay.from_noiser` draws the law of one column in the table, and the law that released
 # values are expected to have. Numbers are densities: noise makes them wider.
 
-draw("before_and_after", ReleaseDisplay.from_noiser(noiser, table, column="income"))
+draw("before_and_after", ReleaseDisplay.from_noiser, noiser, table, column="income")
 
 # %%
 # Categories are bars. Of the released ones the plain part are values that stay as they were; the
 # hatched part comes from others.
 
-draw("jobs", ReleaseDisplay.from_noiser(noiser, table, column="job"))
+draw("jobs", ReleaseDisplay.from_noiser, noiser, table, column="job")
 
 # %%
 # Which values go where
@@ -114,11 +120,25 @@ draw("jobs", ReleaseDisplay.from_noiser(noiser, table, column="job"))
 #
 # `MovesDisplay.from_noiser` draws a channel: a row is a value as it is, and the cells in it are the
 # values as which it is released, with their chances. The brighter the diagonal, the more stays.
-# Ages come in bins, each released as its median.
+# Ages come in bins, each released as its median. A channel asks for many rows of each value.
 
-options = {"noise": "optimal", "public": ["age", "job"], "n_bins": {"age": 8}}
-channel = PufferfishNoiser(0.3, sensitive="region", **options).fit(table)
-draw("moves", MovesDisplay.from_noiser(channel, table, column="age"))
+options = {"noise": "optimal", "public": ["age", "job"], "n_bins": {"age": 4}}
+many = people(200_000)
+channel = PufferfishNoiser(0.3, sensitive="region", **options).fit(many)
+draw("moves", MovesDisplay.from_noiser, channel, many, column="age")
+
+# %%
+# Who gets whose row
+# ------------------
+#
+# `SwapDisplay.from_noiser` draws a swap. Bars are rows: on the left by how probable a secret is of
+# whoever has a row of their cell, on the right of whoever holds it in the released table. Lines are
+# rows that go from cell to cell, as wide as they are many. Rows outside the band, which is what the
+# budget allows, are spread until they lie inside it, and all others may stay.
+
+north = people(4_000).assign(north=lambda rows: rows["region"] == "north")
+swap = PufferfishNoiser(0.3, sensitive="north", public=["age", "income", "job"], noise="swap")
+draw("swap", SwapDisplay.from_noiser, swap.fit(north))
 
 # %%
 # What attackers reach
@@ -129,15 +149,13 @@ draw("moves", MovesDisplay.from_noiser(channel, table, column="age"))
 # as a whole speaks against the promise. The square is what the same attack reaches without noise:
 # far to the right, the attackers can see. The rows of the audit were not in fit.
 
-two = people(10_000)
-two = two[two["region"].isin(["north", "west"])]
-rows, held = two[::2], two[1::2]
-options |= {"n_bins": {"age": 4}, "unknown": "nearest"}
+two = many[many["region"].isin(["north", "west"])]
+rows, held = two[:-5000], two[-5000:]
 audits = {}
 for epsilon in (0.25, 0.5, 1.0):
     noiser = PufferfishNoiser(epsilon, sensitive="region", **options).fit(rows)
     audits[f"channel, epsilon {epsilon}"] = audit(noiser, held, {"linear": LogisticRegression()})
-draw("audit", AuditDisplay.from_audit(audits["channel, epsilon 0.5"]))
+draw("audit", AuditDisplay.from_audit, audits["channel, epsilon 0.5"])
 
 # %%
 # Attack against utility
@@ -147,7 +165,7 @@ draw("audit", AuditDisplay.from_audit(audits["channel, epsilon 0.5"]))
 # horizontal axis, what the best attack reaches on the vertical one, and above it what was allowed.
 # Good releases lie at the lower right; the star is the rows as they are.
 
-draw("tradeoff", TradeoffDisplay.from_audits(audits))
+draw("tradeoff", TradeoffDisplay.from_audits, audits)
 
 # %%
 # What was spent
@@ -167,6 +185,5 @@ with tempfile.TemporaryDirectory() as folder:
         ("customers", "yearly", 1.0),
     ]:
         ledger.transform(planned, cars, dataset=dataset, note=note, factor=factor)
-    spent = SpendDisplay.from_ledger(ledger)
-draw("spend", spent)
-print(f"Spent after each entry: {spent.series['customers'].round(2).tolist()}")
+    for spent in draw("spend", SpendDisplay.from_ledger, ledger):
+        print(f"Spent after each entry: {spent.series['customers'].round(2).tolist()}")

@@ -98,7 +98,11 @@ def changes(table, sensitive, epsilon, weights=None):
             # a constant changes some of these columns less: that is what the table shows
             warnings.simplefilter("ignore", UtilityWarning)
             warnings.filterwarnings("ignore", "Column.* need no noise|no row needs to change")
-            utility = noiser.fit(table, sample_weight=weights).utility_.iloc[0]
+            try:
+                utility = noiser.fit(table, sample_weight=weights).utility_.iloc[0]
+            except ValueError:  # a channel whose cells would hold too few rows
+                found[title] = float("nan")
+                continue
         found["constant"] = utility["constant"]
         found[title] = utility["change"]
     return found

@@ -187,12 +187,12 @@ def keep_a_ledger(folder, table):
     for entry in ledger.history():
         scale = f"bmi at scale {entry.scales['bmi']:.4g}"
         print(f"- {entry.dataset}: {entry.releases} time(s) {scale} {entry.note}".rstrip())
-    print(f"\nWritten to {folder.resolve()}: noiser.joblib, noiser.ledger.json")
+    print(f"\nWritten to {folder.resolve()}: noiser.joblib, noiser.ledger")
 
 
 def saved(folder, table):
     """Return the noiser and the ledger of an earlier run, or new ones."""
-    noiser_path, ledger_path = folder / "noiser.joblib", folder / "noiser.ledger.json"
+    noiser_path, ledger_path = folder / "noiser.joblib", folder / "noiser.ledger"
     if ledger_path.exists():
         print("Found the noiser and the ledger of an earlier run.")
         noiser = joblib.load(noiser_path)

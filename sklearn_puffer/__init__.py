@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sklearn_puffer._base import __version__
+    from sklearn_puffer._base import PufferfishWarning, __version__
     from sklearn_puffer._descent import PufferfishSGDClassifier, PufferfishSGDRegressor
     from sklearn_puffer._noiser import PufferfishNoiser, PufferfishRelease
     from sklearn_puffer._releases import (
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ReleaseDisplay,
         Report,
         SpendDisplay,
+        SwapDisplay,
         TradeoffDisplay,
         UtilityDisplay,
         audit,
@@ -49,9 +50,11 @@ __all__ = [
     "PufferfishSGDClassifier",
     "PufferfishSGDRegressor",
     "PufferfishSum",
+    "PufferfishWarning",
     "ReleaseDisplay",
     "Report",
     "SpendDisplay",
+    "SwapDisplay",
     "TradeoffDisplay",
     "UncertifiedError",
     "UtilityDisplay",
@@ -63,7 +66,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "_base": ["__version__"],
+    "_base": ["PufferfishWarning", "__version__"],
     "_descent": ["PufferfishSGDClassifier", "PufferfishSGDRegressor"],
     "_noiser": ["PufferfishNoiser", "PufferfishRelease"],
     "_releases": [
@@ -84,6 +87,7 @@ _HOMES = {
         "ReleaseDisplay",
         "Report",
         "SpendDisplay",
+        "SwapDisplay",
         "TradeoffDisplay",
         "UtilityDisplay",
         "audit",

@@ -15,14 +15,19 @@ Every other notion, noise and prior is left to `_losses.pair_losses`, one pair a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sklearn_puffer._losses import MAX_CELLS, LossTable, is_computable
-from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion
-from sklearn_puffer.priors import Prior, PriorPair
+from sklearn_puffer._losses import MAX_CELLS, LossTable
+from sklearn_puffer._losses import is_computable as _is_computable
+from sklearn_puffer.noise import Laplace, Noise, check_noise
+from sklearn_puffer.notions import Notion, Pufferfish, check_notion
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
 
 __all__ = ["MAX_CELLS", "Loss", "LossTable", "is_computable", "privacy_loss"]
+
+_LAPLACE, _PURE = Laplace(1.0), Pufferfish(1.0)
+_PRIORS = (Discrete, GaussianMixture)
 
 
 @dataclass(frozen=True)
@@ -119,3 +124,52 @@ def privacy_loss(p: Prior, q: Prior, noise: Noise, notion: Notion) -> Loss:
     """
     lower, upper = LossTable([PriorPair(p, q)], notion).intervals(noise)
     return Loss(float(lower.max()), float(upper.max()))
+
+
+def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Notion = _PURE) -> bool:
+    """Return whether the loss is computed for these priors, this noise and this notion.
+
+    In one column it always is. In several: discrete priors on a small grid, for pure epsilon with
+    Laplace noise, in two columns, or in unordered ones and one number, each besides columns that
+    stay as they are, and Gaussian priors where a closed form exists.
+
+    Parameters
+    ----------
+    priors : sequence of Discrete or GaussianMixture
+        All of them are to be told apart.
+    noise : Noise, default=Laplace(1.0)
+        Its scale does not matter.
+    notion : Pufferfish or RenyiPufferfish, default=Pufferfish(1.0)
+        Its budget does not matter.
+
+    Returns
+    -------
+    bool
+        Where it is False, `bounds` has theorems instead.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are no priors over the same columns, or the noise or the notion is none.
+
+    Examples
+    --------
+    Three columns under Laplace noise, and under Gaussian noise with a delta:
+
+    >>> from sklearn_puffer.accounting import is_computable
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> from sklearn_puffer.priors import Discrete
+    >>> rows = [Discrete([[0, 0, 0], [1, 5, 2]], [0.5, 0.5]), Discrete([[0, 1, 2]], [1.0])]
+    >>> is_computable(rows)
+    True
+    >>> from sklearn_puffer.noise import Gaussian
+    >>> is_computable(rows, Gaussian(1.0), Pufferfish(1.0, delta=1e-5))
+    False
+    """
+    if not isinstance(priors, Sequence) or not all(isinstance(p, _PRIORS) for p in priors):
+        raise TypeError(f"priors must be a sequence of prior objects, got {priors!r}.")
+    if len({prior.n_axes for prior in priors}) != 1:
+        raise ValueError(f"priors must be one or more over the same columns, got {priors!r}.")
+    check_noise(noise)
+    check_notion(notion)
+    return _is_computable(priors, noise, notion)

@@ -27,6 +27,7 @@ from sklearn_puffer._strategies import (
     Strategy,
     Summary,
     Tightest,
+    asked,
     average,
     couplings,
     has_pure_loss,
@@ -89,6 +90,7 @@ def sensitivity(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     >>> sensitivity([pair], Laplace(), Pufferfish(1.0)).losses(2.0).round(6).tolist()
     [[1.5, 1.5]]
     """
+    pairs = asked(pairs, noise, notion)
     if _are_mixtures(pairs):
         return mixture_bounds.sensitivity(pairs, noise, notion)
     low = np.array([np.minimum(p.rows.min(axis=0), q.rows.min(axis=0)) for p, q in pairs])
@@ -132,6 +134,7 @@ def wasserstein(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     >>> wasserstein([pair], Laplace(), Pufferfish(1.0)).losses(2.0).round(6).tolist()
     [[1.0, 1.0]]
     """
+    pairs = asked(pairs, noise, notion)
     if _are_mixtures(pairs):
         return mixture_bounds.wasserstein(pairs, noise, notion)
     moves = [moves_that_may_matter(coupled, noise) for coupled in couplings(pairs, noise)]
@@ -184,6 +187,7 @@ class Relaxed:
 
     def __call__(self, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
         """Prepare the conditional means of each pair's couplings."""
+        pairs = asked(pairs, noise, notion)
         if not (notion.is_pure and without_mixings(noise).is_exponential):
             return Impossible(
                 "strategy='relaxed' is a bound for Laplace noise and pure epsilon, got "
@@ -252,6 +256,7 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     >>> approximate([pair], Laplace(), Pufferfish(1.0, delta=0.01)).losses(0.5).tolist()
     [[0.01, 0.01]]
     """
+    pairs = asked(pairs, noise, notion)
     if notion.delta == 0.0:
         return Impossible(
             "strategy='approximate' leaves out moves of probability delta, and there is none; "
@@ -312,6 +317,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     >>> [round(float(each([pair], Gaussian(), notion).losses(3.0).max()), 6) for each in bounds]
     [0.158565, 1.0]
     """
+    pairs = asked(pairs, noise, notion)
     if notion.leaves_events_out:
         return Impossible(
             "strategy='distribution_aware' does not exist for alpha= with delta=; use "
@@ -366,6 +372,7 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     >>> round(float(bound), 3), round(loss.lower, 3)
     (1.0, 10.0)
     """
+    pairs = asked(pairs, noise, notion)
     if _are_mixtures(pairs):
         return mixture_bounds.monge(pairs, noise, notion)
     return Impossible(
@@ -409,6 +416,7 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     >>> tightest([pair], Laplace(), Pufferfish(1.0)).losses(2.0).round(6).tolist()
     [[1.5, 1.5]]
     """
+    pairs = asked(pairs, noise, notion)
     for strategy in (Relaxed("either"), distribution_aware, approximate):
         bound = strategy(pairs, noise, notion)
         if not isinstance(bound, Impossible):

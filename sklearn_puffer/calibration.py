@@ -14,6 +14,7 @@ import numpy as np
 from sklearn_puffer._base import (
     LARGEST,
     FloatArray,
+    PufferfishWarning,
     check_choice,
     check_verbose,
     heading,
@@ -25,7 +26,9 @@ from sklearn_puffer._losses import MAX_CELLS, LossTable, all_computable, grid_ce
 from sklearn_puffer._sets import rows_needed
 from sklearn_puffer._strategies import (
     Change,
+    asked,
     checked_bound,
+    checked_pairs,
     factor_of_shift,
     ground_cost,
     has_pure_loss,
@@ -53,7 +56,6 @@ from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, n
 
 __all__ = ["STRATEGIES", "Calibration", "calibrate", "exact", "rows_needed"]
 
-_PRIORS = (Discrete, GaussianMixture)
 _TOLERANCE = 1e-12  # relative width of the bracket at which the search stops
 _ROUGH = 1e-3  # factors told apart no better than this are only compared
 _ON_PLANES = 1e-5  # the same, where losses are known to a part in a thousand
@@ -185,6 +187,7 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     >>> exact([pair], Laplace(), Pufferfish(1.0)).losses(0.0).round(6).tolist()
     [[0.693147, 0.405465]]
     """
+    pairs = asked(pairs, noise, notion)
     if notion.leaves_events_out:
         return Impossible(
             "strategy='exact' does not exist for alpha= with delta=; use 'approximate', "
@@ -314,7 +317,7 @@ def calibrate(
 
     Warns
     -----
-    UserWarning
+    PufferfishWarning
         If ``"exact"`` is out of reach for rows, so that `bounds.tightest` is used instead.
 
     Notes
@@ -338,7 +341,7 @@ def calibrate(
     >>> round(calibrate([pair], notion, noise="gaussian", strategy="wasserstein").scale, 9)
     1.0
     """
-    checked = _check_pairs(pairs)
+    checked = checked_pairs(pairs)
     template = _check_noise(noise, checked)
     check_notion(notion)
     with listening(check_verbose(verbose), "calibration"), heading("calibration"):
@@ -503,7 +506,7 @@ def _choose(
         f"{_out_of_reach(pairs, noise, notion)}; the tightest bound under a joint coupling is "
         "used, which asks for more noise. Fewer atoms a column, or fewer columns in one joint "
         "group, make it exact.",
-        UserWarning,
+        PufferfishWarning,
         stacklevel=3,
     )
     return tightest
@@ -539,26 +542,6 @@ def _out_of_reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> s
         f"strategy='exact' is not computed for rows of {pairs[0].p.n_axes} columns with "
         f"{type(noise).__name__} noise and {notion!r}"
     )
-
-
-def _check_pairs(pairs: Sequence[tuple[Any, Any]]) -> list[PriorPair]:
-    checked = []
-    for pair in pairs:
-        if len(pair) != 2 or not all(isinstance(prior, _PRIORS) for prior in pair):
-            raise TypeError(f"pairs must hold two priors (p, q) each, got {pair!r}.")
-        checked.append(PriorPair(*pair))
-    if not checked:
-        raise ValueError("pairs must hold at least one pair of priors (p, q), got none.")
-    axes = sorted({prior.n_axes for pair in checked for prior in pair})
-    if len(axes) > 1:
-        raise ValueError(f"pairs must be over the same columns, got priors over {axes} columns.")
-    families = sorted({type(prior).__name__ for pair in checked for prior in pair})
-    if len(families) > 1:
-        raise ValueError(
-            f"pairs must hold priors of one family, got {families}; calibrate each family apart "
-            "and take the largest scale."
-        )
-    return checked
 
 
 def _check_noise(noise: Any, pairs: Sequence[PriorPair]) -> Noise:

@@ -20,12 +20,14 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_puffer._base import (
     FloatArray,
+    PufferfishWarning,
     check_choice,
     check_count,
     check_delta,
     check_positive,
     on_one_line,
     quoted,
+    real_numbers,
 )
 from sklearn_puffer._fits import (
     Sample,
@@ -185,7 +187,7 @@ class MixtureFit:
 
     Warns
     -----
-    UserWarning
+    PufferfishWarning
         If EM did not converge, with the remedy.
 
     Notes
@@ -319,7 +321,7 @@ class MixtureFit:
                 f"the mixture of {size} components{given_secret(secret)} has not converged after "
                 f"max_iter={self.max_iter} steps; raise max_iter or tol, or take a smaller "
                 "n_components or max_components.",
-                UserWarning,
+                PufferfishWarning,
                 stacklevel=4,
             )
         return model
@@ -498,8 +500,8 @@ def bootstrap(
     Raises
     ------
     TypeError, ValueError
-        If a number is not a positive integer, a column does not vary, or there are no more rows
-        than columns.
+        If ``fit`` is neither, a number is not a positive integer, a column does not vary, or there
+        are no more rows than columns.
 
     Examples
     --------
@@ -509,10 +511,13 @@ def bootstrap(
     >>> 0.4 < min(means) < 0.5 < max(means) < 0.6  # each within some 0.5 / sqrt(1000) of 0.5
     True
     """
+    if not isinstance(fit, GaussianFit | MixtureFit):
+        raise TypeError(f"fit must be a GaussianFit or a MixtureFit, got {fit!r}.")
     check_count(n_draws, "n_draws")
     uniforms = uniform_numbers(check_count(seed, "seed", minimum=0))
     if spread is None:
-        sample, _ = checked_sample(rows, counts, np.ones(np.shape(rows)[1]))
+        shape = np.shape(real_numbers(rows, "rows"))
+        sample, _ = checked_sample(rows, counts, np.ones(shape[1:]))
         check_varies(sample, None)
         spread = np.sqrt(np.diag(sample.covariance))
     sample, scale = checked_sample(rows, counts, spread)

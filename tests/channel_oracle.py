@@ -7,9 +7,22 @@ from math import prod
 import mpmath
 import numpy as np
 
+from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._noise import WHOLE, IntegerRows
 
 mpmath.mp.dps = 50
+
+
+class Filled(PufferfishNoiser):
+    """A noiser to which every row of a small table stands for many, as a channel asks for."""
+
+    def fit(self, X, y=None, *, sample_weight=None, **routed):
+        if sample_weight is None:
+            sample_weight = np.ones(len(X), dtype=int)
+        return super().fit(X, y, sample_weight=10**5 * np.asarray(sample_weight), **routed)
+
+    def fit_transform(self, X, y=None, **routed):
+        return self.fit(X, y, **routed).transform(X)
 
 
 def channel(matrix):

@@ -82,6 +82,15 @@ def ibis():
     return in_ibis
 
 
+def read_parquet(engine, path):
+    """Return the rows of a file as the users of an engine read it."""
+    if engine == "dask":
+        return needs("dask.dataframe").read_parquet(path, split_row_groups=True)
+    if engine == "spark":
+        return needs("pyspark.sql").SparkSession.getActiveSession().read.parquet(path)
+    return needs("ibis").read_parquet(path)
+
+
 def _in_polars(frame):
     from engine_cases import in_polars  # not before the tests that need it: it brings the package
 

@@ -5,6 +5,7 @@ The tables lie in a folder beside the checkout. ``SKLEARN_PUFFER_TABLES`` names 
 """
 
 import os
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -45,11 +46,28 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore::sklearn_puffer.UtilityWarning")
 
 
+os.environ.setdefault("MPLBACKEND", "agg")  # displays draw when they are made
+
 _BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def _folder():
     return Path(os.environ.get("SKLEARN_PUFFER_TABLES", _BESIDE_THE_CHECKOUT))
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_is_left_open():
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture(scope="module")
+def thin_cells():
+    """Channels of tables that are too small for one, where something else is looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sklearn_puffer._noiser.channel_proof._MOST_TOLD", 1.0)
+        yield
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow.dataset
+import pyarrow.parquet
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer.priors import Discrete
@@ -44,6 +45,46 @@ GAPS = TABLE.assign(
     flag=TABLE["flag"].astype("boolean").mask(TABLE.index % 9 == 0),
     job=TABLE["job"].mask(TABLE.index % 5 == 0),
 )
+
+
+_JOBS = ["nurse", "none", "clerk", "Smith"]  # neither sorted nor as they first occur
+
+
+def dictionary_file(folder, described):
+    """Write a file of dictionaries and of integers with gaps; described for pandas, or not."""
+    rng = np.random.default_rng(5)
+    job = pd.Categorical(np.array(_JOBS)[rng.integers(0, 4, N_ROWS)], _JOBS)
+    frame = TABLE[["s", "age"]].assign(job=job, rank=job.as_ordered())
+    frame["gap"] = frame["job"].mask(frame.index % 5 == 0)
+    few = pd.Series(rng.integers(0, 6, N_ROWS) + (TABLE["s"] == "a"), dtype="Int32")
+    frame["n"] = few.mask(few.index % 100 < 7)  # a part of the file has no gap
+    frame["client"] = rng.permutation(N_ROWS)
+    table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+    table = table if described else table.replace_schema_metadata(None)
+    pyarrow.parquet.write_table(table, folder / "rows.parquet", row_group_size=80)
+    return str(folder / "rows.parquet")
+
+
+IN_FILES = {
+    "categories": {"public": ["job", "age"]},
+    "a category as a secret": {"sensitive": "job", "public": ["age"]},
+    "gaps as a category": {"public": ["gap", "age"], "missing": "category"},
+    "gaps": {"public": ["n", "gap"], "missing": "propagate", "dependence": "independent"},
+    "bins of integers with gaps": {"public": ["n"], "missing": "propagate", "n_bins": 3},
+    "a declared order": {"public": ["rank"], "categories": {"rank": _JOBS}},
+    "no such column": {"public": ["town"], "missing": "category"},
+}
+
+
+def fits_of_file(read, path):
+    """Return the names of the fits on a file that are not those of the same rows in pandas."""
+    whole = pd.read_parquet(path, dtype_backend="numpy_nullable")
+    cases = {name: {"sensitive": "s", **options} for name, options in IN_FILES.items()}
+    return [
+        name
+        for name, options in cases.items()
+        if outcome(read(path), **options) != outcome(whole, **options)
+    ]
 
 
 def in_polars(frame):

@@ -39,7 +39,7 @@ TESTS = {
     "_losses.layers": "category_kernel known_values",
     "_losses.places": "known_values",
     "_losses.channel_losses": "channel_losses",
-    "_losses.bounded_losses": "channel_sets",
+    "_losses.copies": "copies",
     "_losses.repeated_losses": "repeated_losses",
     "_strategies.transport": "transport float_masses",
     "_strategies.coupling_bounds": "bounds strategies",
@@ -50,6 +50,7 @@ TESTS = {
     "_releases.repeats": "spending releases",
     "_releases.ledger_state": "ledger",
     "_releases.person_spend": "person_ledger",
+    "_releases.store": "ledger_faults",
     "_releases.person_state": "person_ledger",
     "_noise.marks": "person_ledger",
     "_noise.sampler": "sampling",
@@ -57,8 +58,8 @@ TESTS = {
     "_noise.table_sampler": "samplers",
     "_noise.grid": "sampling",
     "_noise.integer_rows": "integer_rows",
-    "_channels.excesses": "whole_rows",
-    "_channels.bounded_rows": "channel_sets",
+    "_channels.program": "channels",
+    "_channels.whole_rows": "whole_rows",
 }
 
 

@@ -1,11 +1,15 @@
 """Tables, noisers and keys on which a release on an engine is held against one in memory."""
 
+import datetime
 import functools
+import uuid
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer.noise import GeneralizedCauchy
@@ -75,6 +79,70 @@ CASES = {
         {"public": ["flag"]},
     ),
 }
+
+
+DAY = datetime.datetime(2020, 1, 1)
+UUIDS = [uuid.UUID(int=2**100 + 7 * k) for k in range(N_ROWS)]
+MOMENTS = [DAY + datetime.timedelta(k, k % 2 * 1800) for k in range(N_ROWS)]
+DAYS = [DAY + datetime.timedelta(k) for k in range(N_ROWS)]
+ID_KINDS = {
+    "whole numbers": {
+        "number": pa.array(range(N_ROWS)),
+        "decimal": pa.array(map(Decimal, range(N_ROWS)), pa.decimal128(20, 0)),
+        "places": pa.array(map(Decimal, range(N_ROWS)), pa.decimal128(20, 3)),
+    },
+    "unsigned numbers": {
+        "unsigned": pa.array([2**63 + k for k in range(N_ROWS)], pa.uint64()),
+        "wide": pa.array([Decimal(2**63 + k) for k in range(N_ROWS)], pa.decimal128(20, 0)),
+    },
+    "far numbers": {
+        "far": pa.array([Decimal(k - 2**90) for k in range(N_ROWS)], pa.decimal128(38, 0)),
+    },
+    "fractions": {
+        "fraction": pa.array([Decimal(k) / 4 for k in range(N_ROWS)], pa.decimal128(20, 2)),
+    },
+    "UUIDs": {
+        "text": pa.array(map(str, UUIDS)),
+        "uuid": pa.array([each.bytes for each in UUIDS], pa.uuid()),
+        "fixed": pa.array([each.bytes for each in UUIDS], pa.binary(16)),
+        "bytes": pa.array([each.bytes for each in UUIDS]),
+    },
+    "bytes": {
+        "short": pa.array([bytes([k, 0]) for k in range(N_ROWS)]),
+        "digits": pa.array([bytes([k, 0]).hex() for k in range(N_ROWS)]),
+    },
+    "days": {
+        "date": pa.array([each.date() for each in DAYS]),
+        "day": pa.array(DAYS, pa.timestamp("us")),
+        "iso": pa.array([str(each.date()) for each in DAYS]),
+    },
+    "times": {"time": pa.array(MOMENTS, pa.timestamp("us"))},
+    "moments": {"moment": pa.array(MOMENTS, pa.timestamp("us", "UTC"))},
+}
+"""By kind, columns of the same ids in several types; the first stands for all."""
+
+
+def table_of_ids():
+    """Return a table with ids of all kinds beside what is released."""
+    own = pa.Table.from_pandas(TABLE[["secret", "age"]], preserve_index=False)
+    for columns in ID_KINDS.values():
+        for name, column in columns.items():
+            own = own.append_column(name, column)
+    return own
+
+
+def ids_that_differ(read, computed, columns):
+    """Return columns of ids by which a release of ``read()`` is another than in memory."""
+    table = table_of_ids()
+    noiser = fitted(table, public=["age"])
+
+    def ages(rows, name):
+        found = keyed(noiser, rows, row_id=name)
+        return sorted(np.asarray((found if rows is table else computed(found))["age"]).tolist())
+
+    expected = {kind: ages(table, next(iter(alike))) for kind, alike in ID_KINDS.items()}
+    asked = [(kind, name) for kind in ID_KINDS for name in ID_KINDS[kind] if name in columns]
+    return [name for kind, name in asked if ages(read(), name) != expected[kind]]
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from test_queries_gaussian import gaussian, laws_of, log_density, points_of
 from sklearn_puffer import PufferfishSum
 from sklearn_puffer._sums import SECRETS
 from sklearn_puffer.priors import Discrete
-from sklearn_puffer.users import User
+from sklearn_puffer.users import User, sum_scale, user_pairs
 
 CROWD = [
     User(Discrete([-4, -3, 5], [0.938, 0.001, 0.061]), count=5, presence=0.5),
@@ -101,13 +102,14 @@ def is_answered(query, crowd, pattern):
     return math.isfinite(answer.value)
 
 
-def random_crowd(rng):
-    """Return up to five users in up to three classes, some of whom may be absent."""
+def random_crowd(rng, secrets="distribution-absence"):
+    """Return up to five users in up to three classes, some or all of whom may be absent."""
+    sure = 0.9 if "absence" in secrets else 1.0
     crowd = []
     for count in rng.permutation([1, 2, 2])[: rng.integers(1, 4)]:
         atoms = np.sort(rng.choice(np.arange(-5, 6), 3, replace=False))
         law, other = (Discrete(atoms, rng.dirichlet([0.4] * 3)) for _ in range(2))
-        presence = float(rng.choice([0.0, 0.5, 1.0]))
+        presence = float(rng.choice([0.0, 0.5, sure]))
         crowd.append(User(law, presence=presence, alternative=other, count=int(count)))
     return crowd
 
@@ -122,7 +124,7 @@ def random_crowd(rng):
 def test_every_pattern_of_presence_is_answered_within_the_certificate(strategy, secrets, unit):
     rng = np.random.default_rng([len(strategy), len(secrets), len(unit)])
     for _ in range(4):
-        crowd, epsilon = random_crowd(rng), float(rng.choice([0.05, 0.5, 2.0]))
+        crowd, epsilon = random_crowd(rng, secrets), float(rng.choice([0.05, 0.5, 2.0]))
         query = PufferfishSum(epsilon, secrets=secrets, strategy=strategy, unit=unit).fit(crowd)
         certificate = query.certificate_
         patterns = patterns_of(crowd)
@@ -153,14 +155,43 @@ def test_an_adversary_who_does_not_know_who_is_absent_learns_no_more():
 # -------------------------------------------------------------------------------------- one by one
 
 
+@pytest.mark.parametrize("secrets", ["value-absence", "distribution-absence"])
+@pytest.mark.parametrize("crowd", [[User(CROWD[0].law, count=3)], [gaussian(1.0, 1.0, values=[1])]])
+def test_whose_absence_is_a_secret_may_be_absent(secrets, crowd):
+    query = PufferfishSum(0.5, secrets=secrets).fit(crowd)
+    value = 5.0 if crowd[0].count == 3 else 1.0
+    for reports in itertools.product([value, math.nan], repeat=crowd[0].count):
+        assert math.isfinite(query.release(list(reports)).value)
+    declared = [replace(user, presence=0.5) for user in crowd]
+    assert query.theta_ == PufferfishSum(0.5, secrets=secrets).fit(declared).theta_
+
+
+@pytest.mark.parametrize("secrets", ["value-absence", "distribution-absence"])
+def test_absence_is_no_secret_of_who_is_certain_to_be_there(secrets):
+    why = "whether user (Ann|1) is present, and presence=1 says .* declare a presence below 1"
+    sure = replace(CROWD[1], presence=1.0)
+    for crowd in ([sure], [CROWD[0], sure]):
+        with pytest.raises(ValueError, match=why):
+            PufferfishSum(0.5, secrets=secrets).fit(crowd)
+    table = pd.DataFrame({"race": ["a", "a", "b"] * 3, "years": [9.0, 10.0, 16.0] * 3})
+    query = PufferfishSum(0.5, secrets=secrets, value="years", by="race")
+    for presence, name in ((1, "one of race a"), ({"b": 1.0}, "one of race b")):
+        with pytest.raises(ValueError, match=f"whether {name} is present"):
+            query.set_params(presence=presence).fit(table)
+    query.set_params(presence=None).fit(table)
+    gone = table["years"].mask(table.index == 2)
+    assert math.isfinite(query.release(table.assign(years=gone)).value)
+    assert PufferfishSum(0.5, secrets="value").fit([replace(CROWD[0], presence=1.0)]).theta_ > 0.0
+
+
 def test_an_answer_does_not_prove_that_somebody_is_there():
     query = PufferfishSum(0.05).fit(CROWD)
     for reports in (WITH_ANN, WITHOUT_ANN, [math.nan] * 6):
         assert math.isfinite(query.release(reports).value)
     assert query.certificate_.holds
-    # with everybody there it takes less noise than where nobody is sure to be
-    sure = [User(user.law, count=user.count, name=user.name) for user in CROWD]
-    assert PufferfishSum(0.05).fit(sure).theta_ == pytest.approx(80.0, rel=1e-8)
+    # with everybody there it would take less noise than where nobody is sure to be
+    pairs = user_pairs(CROWD, "distribution-absence")
+    assert sum_scale(CROWD, pairs, 0.05).scale == pytest.approx(80.0, rel=1e-8)
     assert query.theta_ == pytest.approx(query.scales_["worst_case"], rel=1e-9)
 
 
@@ -185,14 +216,18 @@ def test_the_certificate_of_the_worst_case_counts_on_nobody_who_may_be_absent():
 
 
 def test_those_who_are_always_there_are_counted_on():
-    some = [User(CROWD[0].law, count=5), CROWD[1]]
-    scales = [PufferfishSum(0.05).fit(crowd).theta_ for crowd in (some, CROWD)]
+    other = User(CROWD[0].law, alternative=NOBODY, count=5)
+    some, none = ([replace(other, presence=p), CROWD[1]] for p in (1.0, 0.5))
+    query = PufferfishSum(0.05, secrets="distribution")
+    scales = [query.fit(crowd).theta_ for crowd in (some, none)]
+    assert query.fit([replace(other, presence=None), CROWD[1]]).theta_ == scales[0]
     assert scales[0] < scales[1] * (1.0 - 1e-3)
 
 
 def test_a_column_alone_is_refused_where_it_matters_whose_values_are_missing():
     table = pd.DataFrame({"race": ["a", "a", "b"] * 3, "years": [9.0, 10.0, 16.0] * 3})
-    query = PufferfishSum(0.5, value="years", by="race", presence={"b": 0.5}).fit(table)
+    query = PufferfishSum(0.5, secrets="value", value="years", by="race", presence={"b": 0.5})
+    query.fit(table)
     missing = table["years"].mask(table.index == 2)
     for column in (table["years"], missing):  # the same for both: that it comes tells nothing
         with pytest.raises(ValueError, match="pass the table, which tells the classes apart"):
@@ -201,12 +236,15 @@ def test_a_column_alone_is_refused_where_it_matters_whose_values_are_missing():
 
 
 def test_the_certificate_says_which_refusals_tell_of_a_report():
-    def said(crowd):
-        [line] = [x for x in PufferfishSum(1.0).fit(crowd).certificate_.assumptions if "refus" in x]
+    def said(crowd, secrets="distribution-absence"):
+        certificate = PufferfishSum(1.0, secrets=secrets).fit(crowd).certificate_
+        [line] = [x for x in certificate.assumptions if "refus" in x]
         return line
 
+    sure = [User(CROWD[0].law)]
     assert "a missing report is never refused" in said(CROWD)
-    assert "a missing report of a user whose presence is 1" in said([User(CROWD[0].law)])
+    assert "a missing report is never refused" in said(sure)
+    assert "a missing report of a user whose presence is 1" in said(sure, "value")
     for crowd in (CROWD, [User(CROWD[0].law)]):
         assert "a report that the law of its user (or class) does not have" in said(crowd)
         assert "not covered" in said(crowd)
@@ -229,7 +267,7 @@ def test_the_certificate_says_which_refusals_tell_of_a_report():
     ],
 )
 def test_gaussian_users_are_answered_for_whoever_is_absent(strategy, delta):
-    kinds = [(1.0, 1.0, 0.5), (-2.0, 0.5, 1.0), (0.5, 2.0, 0.9)]
+    kinds = [(1.0, 1.0, 0.5), (-2.0, 0.5, None), (0.5, 2.0, 0.9)]
     crowd = [gaussian(mean, sd, presence=presence) for mean, sd, presence in kinds]
     query = PufferfishSum(0.5, delta=delta, strategy=strategy).fit(crowd)
     for pattern in patterns_of(crowd):
@@ -254,6 +292,7 @@ def test_sums_beyond_the_grid_are_saturated_and_not_refused():
     query = PufferfishSum(1.0).fit([gaussian(0.0, 1.0, count=3)])
     ends = [query.release([x, x, 1.0]).value for x in (1e300, -1e300)]
     assert ends[0] == -ends[1] > 1e5
+    crowd = [gaussian(0.0, 1.0, values=[0.0, 1.0], count=30)]
     with pytest.warns(UserWarning, match="no noise is needed"):
-        free = PufferfishSum(5.0, delta=0.5).fit([gaussian(0.0, 1.0, count=30)])
+        free = PufferfishSum(5.0, delta=0.5, secrets="value").fit(crowd)
     assert free.release([1.7e308] * 3 + [0.0] * 27).value == sys.float_info.max

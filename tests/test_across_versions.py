@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 SCRIPT = Path(__file__).with_name("release_elsewhere.py")
@@ -21,9 +22,10 @@ def _others():
     return [each for each in named.split(os.pathsep) if each]
 
 
-def _run(python, what, *folders):
+def _run(python, what, *folders, **variables):
     command = [python, str(SCRIPT), what, *map(str, folders)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folders[0])
+    there = {"cwd": folders[0], "env": os.environ | variables}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, **there)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 
@@ -41,3 +43,13 @@ def test_what_each_environment_saves_is_released_alike_by_itself_and_every_other
         assert _run(python, "load", *folders)["digests"] == saved
     if len(pythons) == 1:
         pytest.skip("read here alone: PUFFER_PYTHONS names no interpreter of another environment")
+
+
+def test_what_is_saved_here_is_released_alike_on_lesser_processors(tmp_path):
+    saved = _run(sys.executable, "save", tmp_path)["digests"]
+    features = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    for first in range(len(features)):
+        lesser = {"NPY_DISABLE_CPU_FEATURES": " ".join(features[first:])}
+        for core in ["Haswell", "Prescott"]:
+            there = _run(sys.executable, "load", tmp_path, OPENBLAS_CORETYPE=core, **lesser)
+            assert there["digests"] == saved

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from scipy.stats import binom
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC, LinearSVC
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease, audit
+from sklearn_puffer._channels import find_channel
+from sklearn_puffer._noiser import channel_cells, channel_fit, channel_proof
 from sklearn_puffer._releases import Drift
 from sklearn_puffer._signoff import auditing
+from sklearn_puffer._signoff.attack import Parts, with_copies
 from sklearn_puffer._signoff.exact_tests import (
     Promise,
     findable,
@@ -29,8 +35,12 @@ from sklearn_puffer._signoff.exact_tests import (
     upper,
 )
 from sklearn_puffer._signoff.readers import averaged, linked
+from sklearn_puffer._signoff.survived import Task, task_figures
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [
+    pytest.mark.usefixtures("thin_cells"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
 
 
 class Looks(ClassifierMixin, BaseEstimator):
@@ -111,6 +121,40 @@ def test_a_kept_promise_is_refused_with_the_stated_chance_at_most(promise):
         own = masses(n, float(promise.most(q)), m, q)
         for level in (0.01, 0.05, 0.2, 0.5):
             assert own[found <= level].sum() <= level
+
+
+def events_of_whole_releases(promise, n_values, rng, n_rows=120):
+    """Return a p-value of rows that keep a promise to the last, and whose event counts copies."""
+    secrets = rng.integers(0, 2, n_rows)
+    told = rng.random(n_rows) < promise.delta
+    kept = rng.random(n_rows) < 1.0 / (1.0 + math.exp(-promise.epsilon))
+    words = np.where(told, secrets + 2, np.where(kept, secrets, 1 - secrets))
+    rows = 4 * rng.integers(0, n_values, n_rows) + words
+    event = (np.bincount(rows)[rows] >= n_rows // (3 * n_values)) & np.isin(words, (1, 3))
+    tested = np.arange(n_rows) >= 0.6 * n_rows
+    k, h = (int((event & tested & (secrets == own)).sum()) for own in (1, 0))
+    n, m = (int((tested & (secrets == own)).sum()) for own in (1, 0))
+    return p_value(promise, k, n, h, m, (int(secrets.sum()), int(n_rows - secrets.sum())))
+
+
+@pytest.mark.parametrize("promise", [Promise(1.0), Promise(0.1), Promise(0.5, 0.02)])
+@pytest.mark.parametrize("n_values", [3, 30])
+def test_events_that_count_copies_are_refused_with_the_stated_chance_at_most(promise, n_values):
+    rng = np.random.default_rng(0)
+    found = np.array([events_of_whole_releases(promise, n_values, rng) for _ in range(1000)])
+    for level in (0.05, 0.2, 0.5):
+        assert (found <= level).mean() <= level
+
+
+def test_events_that_count_copies_have_the_power_that_is_stated():
+    promise, n, m, level, whole = Promise(0.5), 40, 50, 0.05, (110, 120)
+    found = [
+        [p_value(promise, k, n, h, m, whole) <= level for h in range(m + 1)] for k in range(n + 1)
+    ]
+    expected = masses(n, 0.6, m, 0.1)[np.array(found)].sum()
+    assert 0.1 < expected < 1.0
+    assert power(promise, 0.6, 0.1, n, m, level, whole) == pytest.approx(expected, abs=1e-6)
+    assert Promise(1.0, 0.01).spared(200) == binom.isf(1e-9, 200, 0.01)
 
 
 def test_the_power_is_the_chance_of_significant_counts():
@@ -221,6 +265,68 @@ def test_other_laws_than_the_fitted_one_are_named_beside_a_finding():
     assert found.exact == math.inf or found.exact > 2.0
 
 
+def published(n_rows=1000):
+    """Return rows of a number that tells much of a secret, most of which occur once."""
+    rng = np.random.default_rng(0)
+    secret = rng.integers(0, 2, n_rows)
+    return pd.DataFrame({"s": secret, "x": (rng.normal(0, 1, n_rows) + 2 * secret).round(3)})
+
+
+def found_in_tenths(problem):
+    """Return a channel of many cells that keeps the budget: each tenth of them by itself."""
+    found = np.zeros((problem.n_cells, problem.n_cells))
+    for k in range(10):
+        own = np.arange(k, problem.n_cells, 10)
+        families = [replace(f, masses=f.masses[:, own]) for f in problem.families]
+        costs = replace(problem.costs, values=problem.costs.values[own])
+        part = replace(problem, families=families, weights=problem.weights[own], costs=costs)
+        found[np.ix_(own, own)] = find_channel(part)
+    return found
+
+
+def test_a_published_table_of_single_rows_gives_a_channel_away_that_fit_refuses(monkeypatch):
+    table, noiser = published(), PufferfishNoiser(1.0, sensitive="s", noise="optimal")
+    with pytest.raises(ValueError, match=r'distinct rows, more than the 256 .* noise="swap"'):
+        noiser.fit(table)
+    monkeypatch.setattr(channel_cells, "most_cells", lambda *_, **__: len(table))
+    monkeypatch.setattr(channel_fit, "find_channel", found_in_tenths)
+    monkeypatch.setattr(channel_proof, "_MOST_TOLD", 0.01)  # as it is but in this module
+    with pytest.raises(ValueError, match=r'counts the copies .* allowed\); use noise="swap"'):
+        noiser.fit(table)
+    monkeypatch.setattr(channel_proof, "_MOST_TOLD", 1.0)
+    found = audit(noiser.fit(table), table, **PLAIN)
+    assert noiser.certificate_.holds
+    assert found.findings[0].attack.p_all < 1e-3
+    assert found.findings[0].attack.log_odds > 2.0
+    assert "read the whole release, and know how often each row occurs" in str(found)
+
+
+def test_a_channel_whose_cells_hold_many_rows_withstands_who_counts_copies():
+    table = published().assign(x=lambda each: each["x"].round(0))
+    noiser = PufferfishNoiser(1.0, sensitive="s", noise="optimal").fit(table)
+    assert not audit(noiser, table, **PLAIN).findings
+
+
+@pytest.mark.tables
+def test_a_channel_of_nine_columns_of_adult_is_refused(table):
+    adult = table("adult", keep_default_na=False).sample(4000, random_state=0)
+    public = ["age", "workclass", "education-num", "marital-status", "occupation"]
+    public += ["relationship", "capital-gain", "capital-loss", "hours-per-week"]
+    noiser = PufferfishNoiser(1.0, sensitive="sex", public=public, noise="optimal")
+    with pytest.raises(ValueError, match=r'distinct rows, more than the 256 .* noise="swap"'):
+        noiser.fit(adult)
+    with pytest.raises(ValueError, match=r'prior is a classifier, .* use noise="swap"'):
+        noiser.set_params(prior=HistGradientBoostingClassifier()).fit(adult)
+
+
+def test_copies_are_counted_in_what_each_reader_sees_and_never_hide_a_column():
+    rows = pd.DataFrame({"copies in the release": [1.0, 2.0, 2.0, np.nan, np.nan]})
+    assert with_copies(rows).iloc[:, 1].tolist() == [1, 2, 2, 2, 2]
+    assert with_copies(rows).columns[1] == "copies in the release'"
+    assert with_copies(rows.set_axis([7], axis=1)).columns.tolist() == [7, 8]
+    assert with_copies(rows[:2]).shape == (2, 1)  # each as often as the other
+
+
 def test_the_split_is_the_seeds_and_the_noise_is_not():
     noiser = honest()
     found = [audit(noiser, answers(400), LOOKS, random_state=3, **PLAIN).table for _ in range(4)]
@@ -237,7 +343,7 @@ def test_mixed_columns_with_gaps_are_attacked_in_every_kind_of_table(kind):
     noiser.fit(kind(data))
     found = audit(noiser, kind(data), task="late")
     assert list(found.table["attacker"].unique()) == ["boosted", "neighbours", "linear"]
-    assert {"unchanged share", "accuracy on true rows"} <= set(found.utility["what"])
+    assert {"unchanged share", "AUC on true rows"} <= set(found.utility["what"])
 
 
 def test_a_task_with_a_model_of_its_own_learns_from_released_rows():
@@ -250,11 +356,81 @@ def test_a_task_with_a_model_of_its_own_learns_from_released_rows():
     assert after < before
 
 
+def test_a_task_that_nothing_tells_has_the_area_of_chance_beside_its_base_rate():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"word": ["u", "v", "v", "u"] * 300, "s": ["a", "b", "b", "a"] * 300})
+    table["rare"] = np.where(rng.random(1200) < 0.11, "yes", "no")
+    found = audit(honest(), table, LOOKS, task="rare", **PLAIN)
+    figures = found.utility.set_index("what")
+    assert "accuracy" not in str(found)
+    assert figures.loc["AUC on true rows", ["before", "after"]].between(0.4, 0.6).all()
+    assert figures.loc["base rate of 'no'", "before"] == pytest.approx(0.89, abs=0.03)
+    assert "by chance an AUC is 0.5, and an R2 0" in str(found)
+
+
+class Guess(GaussianNB):
+    """Says which class a row is of, and not how much it looks like it."""
+
+    predict_proba = property()
+
+
+@pytest.mark.parametrize("model", [GaussianNB(), LinearSVC(), Guess(), SVC()])
+@pytest.mark.parametrize("names", [["no", "yes"], [3, 1, 2], ["x", "y", "z", "only here"]])
+def test_the_area_of_a_task_is_the_mean_over_its_classes_each_against_the_rest(model, names):
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, len(names), 400)
+    rows = pd.DataFrame({"x": rng.normal(y, 1.5), "z": rng.normal(size=400)})
+    target = np.array(names)[y]
+    train = np.flatnonzero(target != "only here")[:200]  # a class is met later that was not learnt
+    parts = Parts(train, train[:0], np.arange(200, 400))
+    task = Task("y", Pipeline([("model", model)]), target, by_column=False)
+    area, base = task_figures(task, rows, rows, ["x", "z"], parts)
+    test, learnt = rows[200:], clone(model).fit(rows.iloc[train], target[train])
+    found = []
+    for label in names:
+        own = target[200:] == label
+        score = looks_like(learnt, test, label)
+        right = np.subtract.outer(score[own], score[~own])
+        found.append(((right > 0) + 0.5 * (right == 0)).mean())
+    assert area.before == area.after == pytest.approx(np.mean(found))
+    assert base.before == max(np.mean(target[200:] == label) for label in names)
+
+
+def looks_like(model, rows, label):
+    """Return how much each row looks like one class; like a class not learnt none does."""
+    if label not in model.classes_:
+        return np.zeros(len(rows))
+    place = list(model.classes_).index(label)
+    if isinstance(model, Guess):
+        return (model.predict(rows) == label).astype(float)
+    if isinstance(model, GaussianNB):
+        return model.predict_proba(rows)[:, place]
+    margin = model.decision_function(rows)
+    return margin * (2 * place - 1) if margin.ndim == 1 else margin[:, place]
+
+
+def test_a_task_with_one_class_among_its_test_rows_has_no_area():
+    rows = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0]})
+    task = Task("y", GaussianNB(), np.array(["a", "b", "a", "a"]), by_column=False)
+    parts = Parts(np.array([0, 1]), np.zeros(0, dtype=int), np.array([2, 3]))
+    area, base = task_figures(task, rows, rows, ["x"], parts)
+    assert math.isnan(area.before)
+    assert (base.what, base.before) == ("base rate of 'a'", 1.0)
+
+
+def test_an_infinite_estimate_is_said_to_come_of_few_rows():
+    found = audit(honest(), answers(400), LOOKS, **PLAIN)
+    for told in (replace(found, exact=math.inf), replace(found, exact=2.0)):
+        assert "infinite" not in str(told)
+        assert ("No loss is estimated" in str(told)) == math.isinf(told.exact)
+        assert ("the loss is 2" in str(told)) != math.isinf(told.exact)
+
+
 def test_a_task_whose_released_target_has_gaps_learns_from_the_rows_without():
     table = mixed()
     noiser = PufferfishNoiser(sensitive="group", missing="category", public=["visits", "town"])
     found = audit(noiser.fit(table), table, GaussianNB(), task="town", **PLAIN).utility
-    assert found.set_index("what").loc["accuracy on true rows", "after"] <= 1.0
+    assert found.set_index("what").loc["AUC on true rows", "after"] <= 1.0
 
 
 def test_averaging_fresh_releases_tells_more_and_keyed_noise_stays_the_same():
@@ -301,7 +477,7 @@ def test_words_that_come_out_as_codes_are_attacked_and_not_compared():
     )
     found = audit(noiser.fit(table), table, GaussianNB(), task="late", **PLAIN)
     assert "town" not in set(found.utility["column"])
-    assert "accuracy on true rows" in set(found.utility["what"])
+    assert "AUC on true rows" in set(found.utility["what"])
 
 
 def test_several_sensitive_columns_and_secrets_beside_the_table():
@@ -433,7 +609,7 @@ def test_of_500_releases_within_the_promise_at_most_the_stated_share_is_a_false_
 @pytest.mark.slow
 @pytest.mark.usefixtures("attacks_alone")
 def test_a_release_with_twice_the_promised_loss_is_found_with_the_stated_power():
-    noiser, held = lying(), answers(500)
+    noiser, held = lying(), answers(1000)
     found = [audit(noiser, held, LOOKS, random_state=k, **PLAIN) for k in range(100)]
     assert found[0].best < 2.0
     caught = sum(bool(each.findings) for each in found)

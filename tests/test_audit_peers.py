@@ -70,7 +70,7 @@ def test_peers_are_rows_of_the_table_without_a_p_value_and_never_findings():
     assert theirs[["p", "p_all", "certified", "findable"]].isna().all(axis=None)
     assert theirs["auc"].notna().all()
     assert not found.findings
-    scores = found.utility.set_index("what").loc["accuracy on true rows"]
+    scores = found.utility.set_index("what").loc["AUC on true rows"]
     assert scores[[f"peer: {name}" for name in BOTH]].between(0.0, 1.0).all()
     assert "HAVE NO SUCH PROMISE" in str(found)
     assert [each["name"] for each in json.loads(found.to_json())["peers"]] == BOTH

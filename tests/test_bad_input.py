@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import math
 import re
 import warnings
 
@@ -17,11 +18,14 @@ from sklearn_puffer._noiser import adversaries as knowing
 from sklearn_puffer._noiser import drawn_priors
 from sklearn_puffer._noiser import fit_table as fitting
 from sklearn_puffer._noiser import scales as planning
-from sklearn_puffer.bounds import Relaxed
+from sklearn_puffer.accounting import is_computable
+from sklearn_puffer.bounds import Relaxed, tightest
 from sklearn_puffer.calibration import STRATEGIES
-from sklearn_puffer.fits import GaussianFit, MixtureFit
+from sklearn_puffer.fits import GaussianFit, MixtureFit, bootstrap
 from sklearn_puffer.noise import GeneralizedCauchy, Laplace
-from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture
+from sklearn_puffer.notions import Pufferfish
+from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
+from sklearn_puffer.users import lemma_2_psi
 
 N_ROWS = 60
 RNG = np.random.default_rng(0)
@@ -542,7 +546,7 @@ TRANSFORMS = [
     (ValueError, r"'y' contains 0.25, which was not seen", FRAME.assign(y=0.25)),
     (
         ValueError,
-        r"'s' contains 'z', which was not seen in fit; list every value in categories",
+        r"'s' contains 'z', which was not seen in fit; pass unknown=\"nearest\".*in categories",
         FRAME.assign(s="z"),
     ),
     (ValueError, r"'y' has 60 missing value\(s\)", FRAME.assign(y=np.nan)),
@@ -721,3 +725,71 @@ def test_integers_beyond_all_floats_are_refused_by_name(options, no_work):
 def test_the_largest_epsilon_is_one():
     fitted = noiser(epsilon=1e308, dependence="independent").fit(FRAME)
     assert fitted.certificate_.holds
+
+
+def test_all_pairs_may_be_asked_for_column_by_column():
+    frame = FRAME.assign(t=np.resize(list("abcd"), N_ROWS))
+    asked = {"secret": "all", "t": [("a", "b")]}
+    both = PufferfishNoiser(sensitive=["secret", "t"], public="x", secret_pairs=asked).fit(frame)
+    assert both.secret_pairs_ == {"secret": [("no", "yes")], "t": [("a", "b")]}
+    whole = both.set_params(secret_pairs={"secret": "all", "t": "all"}).fit(frame).secret_pairs_
+    assert whole == both.set_params(secret_pairs="all").fit(frame).secret_pairs_
+    with pytest.raises(TypeError, match=r"""list of pairs .* or "all" for column 't', got 'al'"""):
+        both.set_params(secret_pairs={"t": "al"}).fit(frame)
+
+
+WRONG = [
+    None,
+    3,
+    "",
+    "x",
+    {},
+    [],
+    [None],
+    [(HALVES,)],
+    [HALVES],
+    np.ones(1),
+    math.nan,
+    b"",
+    object(),
+]
+PAIR, ASKED = [PriorPair(HALVES, HALVES)], (Laplace(), Pufferfish(1.0))
+CALLS = {
+    **{f"{name}, pairs": lambda x, f=f: f(x, *ASKED) for name, f in STRATEGIES.items()},
+    **{f"{name}, noise": lambda x, f=f: f(PAIR, x, ASKED[1]) for name, f in STRATEGIES.items()},
+    **{f"{name}, notion": lambda x, f=f: f(PAIR, ASKED[0], x) for name, f in STRATEGIES.items()},
+    "tightest, pairs": lambda x: tightest(x, *ASKED),
+    "tightest, noise": lambda x: tightest(PAIR, x, ASKED[1]),
+    "tightest, notion": lambda x: tightest(PAIR, ASKED[0], x),
+    "is_computable, noise": lambda x: is_computable([HALVES], x),
+    "is_computable, notion": lambda x: is_computable([HALVES], ASKED[0], x),
+    "lemma_2_psi, p": lambda x: lemma_2_psi(x, 0.5, HALVES),
+    "lemma_2_psi, q": lambda x: lemma_2_psi(0.5, x, HALVES),
+    "lemma_2_psi, others": lambda x: lemma_2_psi(0.5, 0.25, x),
+    "bootstrap, fit": lambda x: bootstrap(x, [[0.0], [1.0]], [5, 5]),
+    "bootstrap, rows": lambda x: bootstrap(GaussianFit(), x, [5, 5]),
+    "bootstrap, counts": lambda x: bootstrap(GaussianFit(), [[0.0], [1.0]], x),
+}
+
+
+@pytest.mark.parametrize("call", list(CALLS))
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda each: repr(each).partition(" at ")[0])
+def test_arguments_of_a_wrong_kind_are_named(call, wrong):
+    with pytest.raises((TypeError, ValueError), match=rf"\b{call.split(', ')[1]}\b"):
+        CALLS[call](wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", [x for x in WRONG if x != [HALVES]], ids=lambda each: repr(each).partition(" at ")[0]
+)
+def test_priors_of_a_wrong_kind_are_named(wrong):
+    with pytest.raises((TypeError, ValueError), match=r"^priors must be"):
+        is_computable(wrong)
+
+
+def test_fits_and_priors_that_do_not_go_together_are_named():
+    with pytest.raises(TypeError, match="fit must be a GaussianFit or a MixtureFit, got ''"):
+        bootstrap("", 0.5, ())
+    with pytest.raises(ValueError, match="priors must be one or more over the same columns"):
+        is_computable([HALVES, Discrete([[0, 1]], [1.0])])
+    assert not is_computable([HALVES, GaussianMixture([1.0], [0.0], [1.0])])

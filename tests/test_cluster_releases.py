@@ -10,11 +10,25 @@ import warnings
 import pandas as pd
 import polars as pl
 import pyarrow.dataset
+import pyarrow.parquet
 import pytest
-from clusters import MARKS
-from release_cases import CASES, KEY, SECRET, TABLE, case, fitted, keyed
+from clusters import MARKS, read_parquet
+from engine_cases import dictionary_file
+from release_cases import (
+    CASES,
+    KEY,
+    SECRET,
+    TABLE,
+    case,
+    fitted,
+    ids_that_differ,
+    keyed,
+    table_of_ids,
+)
 
-pytestmark = MARKS
+from sklearn_puffer import PufferfishNoiser
+
+pytestmark = [pytest.mark.usefixtures("thin_cells"), *MARKS]
 
 
 @pytest.fixture(params=["dask", "spark", "ibis"])
@@ -65,6 +79,29 @@ def test_a_plan_is_the_release_in_memory_bit_for_bit(lazy):
         found = computed(plan)
         assert found.schema == expected.schema, name
         assert found.equals(in_order(expected)), name
+
+
+def test_ids_and_categories_of_a_file_are_those_of_memory(lazy, request, tmp_path):
+    engine = request.node.callspec.params["lazy"]
+    own = table_of_ids()
+    own = own if engine != "spark" else own.drop_columns(["uuid"])  # which Spark does not read
+    pyarrow.parquet.write_table(own, tmp_path / "rows.parquet", row_group_size=80)
+
+    def read():
+        return read_parquet(engine, str(tmp_path / "rows.parquet"))
+
+    names = own.column_names[:: 3 if engine == "spark" else 1]
+    assert ids_that_differ(read, computed, names) == []
+    rows = read_parquet(engine, dictionary_file(tmp_path, described=False))
+    options = {"public": ["job", "gap", "n"], "missing": "propagate", "dependence": "independent"}
+    whole = pd.read_parquet(tmp_path / "rows.parquet", dtype_backend="numpy_nullable")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        there, here = (
+            PufferfishNoiser(0.5, sensitive="s", **options).fit(X) for X in (rows, whole)
+        )
+    found = computed(keyed(there, rows)).with_columns(pl.col("n").cast(pl.Int32))
+    assert found.equals(in_memory(here, whole).with_columns(pl.col("n").cast(pl.Int32)))
 
 
 def test_types_of_dask_are_those_of_pandas_and_its_index_stays(dask):

@@ -22,8 +22,11 @@ import pytest
 from claims import half
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease, plan
+from sklearn_puffer._releases import new_file
 from sklearn_puffer._tables import Stream, TableFile, TableWriter, coarse, engine, files
 from sklearn_puffer.cli import main
+
+pytestmark = pytest.mark.usefixtures("thin_cells")
 
 KEY = b"blake2b:" + 2 * b"0123456789abcdef"
 COMMANDS = [["plan"], ["fit"], ["release"], ["check"], ["report"], ["ledger"], ["persons"]]
@@ -77,6 +80,30 @@ def told(capsys):
     text = capsys.readouterr().err.strip().splitlines()[-1]
     assert "Traceback" not in text
     return text
+
+
+def test_unseen_values_are_released_as_known_ones_where_that_is_said(fitted, capsys):
+    """The advice of the refusal was an argument that `release` did not have."""
+    new = make_table().assign(zip="60601", cars=99)
+    new.to_csv("new.csv", index=False)
+    assert main(["release", "r.json", "new.csv", "out.csv"]) == 2
+    assert "as --unknown to puffer release" in told(capsys)
+    assert main(["release", "r.json", "new.csv", "out.csv", "--unknown", "nearest"]) == 0
+    assert "600 in 'cars', 600 in 'zip'" in capsys.readouterr().err
+    (fitted / "s.toml").write_text('[release]\nunknown = { cars = "nearest", zip = "02139" }\n')
+    given = ["release", "r.json", "new.csv", "out.csv", "--force", "--settings", "s.toml"]
+    assert main(given) == 0
+    assert main([*given, "--unknown", "error"]) == 2
+    assert main([*given, "--unknown", "far"]) == 2
+    assert "unknown must be one of ['error', 'nearest'], got 'far'" in told(capsys)
+
+
+def test_a_channel_releases_unseen_rows_where_that_is_said(folder, capsys):
+    assert main(["fit", "in.csv", "r.json", *FIT, "--noise", "optimal"]) == 0
+    make_table().assign(zip="60601", cars=99).to_csv("new.csv", index=False)
+    assert main(["release", "r.json", "new.csv", "out.csv"]) == 2
+    assert main(["release", "r.json", "new.csv", "out.csv", "--unknown", "nearest"]) == 0
+    assert "moved 600 of 600 rows" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------------- what it is
@@ -599,6 +626,13 @@ def test_persons_who_have_spent_all_are_refused_or_withheld(by_person, capsys):
     assert len(pd.read_csv("two.csv")) == 500
 
 
+def test_a_second_draw_that_nobody_counts_is_refused(by_person, capsys):
+    assert main(["release", "r.json", "in.csv", "out.csv", *KEYED, "--release", "1"]) == 1
+    assert "release=1 is beyond the releases=1 that the certificate is for" in told(capsys)
+    assert not Path("out.csv").exists()
+    assert main(["release", "r.json", "in.csv", "out.csv", *BY, "--release", "1"]) == 0
+
+
 def test_a_file_that_is_refused_costs_nobody_anything(by_person, capsys):
     rows = pd.read_csv("in.csv", dtype=str)
     pd.concat([rows, rows[:1].assign(zip="99999", client="x")]).to_csv("bad.csv", index=False)
@@ -698,6 +732,32 @@ def test_a_released_file_has_the_rights_of_any_new_file(fitted):
     Path("plain").write_text("")
     rights = [stat.S_IMODE(Path(name).stat().st_mode) for name in ("out.csv", "plain")]
     assert rights[0] == rights[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="this system has no such rights")
+@pytest.mark.parametrize("options", [[], ["--noise", "optimal"]])
+def test_key_material_is_for_its_owner_alone_from_its_first_byte(folder, monkeypatch, options):
+    def rights():
+        return {path.name: stat.S_IMODE(path.stat().st_mode) for path in Path().iterdir()}
+
+    asked = ["in.csv", "r.json", "--sensitive", "loan", "--public", "cars", *options]
+    named, before = new_file._put, rights()
+    seen = []
+    monkeypatch.setattr(
+        new_file, "_put", lambda fresh, place: (seen.append(rights()), named(fresh, place))
+    )
+    mask = os.umask(0)
+    try:
+        assert main(["fit", *asked, "--noiser", "n.joblib"]) == 0
+        assert main(["ledger", "create", "l.ledger", "r.json"]) == 0
+        joblib.load("n.joblib").to_json("again.json")
+    finally:
+        os.umask(mask)
+    form = 0o600 if options else 0o666  # a channel is key material, other forms are not
+    wanted = {"n.joblib": 0o600, "l.ledger": 0o600, "r.json": form, "again.json": form}
+    assert {name: mode for name, mode in rights().items() if name not in before} == wanted
+    first = [mode for each in seen for name, mode in each.items() if name.startswith(".puffer")]
+    assert first == [0o600, form, 0o600, form]
 
 
 # --------------------------------------------------------------------------------------- settings

@@ -6,15 +6,11 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 import pytest
-from channel_oracle import exact, laws_released
+from channel_oracle import exact
 from scipy.optimize import linprog
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._channels import ChannelProblem, Costs, Family, find_channel, whole_rows
-from sklearn_puffer._channels.problem import Found
-from sklearn_puffer._noiser import classifier_priors
-from sklearn_puffer.fits import ClassifierFit
+from sklearn_puffer._channels import ChannelProblem, Costs, Family, find_channel
 from sklearn_puffer.notions import Pufferfish
 
 pytestmark = [
@@ -71,7 +67,7 @@ def test_degenerate_tables_have_a_channel_within_the_budget(kind, delta):
     table, notion = TABLES[kind], Pufferfish(0.5, delta)
     public = [name for name in table if name != "s"]
     noiser = PufferfishNoiser(0.5, sensitive="s", public=public, noise="optimal", delta=delta)
-    noiser.fit(table)
+    noiser.fit(table, sample_weight=np.full(len(table), 10_000))
     assert noiser.certificate_.holds
     assert exact_loss(noiser, counted(table), notion) <= (delta or 0.5)
     assert (
@@ -91,31 +87,6 @@ def test_counts_a_million_million_times_apart_keep_the_budget():
     loss = exact_loss(noiser, counted(table, weights), Pufferfish(0.5))
     assert loss <= noiser.certificate_.loss <= 0.5
     assert noiser.certificate_.loss == pytest.approx(loss, rel=1e-9)
-
-
-class Certain(ClassifierMixin, BaseEstimator):
-    """Is certain of rows below and above, and halves the ones between."""
-
-    def fit(self, X, y):
-        self.classes_ = np.array(["a", "b"])
-        return self
-
-    def predict_proba(self, X):
-        first = np.select([X["x"] < 2, X["x"] > 3], [1.0, 0.0], 0.5)
-        return np.column_stack([first, 1.0 - first])
-
-
-@pytest.mark.parametrize("delta", [0.0, 0.05])
-def test_a_classifier_that_is_certain_is_believed_and_kept_to(monkeypatch, delta):
-    monkeypatch.setattr(classifier_priors, "_MOST_COMPARED", 0)
-    table = pd.DataFrame({"x": [0, 1, 2, 3, 4, 5] * 3, "s": list("ab") * 9})
-    prior = ClassifierFit(Certain().fit(None, None), cv="prefit")
-    noiser = PufferfishNoiser(0.5, sensitive="s", prior=prior, noise="optimal", delta=delta)
-    noiser.fit(table)
-    masses = {"a": {(0,): 2, (1,): 2, (2,): 1, (3,): 1}, "b": {(2,): 1, (3,): 1, (4,): 2, (5,): 2}}
-    assert noiser.certificate_.holds
-    assert noiser.certificate_.models[0].n_certain == 4
-    assert exact_loss(noiser, masses, Pufferfish(0.5, delta)) <= (delta or 0.5)
 
 
 # ------------------------------------------------------------------------------- rays and vertices
@@ -158,25 +129,4 @@ def test_an_optimum_has_few_entries(ks, delta):
     for seed in range(3):
         problem = problem_of(ks, seed, delta=delta)
         rays = problem.n_cells + (sum(k * (k - 1) for k in ks) if delta else 0)
-        found = find_channel(problem)
-        assert (found.shares > 1e-9).sum() <= rays * (sum(ks) - len(ks) + 1)
-
-
-# ------------------------------------------------------------------------------------ forged blocks
-
-
-@pytest.mark.parametrize("delta", [0.0, 0.02, 1e-6])
-@pytest.mark.parametrize("seed", range(6))
-def test_whatever_is_forged_in_blocks_keeps_the_budget_under_delta_too(seed, delta):
-    problem, rng = problem_of((3,), seed, n=8, delta=delta), np.random.default_rng(seed)
-    block = np.repeat([0, 1], 4)
-    shares = rng.dirichlet(np.full(8, 0.2), 8) * (block[:, None] == block)
-    shares[seed % 8] = 0.0
-    shares[seed % 8, seed % 8] = 1.0  # which alone tells too much
-    shares /= shares.sum(axis=1, keepdims=True)
-    x, y = shares.nonzero()
-    starts = np.append(0, np.cumsum(np.bincount(x, minlength=8)))
-    rows = whole_rows(problem, Found(starts, y, shares[x, y], block, 0.0))
-    laws = laws_released(rows, problem.families[0].masses, None)
-    worst = max(exact(p, q, Pufferfish(0.3, delta)) for p, q in permutations(laws, 2))
-    assert worst <= (delta or 0.3)
+        assert (find_channel(problem) > 1e-9).sum() <= rays * (sum(ks) - len(ks) + 1)

@@ -9,16 +9,20 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
+import sklearn_puffer
 from sklearn_puffer import (
     Audit,
     AuditDisplay,
     Certificate,
     Ledger,
     LossDisplay,
+    MovesDisplay,
     PersonLedger,
     Plan,
     PufferfishNoiser,
+    ReleaseDisplay,
     SpendDisplay,
+    SwapDisplay,
     TradeoffDisplay,
     UtilityDisplay,
 )
@@ -29,10 +33,12 @@ from sklearn_puffer._signoff.candidates import Candidate
 from sklearn_puffer._signoff.columns import ColumnFacts
 from sklearn_puffer._signoff.survived import Survived
 from sklearn_puffer._signoff.trials import Trial
+from sklearn_puffer.noise import RecordSwap
 
 CARS = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
 TABLE = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": CARS, "client": range(30)})
 KEY = b"blake2b:" + bytes(32)
+DISPLAYS = [name for name in sklearn_puffer.__all__ if name.endswith("Display")]
 
 
 def axes():
@@ -159,9 +165,32 @@ def test_losses_under_a_delta_are_deltas():
 
 
 def test_infinite_losses_are_drawn():
-    certificate = a_certificate(pair("a", "b", np.inf, np.inf), pair("b", "a", 0.0, 0.0))
-    ax = LossDisplay.from_noiser(certificate).plot(ax=axes()).ax_
-    assert ax.texts[0].get_text() == "inf\nover budget"
+    pairs = pair("a", "b", np.inf, np.inf), pair("b", "a", 0.0, 0.0)
+    for more, told in (((), "inf, over budget"), ([pair("c", "a", 0.0, 0.1)], "inf\nover budget")):
+        ax = LossDisplay.from_noiser(a_certificate(*pairs, *more), ax=axes()).ax_
+        assert ax.texts[0].get_text() == told
+        ax.figure.canvas.draw()
+
+
+def test_two_secrets_are_bars_both_ways_beside_the_budget():
+    certificate = a_certificate(pair("a$", "b", 0.25, 0.5), pair("b", "a$", 0.9, 1.2))
+    ax = LossDisplay.from_noiser(certificate, ax=axes()).ax_
+    least, most = ([bar.get_width() for bar in bars] for bars in ax.containers)
+    assert (least, most) == ([0.25, 0.9], [0.5, 1.2])
+    assert [set(line.get_xdata()) for line in ax.lines] == [{1.0}]
+    assert [t.get_text() for t in ax.get_yticklabels()] == [r"a\$ against b", r"b against a\$"]
+    assert [t.get_text() for t in ax.texts] == ["0.25 to 0.5", "0.9 to 1.2, over budget"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("loss (nats)", "secret of race")
+    assert ax.get_xlim()[0] == 0.0
+    assert ax.get_xlim()[1] > 1.2
+    told = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert sorted(told) == ["at least", "at most", "budget: 1"]
+    assert not ax.images
+
+
+def test_of_two_secrets_that_are_protected_one_way_there_is_one_bar():
+    ax = LossDisplay.from_noiser(a_certificate(pair("a", "b", 0.0, 0.0)), ax=axes()).ax_
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a against b"]
     ax.figure.canvas.draw()
 
 
@@ -262,7 +291,7 @@ def compared(auc, accuracy, allowed=0.7, **more):
         Survived("unchanged share", name, 1.0, kept) for name, kept in (("a", 0.5), ("b", 0))
     ]
     if accuracy is not None:
-        survived.append(Survived("accuracy on true rows", "y", 0.9, accuracy))
+        survived.append(Survived("AUC on true rows", "y", 0.9, accuracy))
     control = (an_attack("trees", 0.95), an_attack("linear", 0.8))
     return Audit(attacks, control, 0.05, "a promise", 9, 9, 3, 3, 3, survived=tuple(survived))
 
@@ -270,14 +299,14 @@ def compared(auc, accuracy, allowed=0.7, **more):
 def test_attack_is_drawn_against_utility_with_intervals_and_one_line_of_what_is_allowed():
     audits = {"$x$": compared(0.6, 0.8), "y": compared(0.55, 0.7)}
     display = TradeoffDisplay.from_audits(audits, measure="auc")
-    assert (display.what, display.names) == ("accuracy on true rows", ["$x$", "y"])
+    assert (display.what, display.names) == ("AUC on true rows", ["$x$", "y"])
     assert display.utility.tolist() == [0.8, 0.7]
     assert display.attack.tolist() == [0.6, 0.55]
     np.testing.assert_allclose(display.high - display.low, 0.15)
     assert display.before.tolist() == [[0.9, 0.95], [0.9, 0.95]]
     ax = display.plot(ax=axes()).ax_
     assert (ax.get_xlabel(), ax.get_ylabel()) == (
-        "accuracy on true rows",
+        "AUC on true rows",
         "area under its ROC curve",
     )
     assert any(set(line.get_ydata()) == {0.7} for line in ax.lines)
@@ -311,7 +340,7 @@ def test_points_of_a_picture_differ_without_their_colours():
         ([], {}, "audits is empty"),
         ({}, {}, "audits is empty"),
         (compared(0.6, None), {"measure": "loss"}, "measure must be"),
-        (compared(0.6, None), {"utility": "accuracy on true rows"}, "is no figure that every aud"),
+        (compared(0.6, None), {"utility": "AUC on true rows"}, "is no figure that every aud"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(audits, more, message):
@@ -348,16 +377,54 @@ def test_dark_and_light_differ_in_grey_and_so_does_the_map_along_its_way():
     assert (np.diff(steps) > 0.02).all()
 
 
-def test_without_matplotlib_the_way_to_it_is_named(monkeypatch):
-    display = UtilityDisplay.from_plan(PLAN)
+MAKERS = {
+    UtilityDisplay: ("from_plan", 1),
+    LossDisplay: ("from_noiser", 1),
+    MovesDisplay: ("from_noiser", 2),
+    ReleaseDisplay: ("from_noiser", 2),
+    AuditDisplay: ("from_audit", 1),
+    TradeoffDisplay: ("from_audits", 1),
+    SpendDisplay: ("from_ledger", 1),
+    SwapDisplay: ("from_noiser", 1),
+}
+
+
+def test_what_makes_a_display_draws_it_as_plot_does(noiser, tmp_path):
+    found = compared(0.6, 0.8)
+    ledger = Ledger.create(tmp_path / "cars", noiser)
+    swap = PufferfishNoiser(sensitive="loan", public=["cars"], noise=RecordSwap(cells="values"))
+    given = [PLAN], [noiser], [noiser, TABLE], [noiser, TABLE], [found], [found], [ledger]
+    given = *given, [swap.fit(TABLE)]
+    assert set(MAKERS) == {getattr(sklearn_puffer, n) for n in DISPLAYS}
+    for (kind, (maker, _)), own in zip(MAKERS.items(), given, strict=True):
+        ax, style = axes(), {"alpha": 0.5}
+        display = getattr(kind, maker)(*own, ax=ax, **style)
+        assert isinstance(display, kind)
+        assert (display.ax_, display.figure_) == (ax, ax.figure)
+        again = display.plot(ax=axes(), **style)
+        assert again is display
+        drawn = [ax.lines, ax.patches, ax.collections, ax.images, ax.texts]
+        assert [*map(len, drawn)] == [
+            *map(len, (again.ax_.lines, again.ax_.patches, again.ax_.collections)),
+            *map(len, (again.ax_.images, again.ax_.texts)),
+        ]
+        assert any(each.get_alpha() == 0.5 for part in drawn[:4] for each in part)
+        assert getattr(kind, maker)(*own).figure_ is not ax.figure  # a figure of its own
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_without_matplotlib_the_way_to_it_is_named_before_anything_is_computed(kind, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
+    maker, n_given = MAKERS[kind]
     with pytest.raises(ModuleNotFoundError, match=r'pip install "sklearn-puffer\[plot\]"'):
-        display.plot()
+        getattr(kind, maker)(*[None] * n_given)
 
 
-def test_axes_that_are_none_are_refused():
+@pytest.mark.parametrize("kind", MAKERS)
+def test_axes_that_are_none_are_refused_before_anything_is_computed(kind):
+    maker, n_given = MAKERS[kind]
     with pytest.raises(TypeError, match="ax must be one Axes of matplotlib"):
-        UtilityDisplay.from_plan(PLAN).plot(ax=np.array([1, 2]))
+        getattr(kind, maker)(*[None] * n_given, ax=np.array([1, 2]))
 
 
 def test_without_axes_a_figure_is_made_and_settings_stay_as_they_are():
@@ -365,7 +432,7 @@ def test_without_axes_a_figure_is_made_and_settings_stay_as_they_are():
 
     pyplot.switch_backend("agg")
     before = dict(rcParams)
-    display = UtilityDisplay.from_plan(PLAN).plot()
+    display = UtilityDisplay.from_plan(PLAN)
     assert display.figure_.axes == [display.ax_]
     assert dict(rcParams) == before
     pyplot.close(display.figure_)

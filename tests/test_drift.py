@@ -24,6 +24,8 @@ from sklearn_puffer._sets import error_share, set_around_counts
 from sklearn_puffer._tables import Column, Values, coarse, column_reader, learn_column, rule_of
 from sklearn_puffer.priors import Discrete, GaussianMixture
 
+pytestmark = pytest.mark.usefixtures("thin_cells")
+
 OTHER = "do not look like"
 
 
@@ -631,6 +633,43 @@ def test_rows_that_a_channel_has_not_seen_together_are_counted():
     assert drift.new_rows == 0.5
     assert "50.0% of the rows" in str(drift)
     assert noiser_of(table, sensitive="s", n_bins=None).certificate_.check(table).new_rows is None
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Return a channel over rows that hardly ever occur twice, and others of the same law."""
+    table = people(400, seed=5)[["ill", "age", "job"]]
+    noiser = noiser_of(
+        table[:200], noise="optimal", n_bins=None, dependence="joint", unknown="nearest"
+    )
+    return noiser, table[200:].reset_index(drop=True)
+
+
+def test_a_check_shows_no_row_with_its_secret_and_no_advice_on_a_prior(wide):
+    noiser, new = wide
+    drift = noiser.certificate_.check(new, sensitive="ill")
+    assert drift.loss is not None
+    assert not re.search(r"prior|mass|\[\d", str(drift) + drift.to_json())
+    assert 0.0 < drift.new_rows < 1.0
+
+
+def test_rows_that_a_channel_has_not_seen_do_not_count_for_the_loss_that_is_estimated(wide):
+    noiser, new = wide
+    fitted = {tuple(row) for row in people(400, seed=5)[["age", "job"]][:200].to_numpy()}
+    seen = new[[tuple(row) in fitted for row in new[["age", "job"]].to_numpy()]]
+    check = noiser.certificate_.check
+    assert 0 < len(seen) < len(new)
+    assert check(new, sensitive="ill").loss == check(seen, sensitive="ill").loss
+
+
+def test_no_loss_is_called_infinite_on_few_rows_of_the_same_law(wide):
+    noiser, new = wide
+    drift = noiser.certificate_.check(new, sensitive="ill")
+    (moved,) = [line for line in told(noiser, new) if "nearest cells" in line]
+    assert math.isinf(drift.loss)
+    for said in (str(drift), moved):
+        assert "infinite" not in said
+        assert "No loss is estimated: as these rows were counted" in said
 
 
 def test_a_saved_certificate_checks_as_before_and_keeps_no_law(certificate):

@@ -45,6 +45,7 @@ SKIPPED = {
 }
 
 pytestmark = [
+    pytest.mark.usefixtures("thin_cells"),
     # scikit-learn's own checks use continuous random columns and integer seeds
     pytest.mark.filterwarnings("ignore:random_state=.* is for tests only:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*need no noise under this prior:UserWarning"),
@@ -157,6 +158,27 @@ def test_no_check_of_scikit_learn_fails_with_an_optimal_channel():
     assert [name for name, status in statuses.items() if status == "failed"] == []
     assert {name for name, s in statuses.items() if s == "xfail"} == {*EXCUSED, *NEW_ROWS}
     assert {name for name, status in statuses.items() if status == "skipped"} <= set(SKIPPED)
+
+
+TOO_FEW = ("and a swap needs 50", "30 at least; merge", "so that there is one cell and nothing to")
+
+
+def test_no_check_of_scikit_learn_fails_with_a_swap_but_of_few_rows_or_labels():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(
+            TwoSecrets(noise="swap"), on_skip=None, on_fail=None, expected_failed_checks=EXCUSED
+        )
+    failed = [each for each in results if each["status"] == "failed"]
+    assert [e for e in failed if not any(few in str(e["exception"]) for few in TOO_FEW)] == []
+    assert {each["check_name"] for each in results if each["status"] == "skipped"} <= set(SKIPPED)
+    assert sum(each["status"] == "passed" for each in results) >= 36
+
+
+@pytest.mark.filterwarnings("ignore:.* change.* more than a constant")
+@pytest.mark.filterwarnings("ignore:within the .* cells")
+def test_a_seeded_swap_of_an_array_is_that_of_lists_and_of_fit_transform():
+    _check_fit_transform_agrees(SeededNoiser(sensitive=0, random_state=0, noise="swap"))
 
 
 @pytest.mark.parametrize(

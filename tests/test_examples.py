@@ -1,6 +1,5 @@
 """Every example runs, and prints and writes what it says: those that take long, in the slow run."""
 
-import io
 import itertools
 import json
 import math
@@ -13,7 +12,6 @@ import warnings
 from pathlib import Path
 
 import joblib
-import numpy as np
 import pandas as pd
 import pytest
 import sklearn
@@ -113,7 +111,7 @@ def test_the_case_study_goes_from_a_raw_table_to_a_release_on_record(run, tmp_pa
     change, worse = _numbers(printed, "optimal channel, 3 bins")
     assert worse == 0 < change < 0.7
     assert _numbers(printed, "Laplace noise, 3 bins")[1] == 3
-    assert "holds for the counted prior, and for every prior within sampling error" in printed
+    assert "holds for the counted prior, if (a) the reader sees ONE released row and not" in printed
     assert "again: 1 more release(s) of 'november'" in printed
     released = pd.read_csv(tmp_path / "released.csv")
     assert list(released) == ["hours", "pay", "years"]
@@ -121,7 +119,7 @@ def test_the_case_study_goes_from_a_raw_table_to_a_release_on_record(run, tmp_pa
     signed, given = (
         (tmp_path / name).read_text(encoding="utf-8") for name in ("to_sign.html", "report.html")
     )
-    assert "certificate holds for the counted prior, and for every prior within" in signed
+    assert "certificate holds for the counted prior, on four conditions" in signed
     assert "to the research group" in signed
     assert "the promise holds" in given
     assert "kitchen" not in given
@@ -132,22 +130,35 @@ def test_the_case_study_goes_from_a_raw_table_to_a_release_on_record(run, tmp_pa
 def test_one_call_finds_on_adult_what_twenty_trials_by_hand_find(table, run, tmp_path):
     table("adult", nrows=1)  # skips where there is none
     printed = run("case_study_adult", "--output", str(tmp_path))
-    trials = printed.partition("kind ")[2].partition("adversaries=")[0].splitlines()[1:]
+    trials = printed.partition("kind ")[2].partition("noise=")[0].splitlines()[1:]
     assert len(trials) == 20
     by_hand, planned = (
-        re.search(rf"^{way} .* bins +([.\d]+) ", printed, re.MULTILINE)[1]
+        re.search(rf"^{way} .* ([.\d]+) +[.\d]+ +\d+ +\d+ +[.\d]+$", printed, re.MULTILINE)[1]
         for way in ("by hand", "plan")
     )
-    assert float(planned) <= float(by_hand) < 0.4
-    assert "Audit: no attack tells more than was promised" in printed
+    assert float(planned) <= float(by_hand) < 0.6
+    assert "Audit: nothing found" in printed
     released = pd.read_csv(tmp_path / "released.csv")
-    assert released.shape == (16_000, 4)
+    assert released.shape == (16_000, 3)
     signed, given = (
         (tmp_path / name).read_text(encoding="utf-8") for name in ("to_sign.html", "report.html")
     )
     for title in ("Audit: Attacks on released rows", "Plan", "Ledger", "Column by column"):
         assert f">{title}" in signed
     assert "Married-civ-spouse" not in given
+
+
+@pytest.mark.slow
+@pytest.mark.tables
+def test_adult_is_published_as_it_is_and_found_out_less_than_at_random(table, run):
+    table("adult", nrows=1)
+    printed = run("publish_adult")
+    assert "the same rows: True" in printed
+    raw, bounded, by_lot = map(float, re.findall(r"attack (\.?[0-9.]+)", printed))
+    assert raw > 0.9
+    assert bounded < 0.75 < 0.82 < by_lot
+    true, learnt = map(float, re.findall(r"rows: AUC ([0-9.]+)", printed))
+    assert true - learnt < 0.03
 
 
 def test_without_the_table_the_case_study_on_adult_says_where_it_looked(run):
@@ -241,25 +252,6 @@ def test_the_mixtures_of_paper_003_are_fitted_again_where_the_tables_are(table, 
     assert 30.0 < published["Hungarian"] < 54.0
 
 
-def test_who_holds_a_channel_and_its_rows_sees_which_did_not_move(run):
-    printed = run("who_holds_the_channel", "--data", "nowhere")
-    lines = {name: pinned(printed, name) for name in ("released rows", "other rows", "binned rows")}
-    for name in ("released rows", "binned rows"):  # the reader of the promise
-        assert lines[name][0][0] == 0.0
-        assert lines[name][0][1] <= 1.0
-    listed = [lines[name][1] for name in ("released rows", "binned rows")]
-    assert listed[0][0] > 25.0
-    assert listed[0][1] > 1.8 > listed[1][1]  # 5 % of the rows move further
-    assert lines["other rows"][1] == lines["other rows"][0]  # whose list is of other rows
-    assert lines["other rows"][2][0] > 25.0
-
-
-def pinned(printed, name):
-    """Return the share pinned and the move, for each reader, of a way to fit."""
-    [line] = re.findall(rf"^{name} .*$", printed, re.MULTILINE)
-    return [(float(a), float(b)) for a, b in re.findall(r"([\d.]+)% ([\d.]+)", line)]
-
-
 @pytest.mark.slow
 def test_a_release_is_told_less_than_it_promises_beside_peers_that_promise_nothing(run):
     pytest.importorskip("fairlearn")
@@ -267,113 +259,11 @@ def test_a_release_is_told_less_than_it_promises_beside_peers_that_promise_nothi
     printed = run("peers_of_a_release", *more)
     figures = re.findall(r"^ *(\S.*?)  +[01]\.\d+ +\w+ +(-?[\d.]+) ", printed, re.MULTILINE)
     reached = {name: float(advantage) for name, advantage in figures}
-    assert {"channel", "noise", "randomised response (peer)"} <= set(reached)
-    assert max(reached["channel"], reached["noise"]) < 0.6
+    assert {"noise", "randomised response (peer)"} <= set(reached)
+    assert reached["noise"] < 0.6
     assert reached["correlation remover (peer)"] > 0.6  # what it leaves lies on a lattice a secret
     assert Path("tradeoff.png").exists()
     assert len(re.findall(r"^ *(singling out|linking|inference) ", printed, re.M)) == 6 * bool(more)
-
-
-def test_rows_stay_as_they_are_where_the_channel_releases_them_and_not_under_noise(run, tmp_path):
-    printed = run("plot_rows_people_can_use", "--quick", "--rows", "60")
-    assert unchanged(printed, "no release") == 1.0
-    for channel in ("channel", "channel, counted law", "channel, balanced"):
-        assert unchanged(printed, channel) > 0.5
-    assert unchanged(printed, "laplace noise") < 0.1
-    assert (tmp_path / "rows.png").stat().st_size > 0
-
-
-def unchanged(printed, release):
-    """Return the share of rows that a release leaves, printed beside that of each secret."""
-    _, _, _, of_all, *of_secrets = row(printed, release)
-    assert min(of_secrets) <= of_all <= max(of_secrets)
-    return of_all
-
-
-@pytest.mark.slow
-@pytest.mark.tables
-def test_rows_of_every_table_that_is_there_are_released_and_attacked(table, run, tmp_path):
-    for name in ("adult", "bank-full"):
-        table(name, nrows=1)  # skips where there is none
-    small = ("--rows", "200", "--budgets", "1", "--seconds", "2")
-    printed = run("plot_rows_people_can_use", *small)
-    tables = re.split(r"^(?=\w+, \w+: )", printed, flags=re.MULTILINE)[1:]
-    assert [part.split(":")[0] for part in tables] == [
-        "Diabetes, sex",
-        "Adult, sex",
-        "Adult, race",
-        "Bank, marital",
-    ]
-    for part in tables:
-        assert unchanged(part, "channel") > unchanged(part, "laplace noise")
-    before, after = (row(tables[1], name)[1] for name in ("no release", "channel"))
-    assert after + 0.1 < before  # what an attacker learns of sex
-    assert (tmp_path / "rows.png").stat().st_size > 0
-
-
-def test_of_a_value_that_is_answered_at_random_any_other_has_nearly_its_odds(monkeypatch):
-    responded = of_example("plot_rows_people_can_use", monkeypatch)["responded_values"]
-    column = pd.Series([0] * 100_000 + [1, 2])  # whose own value is kept, and all are drawn
-    shares = responded(column, 0.5, np.random.default_rng(0)).value_counts(normalize=True)
-    odds = [shares[0] / shares[other] for other in (1, 2)]
-    assert odds == pytest.approx([math.exp(0.5)] * 2, rel=0.02)
-
-
-def of_example(name, monkeypatch):
-    """Return the names of an example that is imported and not run."""
-    monkeypatch.syspath_prepend(EXAMPLES)
-    return runpy.run_path(str(EXAMPLES / f"{name}.py"))
-
-
-def test_steps_of_generalisation_get_coarser_up_to_a_star(monkeypatch):
-    hierarchy = of_example("_delta_disclosure", monkeypatch)["hierarchy"]
-    numbers = hierarchy(pd.Series(range(16)))
-    words = hierarchy(pd.Series(list("aaaabbbcc")))
-    assert [step.nunique() for step in numbers.values()] == [16, 8, 4, 2, 1]
-    assert {a: list(step) for a, step in words.items()} == {
-        0: ["a", "b", "c"],
-        1: ["a", "other", "other"],
-        2: ["*", "*", "*"],
-    }
-
-
-@pytest.fixture
-def disclose(tmp_path):
-    """Run anjana, which `.ci/run` puts in an environment of its own, on a small table."""
-    python = os.environ.get("PUFFER_ANJANA")
-    if python is None:
-        pytest.skip("PUFFER_ANJANA names no interpreter that has anjana")
-
-    def run_anjana(table, delta):
-        command = [python, str(EXAMPLES / "_delta_disclosure.py"), "secret", str(delta), "20"]
-        done = subprocess.run(
-            command, input=table.to_csv(), capture_output=True, text=True, check=False, cwd=tmp_path
-        )
-        assert done.returncode == 0, done.stderr
-        return pd.read_csv(io.StringIO(done.stdout), index_col=0)
-
-    return run_anjana
-
-
-@pytest.mark.slow
-def test_generalised_rows_disclose_no_more_of_a_secret_than_delta(disclose):
-    age = [k // 4 for k in range(240)]
-    secret = ["yes" if k % 4 < 1 + (k > 120) else "no" for k in range(240)]
-    released = disclose(pd.DataFrame({"age": age, "secret": secret}), 0.5)
-    assert len(released) >= 0.8 * len(age)
-    left = pd.Series(secret).loc[released.index]
-    of_classes = pd.crosstab(released["age"], left, normalize="index")
-    logs = (of_classes / left.value_counts(normalize=True)).map(math.log)
-    assert logs.abs().max(axis=None) <= 0.5
-    assert len(of_classes) > 1  # not all stars
-
-
-@pytest.mark.slow
-def test_a_class_that_holds_one_secret_alone_passes_delta_disclosure(disclose):
-    role = ["husband"] * 40 + ["other"] * 60
-    secret = ["man"] * 70 + ["woman"] * 30
-    released = disclose(pd.DataFrame({"role": role, "secret": secret}), 1.0)
-    assert list(released["role"]) == role  # every husband is found out
 
 
 @pytest.mark.slow
@@ -506,10 +396,10 @@ def test_releases_add_up_until_the_ledger_stops_them_and_it_remembers(run, tmp_p
     assert printed.count("done; left are") == 4
     assert printed.count("REFUSED. ") == 2
     assert "second clinic: 4 time(s)" in printed
-    spent = (tmp_path / "noiser.ledger.json").read_bytes()
+    spent = (tmp_path / "noiser.ledger").read_bytes()
     again = run("releases")
     assert again.count("REFUSED. ") == 6
-    assert (tmp_path / "noiser.ledger.json").read_bytes() == spent
+    assert (tmp_path / "noiser.ledger").read_bytes() == spent
 
 
 @pytest.mark.slow
@@ -517,7 +407,8 @@ def test_displays_are_drawn_from_a_plan_a_release_and_a_ledger(run, tmp_path):
     printed = run("plot_displays")
     assert "The worst pair loses 2.000 nats of a budget of 2." in printed
     assert "[0.25, 0.38, 0.38, 0.62]" in printed
-    names = {"audit", "before_and_after", "jobs", "losses", "moves", "spend", "tradeoff", "utility"}
+    names = {"audit", "before_and_after", "jobs", "losses", "moves", "spend", "swap"}
+    names |= {"tradeoff", "utility"}
     assert {path.stem for path in tmp_path.glob("*.png")} == names
 
 

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 from oracle import loss
@@ -80,15 +81,34 @@ def test_pandas_strings_come_back_as_themselves(dtype):
     assert set(column) <= set(LETTERS)
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-def test_a_categorical_keeps_its_declared_levels_and_order(ordered):
+@pytest.mark.parametrize(("ordered", "unseen"), [(False, 5), (True, 1)])
+def test_a_categorical_keeps_its_declared_levels_and_is_sorted_without_an_order(ordered, unseen):
     dtype = pd.CategoricalDtype(["e", "unseen", "d", "c", "b", "a"], ordered=ordered)
     fitted = noiser().fit(pandas_frame(pd.Categorical(LETTERS[VALUES], dtype=dtype)))
     column = fitted.transform(pandas_frame(pd.Categorical(LETTERS[VALUES], dtype=dtype)))["x"]
     assert column.dtype == dtype
     [law] = fitted.priors_["secret"]["yes"].values()
     assert_array_equal(law.atoms, np.arange(6.0))
-    assert law.counts[1] == 0
+    assert law.counts[unseen] == 0 < law.counts[4]
+
+
+@pytest.mark.parametrize("listed", ["edcba", "abcde", "cabde"])
+def test_the_order_in_which_a_categorical_without_an_order_lists_its_values_is_nothing(listed):
+    given = [LETTERS[VALUES], pd.Categorical(LETTERS[VALUES], list(listed))]
+    plain, listed = (noiser().fit(pandas_frame(column)) for column in given)
+    assert plain.theta_.to_dict() == listed.theta_.to_dict()
+    assert plain.priors_ == listed.priors_
+    assert plain.utility_.equals(listed.utility_)
+
+
+def test_an_ordered_dictionary_of_arrow_is_an_ordered_categorical_of_pandas():
+    frame = pandas_frame(pd.Categorical(LETTERS[VALUES], list("ebcda"), ordered=True))
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    expected, found = (frame_table(each).values("x") for each in (frame, arrow))
+    assert found.levels == expected.levels == tuple("ebcda")
+    assert found.ordered
+    assert found.declared
+    assert_array_equal(found.data, expected.data)
 
 
 def test_a_categorical_of_intervals_comes_back_as_itself():

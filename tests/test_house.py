@@ -1,6 +1,7 @@
 """The house, read from the imports of every module: who may know whom."""
 
 import ast
+import configparser
 import functools
 import graphlib
 import importlib
@@ -29,6 +30,7 @@ HOUSE = (
     (3, {"_sets"}),
     (3, {"_channels"}),
     (4, {"accounting", "bounds", "calibration"}),
+    (4, {"_swaps"}),
     (5, {"_releases"}),
     (6, {"_noiser"}),
     (6, {"_sums"}),
@@ -294,6 +296,15 @@ def test_a_peer_is_imported_where_it_is_asked_for_alone():
     assert "fairlearn" not in _loaded("import sklearn_puffer; sklearn_puffer.audit")
 
 
+def test_every_warning_is_of_a_kind_of_its_own():
+    """Only classes of other libraries' warnings are named elsewhere, to be ignored."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
+                kind = ast.unparse(node.args[1])
+                assert kind in ("PufferfishWarning", "kind"), (path, node.lineno)
+
+
 def test_pictures_are_drawn_by_one_module_which_asks_for_matplotlib_when_it_draws():
     extra = _project()["optional-dependencies"]["plot"]
     assert [re.match(r"[\w-]+", each).group() for each in extra] == ["matplotlib"]
@@ -316,11 +327,22 @@ def _is_aes(path):
     return path.split(".")[0] == "cryptography"
 
 
+def test_setup_cfg_holds_what_tools_read_from_nowhere_else_and_no_metadata():
+    found = configparser.ConfigParser()
+    found.read_string(PYPROJECT.with_name("setup.cfg").read_text(encoding="utf-8"))
+    assert found.sections() == ["flake8", "coverage:run", "coverage:report", "codespell"]
+    tools = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["tool"]
+    assert {"flake8", "coverage", "codespell"} & tools.keys() == set()
+    assert found.getint("flake8", "max-line-length") == tools["ruff"]["line-length"]
+    assert found["coverage:run"]["source"] == "sklearn_puffer"
+    assert found.getint("coverage:report", "fail_under") >= 90
+
+
 def test_dependencies_state_a_minimum_version():
     project = _project()
     assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
     engines = {"polars", "duckdb", "dask", "spark", "ibis", "engines"}
-    extras = {"cli", "test", "check", "bench", "plot", "keyed", "mutation", "anjana", "docs"}
+    extras = {"cli", "test", "check", "bench", "plot", "keyed", "mutation", "docs"}
     extras |= {"browser", "progress", "peers"}
     assert set(project["optional-dependencies"]) == engines | extras
 

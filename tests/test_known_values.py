@@ -25,8 +25,10 @@ from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
 
 pytestmark = [
+    pytest.mark.usefixtures("thin_cells"),
     pytest.mark.filterwarnings("ignore:column.* tell nothing any more"),
     pytest.mark.filterwarnings("ignore:Column.* need no noise"),
+    pytest.mark.filterwarnings("ignore:no row needs to change"),
 ]
 
 FAMILIES = {"laplace": stats.laplace, "gaussian": stats.norm, "cauchy": stats.cauchy}
@@ -395,21 +397,162 @@ def test_a_ledger_counts_the_noise_of_the_others_and_no_known_column(tmp_path):
     assert ledger.left().by_axis["one"] == math.inf
 
 
-def test_against_another_prior_is_exact_with_what_stays():
-    noiser = fitted(known="one", output="noisy")
-    other = {
-        s: Discrete([[a, b] for a in (0, 1, 2) for b in (0, 1, 2)], masses)
-        for s, masses in ((0, [0.1] * 8 + [0.2]), (1, [0.2] + [0.1] * 8))
+CELLS = [(a, b, c) for a in range(3) for b in range(3) for c in range(2)]
+WHOM = ["one", ["one", "two"], [("one", "two")], ["one", ("one", "two")]]
+
+
+def some_prior(seed: int) -> dict[int, Discrete]:
+    """Two laws over all rows, without mass in a row or two."""
+    rng = np.random.default_rng(seed)
+    laws = rng.dirichlet(np.full(len(CELLS), 2.0), 2)
+    laws[:, rng.integers(0, len(CELLS), seed % 3)] = 0.0
+    return {s: Discrete(CELLS, law / law.sum()) for s, law in enumerate(laws)}
+
+
+def lost_under(noiser, prior, known, released, **promise):
+    """Return what is lost under a prior to who sees rows, and given each value of the columns.
+
+    ``released(cells)`` is what rows become, an axis of cells first.
+    """
+    rows = np.array(CELLS)
+    seen = released(noiser, rows)
+    masses = [dict(zip(map(tuple, law.rows), law.probabilities, strict=True)) for law in prior]
+    laws = np.array([[of.get(cell, 0.0) for cell in CELLS] for of in masses])
+    names = list(noiser.certificate_.fitted.columns)
+    places = {column.name: k for k, column in enumerate(names)}
+    cases = [np.zeros(len(rows), dtype=int)]
+    for each in known if isinstance(known, list) else [known]:
+        own = [places[name] for name in ([each] if isinstance(each, str) else each)]
+        cases.append(np.unique(rows[:, own], axis=0, return_inverse=True)[1].ravel())
+    worst = 0.0
+    for case in cases:
+        for value in np.unique(case):
+            given = laws * (case == value)
+            if given.sum(axis=1).all():
+                p, q = given / given.sum(axis=1, keepdims=True) @ seen
+                worst = max(worst, loss_of(p, q, **promise))
+    return worst
+
+
+def with_noise(noise, looked_at="abc"):
+    """Return how rows come out under noise, seen in the first columns."""
+
+    def released(noiser, rows):
+        parts = []
+        for theta, values in zip(noiser.theta_, rows.T, strict=True):
+            kept = (values[:, None] == np.arange(3)).astype(float)
+            parts.append(masses_of(values, theta, noise, COARSE) if theta > 0.0 else kept)
+        letters = ",".join(f"r{k}" for k in looked_at)
+        seen = np.einsum(f"{letters}->r{looked_at}", *parts[: len(looked_at)])
+        return seen.reshape(len(rows), -1)
+
+    return released
+
+
+def by_channel(noiser, rows):
+    places = {tuple(row): k for k, row in enumerate(noiser.channel_.cells.to_numpy().tolist())}
+    return noiser.channel_.matrix.toarray()[[places[tuple(row)] for row in rows.tolist()]]
+
+
+COARSE = np.array([-np.inf, *np.linspace(-40.0, 42.0, 411), np.inf])
+
+
+def weakly_ill(seed: int) -> pd.DataFrame:
+    """Rows that have every cell, in which no column tells much."""
+    rng = np.random.default_rng(seed)
+    rows = np.repeat(np.array([(s, *cell) for s in (0, 1) for cell in CELLS]), 40, axis=0)
+    table = pd.DataFrame(rows, columns=["ill", "one", "two", "three"])
+    moved = (rng.random(len(table)) < 0.2) & (table["ill"] == 1)
+    return table.assign(three=np.where(moved, 1, table["three"]))
+
+
+UNDER = [
+    ({"noise": "laplace"}, {}),
+    ({"noise": "gaussian", "delta": 1e-3}, {"delta": 1e-3}),
+    ({"noise": "laplace", "alpha": 3.0}, {"alpha": 3.0}),
+    ({"noise": "cauchy"}, {}),
+    ({"noise": "optimal"}, {}),
+    ({"noise": "optimal", "delta": 1e-2}, {"delta": 1e-2}),
+]
+
+
+@pytest.mark.parametrize("known", WHOM)
+@pytest.mark.parametrize(("options", "promise"), UNDER)
+def test_against_another_prior_is_the_loss_to_who_holds_it_and_may_know_values(
+    options, promise, known
+):
+    channel = options["noise"] == "optimal"
+    released = by_channel if channel else with_noise(options["noise"])
+    options = options if channel else {**options, "output": "noisy"}
+    for seed in range(4):
+        noiser = fitted(0.1, weakly_ill(seed), known=known, **options)
+        prior = some_prior(seed)
+        lost = lost_under(noiser, list(prior.values()), known, released, epsilon=0.1, **promise)
+        told = noiser.certificate_.against(prior)
+        assert told.loss >= lost * (1.0 - 1e-9)
+        assert told.loss == pytest.approx(lost, rel=2e-2, abs=1e-9)
+        assert len(told.pairs) == len(told.table) == 2
+        assert told.loss == max(pair.upper for pair in told.pairs)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"noise": "gaussian", "delta": 1e-3}, {"noise": "optimal"}]
+)
+def test_a_prior_whose_whole_rows_tell_less_than_rows_of_a_known_value(options):
+    rows = [(s, x, y) for s in "ab" for x in (0, 1) for y in (0, 1)]
+    table = pd.DataFrame(rows * 10, columns=["s", "x", "y"])
+    cells = [(0, 0), (1, 0), (0, 1), (1, 1)]
+    prior = {
+        "a": Discrete(cells, [0.4 * 0.018, 0.4 * 0.982, 0.3, 0.3]),
+        "b": Discrete(cells, [0.6 * 0.01, 0.6 * 0.99, 0.2, 0.2]),
     }
-    rows = [(a, b) for a in (0, 1, 2) for b in (0, 1, 2)]
-    frames = {
-        0: pd.DataFrame([*rows, rows[-1]], columns=["one", "two"]),
-        1: pd.DataFrame([rows[0], *rows], columns=["one", "two"]),
+    told = PufferfishNoiser(0.5, sensitive="s", known=["y"], **options).fit(table)
+    lost = told.certificate_.against(prior).loss
+    at_0 = 0.018 - math.exp(0.5) * 0.01  # given y = 0, the excess of x = 0
+    assert lost == pytest.approx(at_0 if "delta" in options else math.log(1.8), rel=1e-6)
+    blind = PufferfishNoiser(0.5, sensitive="s", **options).fit(table).certificate_.against(prior)
+    whole = math.log(0.6 * 0.99 / (0.4 * 0.982))
+    assert blind.loss == pytest.approx(0.0 if "delta" in options else whole, abs=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"noise": "optimal"}])
+def test_against_a_further_adversary_is_what_fit_proved_of_him(options):
+    prior = {
+        s: Discrete(CELLS, (law.probabilities + 1.0) / 19.0) for s, law in some_prior(1).items()
     }
-    p, q = (law_of(noiser, frames[s]) for s in (0, 1))
-    told = noiser.certificate_.against(other)
-    assert told.loss == pytest.approx(loss_of(p, q), rel=1e-3)
-    assert {pair.source for pair in told.pairs} == {"recomputed"}
+    noiser = fitted(1.0, weakly_ill(1), known=["one", "two"], adversaries=[prior], **options)
+    pairs, alone = noiser.certificate_.pairs, fitted(1.0, weakly_ill(1), prior=prior, known="one")
+    told = noiser.certificate_.against(prior)
+    assert told.holds
+    if options:
+        assert told.loss == max(pair.upper for pair in pairs if pair.adversary == 1)
+    assert alone.certificate_.against(prior).loss == pytest.approx(alone.certificate_.loss)
+
+
+def hidden_by_one(name: str) -> pd.DataFrame:
+    """Rows where a 0 in a column tells, given one = 0, and one itself hides it."""
+    counts = [12, 28, 60, 3, 57, 40]
+    cells = [(s, one, other) for s in (0, 1) for one, other in ((0, 0), (0, 1), (1, 1))]
+    rows = pd.DataFrame(np.repeat(cells, counts, axis=0), columns=["ill", "one", name])
+    rest = {"two", "three"} - {name}
+    return rows.assign(**dict.fromkeys(rest, np.arange(len(rows)) % 2))[
+        ["ill", "one", "two", "three"]
+    ]
+
+
+@pytest.mark.parametrize("options", [{}, {"noise": "optimal"}])
+def test_rows_are_checked_for_who_knows_a_value_of_them(options):
+    noiser, new = fitted(3.0, weakly_ill(0), known="one", **options), hidden_by_one("three")
+    released = by_channel if options else with_noise("laplace")
+    prior = [
+        Discrete.from_counts(
+            *np.unique(own[["one", "two", "three"]].to_numpy(), axis=0, return_counts=True)
+        )
+        for _, own in new.groupby("ill")
+    ]
+    lost = lost_under(noiser, prior, "one", released)
+    assert noiser.certificate_.check(new, "ill").loss == pytest.approx(lost, rel=2e-2)
+    assert lost > 1.01 * lost_under(noiser, prior, [], released)
 
 
 def test_a_classifier_may_know_a_column_too():
@@ -421,6 +564,24 @@ def test_a_classifier_may_know_a_column_too():
     assert noiser.theta_["one"] == 0.0
     assert {each.adversary for each in noiser.certificate_.pairs} == {0, 1, 2, 3}
     assert noiser.certificate_.counted  # what counting the same release tells
+
+
+def test_what_counting_tells_is_told_to_who_knows_a_value_too():
+    table = pd.concat([weakly_ill(2), *[hidden_by_one("two")] * 30])
+    model = ClassifierFit(DecisionTreeClassifier(max_depth=1), cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what counting knows more
+        noiser = fitted(1.0, table, known="one", prior=model)
+    laws = [
+        Discrete.from_counts(*np.unique(own[["one", "two", "three"]], axis=0, return_counts=True))
+        for _, own in table.groupby("ill")
+    ]
+
+    released = with_noise("laplace", "ab")  # the third column is not looked at
+    [told] = [c for c in noiser.certificate_.counted if c.columns == ("one", "two")]
+    lost = lost_under(noiser, laws, "one", released)
+    assert told.loss == pytest.approx(lost, rel=2e-2)
+    assert lost > 1.001 * lost_under(noiser, laws, [], released)
 
 
 def test_given_priors_are_known_given_a_value():

@@ -11,12 +11,25 @@ import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow.parquet
 import pytest
-from release_cases import CASES, KEY, SECRET, TABLE, case, fitted, keyed
+from release_cases import (
+    CASES,
+    KEY,
+    SECRET,
+    TABLE,
+    case,
+    fitted,
+    ids_that_differ,
+    keyed,
+    table_of_ids,
+)
 
 from sklearn_puffer import PufferfishRelease, UncertifiedError
 from sklearn_puffer._noiser import lazy_release
 from sklearn_puffer._tables import row_ids
+
+pytestmark = pytest.mark.usefixtures("thin_cells")
 
 
 def polars_lazy(frame):
@@ -80,8 +93,9 @@ def test_passed_columns_of_all_types_come_back_as_they_are(lazy):
     assert found["client"].to_list() == TABLE["client"].to_list()
 
 
-def test_values_that_move_or_become_another_do_so_as_in_memory(lazy):
-    noiser = fitted(public=["age", "town"], unknown={"town": "Aix", "age": "nearest"})
+@pytest.mark.parametrize("unknown", ["nearest", {"town": "Aix", "age": "nearest"}])
+def test_values_that_move_or_become_another_do_so_as_in_memory(lazy, unknown):
+    noiser = fitted(public=["age", "town"], unknown=unknown)
     rows = pl.from_pandas(TABLE.assign(town="Delft", age=np.int16(99)))
     with pytest.warns(UserWarning, match="nearest"):
         expected = keyed(noiser, rows)
@@ -93,6 +107,28 @@ def test_ids_of_every_type_are_those_of_memory(lazy, noiser, dtype):
     rows = pl.from_pandas(TABLE).with_columns(pl.col("client") + 200)
     rows = rows.with_columns(pl.col("client").cast(pl.String).cast(dtype))
     assert computed(keyed(noiser, lazy(rows))).equals(keyed(noiser, rows))
+
+
+def test_ids_of_a_file_are_those_of_memory(tmp_path):
+    path = str(tmp_path / "rows.parquet")
+    pyarrow.parquet.write_table(table_of_ids(), path, row_group_size=80)
+    columns = table_of_ids().column_names
+    engines = [lambda: pl.scan_parquet(path), lambda: duckdb.connect().read_parquet(path)]
+    for read in engines:
+        assert ids_that_differ(read, computed, columns) == []
+    for read in (pl.read_parquet, pyarrow.parquet.read_table, pd.read_parquet):
+        assert ids_that_differ(lambda read=read: read(path), lambda found: found, columns) == []
+
+
+def test_ids_pass_through_duckdb_as_they_are():
+    own = table_of_ids()
+    noiser = fitted(own, public=["age"], remainder="passthrough")
+    relation = duckdb.from_arrow(own)
+    plan = keyed(noiser, relation, row_id="number")
+    names = [name for name in own.column_names if name not in ("secret", "age")]
+    passed, own = plan.select(*names), relation.select(*names)
+    assert passed.types == own.types
+    assert passed.order("number").to_arrow_table().equals(own.order("number").to_arrow_table())
 
 
 def test_a_fit_on_an_engine_is_released_there(lazy):
@@ -219,7 +255,8 @@ def test_what_comes_behind_a_release_sees_the_release_alone(lazy, noiser):
 
 
 @pytest.mark.parametrize("options", [{"dataset": "b"}, {"release": 1}, {"key": KEY + b"!"}])
-def test_another_context_is_that_of_memory(lazy, noiser, options):
+def test_another_context_is_that_of_memory(lazy, options):
+    noiser = fitted(releases=2)
     rows = pl.from_pandas(TABLE)
     found = computed(keyed(noiser, lazy(rows), **options))
     assert found.equals(keyed(noiser, rows, **options))
@@ -359,8 +396,8 @@ REFUSED = {
         ValueError,
         "missing in 120 of 240",
     ),
-    "fractions": ({"client": 0.5}, {}, TypeError, "neither whole numbers of 64 bits nor strings"),
-    "booleans": ({"client": True}, {}, TypeError, "neither whole numbers of 64 bits nor strings"),
+    "fractions": ({"client": 0.5}, {}, TypeError, "holds no ids, which are whole numbers, strings"),
+    "booleans": ({"client": True}, {}, TypeError, "holds no ids, which are whole numbers, strings"),
     "a name": ({}, {"row_id": "clients"}, ValueError, "row_id names column 'clients'"),
     "a column beside": ({}, {"row_id": TABLE["client"]}, TypeError, "no place that ids beside"),
     "labels for numbers": ({"age": "old"}, {}, TypeError, "column 'age' holds strings"),
@@ -370,7 +407,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("change, options, error, message", REFUSED.values(), ids=REFUSED)  # noqa: PT006
+@pytest.mark.parametrize(
+    ("change", "options", "error", "message"), REFUSED.values(), ids=list(REFUSED)
+)
 def test_what_cannot_be_planned_is_refused(lazy, noiser, change, options, error, message):
     with pytest.raises(error, match=message):
         computed(keyed(noiser, lazy(pl.from_pandas(TABLE.assign(**change))), **options))

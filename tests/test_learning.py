@@ -143,7 +143,8 @@ def test_pairs_may_be_a_mapping_and_columns_left_out_keep_all_pairs():
         ([True, False], (False, True)),
         ([2.5, -1.0], (-1.0, 2.5)),
         (["b", "a"], ("a", "b")),
-        (pd.Categorical(["lo", "hi"], ["lo", "mid", "hi"]), ("lo", "hi")),
+        (pd.Categorical(["lo", "hi"], ["lo", "mid", "hi"], ordered=True), ("lo", "hi")),
+        (pd.Categorical(["lo", "hi"], ["lo", "mid", "hi"]), ("hi", "lo")),
         (np.array([300, 2], dtype=np.int16), (2, 300)),
     ],
 )

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer import PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._tables import looks_like_key
 
 N_ROWS = 240
@@ -207,6 +207,69 @@ def test_a_category_that_categories_does_not_list_cannot_stand_for_the_unseen():
     options = {"categories": {"job": ["clerk", "cook", "nurse"]}, "unknown": {"job": "other"}}
     with pytest.raises(ValueError, match=r"categories\['job'\] does not list"):
         harmless(**options).fit(table())
+
+
+# ---------------------------------------------------------------------- one rule for all of them
+
+COMMON = np.where(np.arange(N_ROWS) % 3 > 0, "nurse", JOBS)  # most rows have "nurse"
+SOME = np.resize([20, 30], N_ROWS)
+WAYS = {
+    "at fit": lambda: harmless(unknown="nearest").fit(table(COMMON, age=SOME)),
+    "after fit": lambda: harmless().fit(table(COMMON, age=SOME)).set_params(unknown="nearest"),
+    "a form": lambda: PufferfishRelease.from_json(
+        harmless().fit(table(COMMON, age=SOME)).to_json()
+    ).set_params(unknown="nearest"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nearest_takes_numbers_and_categories_alike_however_it_is_said(way):
+    later = table(LATER, age=np.resize([19, 29, 30], N_ROWS))
+    with pytest.warns(UserWarning, match=r"the commonest one.*: 144 in 'job', 160 in 'age'"):
+        released = WAYS[way]().transform(later, on_drift="ignore")
+    expected = np.where(np.isin(LATER, ["pilot", "judge"]), "nurse", LATER)
+    assert list(released["job"]) == expected.tolist()
+    assert list(released["age"]) == np.resize([20, 30, 30], N_ROWS).tolist()
+
+
+def test_a_refusal_names_what_then_works_without_another_fit():
+    """Two messages asked for what the other one refused."""
+    fitted = harmless().fit(table(COMMON, age=SOME))
+    for later in (table(LATER, age=SOME), table(COMMON, age=99)):
+        with pytest.raises(ValueError, match=r'not seen in fit.*pass unknown="nearest" \(to set_p'):
+            fitted.transform(later)
+    fitted.set_params(unknown="nearest")
+    with pytest.warns(UserWarning, match="moved values"):
+        fitted.transform(table(LATER, age=99), on_drift="ignore")
+
+
+@pytest.mark.filterwarnings("ignore:unknown= moved")
+def test_what_is_missing_where_fit_lacked_nothing_is_an_unseen_category():
+    later = table(pd.Series(COMMON, dtype=object).where(~GONE, None))
+    fitted = harmless(missing="category").fit(table(COMMON))
+    with pytest.raises(ValueError, match=r"'job' contains None, which was not seen in fit; pass"):
+        fitted.transform(later)
+    released = fitted.set_params(unknown="nearest").transform(later, on_drift="ignore")
+    assert list(released["job"]) == np.where(GONE, "nurse", COMMON).tolist()
+
+
+def test_a_boolean_missing_where_fit_lacked_nothing_is_refused_with_what_works():
+    fitted = harmless(missing="category", unknown="nearest").fit(frame(FLAGS))
+    with pytest.raises(ValueError, match=r"72 missing .* had none in fit; drop or fill"):
+        fitted.transform(frame(pd.array(np.where(np.arange(240) < 72, None, FLAGS), "boolean")))
+
+
+@pytest.mark.filterwarnings("ignore:unknown= moved")
+@pytest.mark.parametrize("options", [{}, {"missing": "category"}, {"weights": {"job": 2.0}}])
+def test_the_commonest_category_is_one_that_was_seen_and_is_no_missing_value(options):
+    gappy = pd.Series(COMMON, dtype=object).where(~np.isin(np.arange(N_ROWS) % 9, range(7)), None)
+    seen = gappy if options.get("missing") else COMMON
+    known = gappy.value_counts().index[0] if options.get("missing") else "nurse"
+    fitted = harmless(unknown="nearest", **options).fit(table(seen))
+    assert set(fitted.transform(table("judge"), on_drift="ignore")["job"]) == {known}
+    declared = harmless(unknown="nearest", categories={"job": ["cook", "nurse", "clerk", "none"]})
+    released = declared.fit(table(COMMON)).transform(table("judge"), on_drift="ignore")
+    assert set(released["job"]) == {"nurse"}
 
 
 # ------------------------------------------------------------------------- all faults in one error

@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+import sklearn
 from sklearn.datasets import load_diabetes
 
 from sklearn_puffer import PufferfishNoiser
@@ -29,6 +30,7 @@ PAGES = {
 }
 DRAWINGS = sorted((DOCS / "figures").glob("[!_]*.py"))
 RELEASE = {"public": ["age", "bmi", "bp"], "n_bins": 5}
+PLUG_IN = {"adversaries": None}
 
 
 def rows_under(title, page="choosing.md"):
@@ -55,16 +57,19 @@ def noise(**parameters):
     return f"{relative.max():.2f}"
 
 
-def test_what_a_channel_changes_is_measured():
+def test_what_a_swap_changes_is_measured():
     table = load_diabetes(as_frame=True, scaled=False).data
-    for noise_name, *printed, unchanged in rows_under("noise", "getting_started.md"):
+    for noise_name, *printed, stayed in rows_under("noise", "getting_started.md"):
         options = {"noise": noise_name.strip('`"'), **RELEASE}
+        if options["noise"] == "swap":
+            del options["n_bins"]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            noiser = PufferfishNoiser(sensitive="sex", **options).fit(table)
+            noiser = PufferfishNoiser(sensitive="sex", **options)
+            noiser.fit_transform(table)
         assert [f"{change:.2f}" for change in noiser.utility_["change_sd"]] == printed
-        share = noiser.channel_.unchanged if hasattr(noiser, "channel_") else 0.0
-        assert f"{share:.0%}".replace("%", " %") == unchanged
+        share = noiser.swap_.unchanged if hasattr(noiser, "swap_") else 0.0
+        assert f"{share:.0%}".replace("%", " %") == stayed
 
 
 def test_the_first_commands_are_the_two_of_a_fresh_machine():
@@ -114,6 +119,17 @@ def test_the_price_of_sampling_error_is_measured():
     student = [set_around_counts([[0, 1]], counts, share) for counts in ([376, 204], [34, 35])]
     losses = SetLosses([tuple(student)], Laplace(), Pufferfish(0.5))
     assert f"{smallest_factor([losses], 0.5):.2f} codes" in CHOOSING
+
+
+@pytest.mark.tables
+def test_the_price_of_sampling_error_on_adult_is_measured(table):
+    adult, three = table("adult"), ["age", "education-num", "hours-per-week"]
+    how = {"n_bins": 5, "adversaries": "confidence"}
+    surely, counted = (fitted(adult, "sex", three, 1.0, **{**how, **a}) for a in ({}, PLUG_IN))
+    told = "take {} standard deviations of noise instead of {}. Elsewhere"
+    assert told.format(*(relative(each, "age") for each in (surely, counted))) in CHOOSING
+    whole = fitted(adult, "sex", None, 1.0, **how).certificate_.columns
+    assert 15.0 <= min(column.relative for column in whole) < 16.0
 
 
 def test_the_price_of_a_row_is_measured():
@@ -191,6 +207,28 @@ def test_the_first_example_prints_what_the_readme_shows():
     with contextlib.redirect_stdout(shown):
         exec(compile(code, "README.md", "exec"), {})
     assert shown.getvalue() == printed
+
+
+def blocks(page):
+    """Return the blocks of Python of a page."""
+    return re.findall(r"^```python\n(.*?)^```$", PAGES[page], re.DOTALL | re.MULTILINE)
+
+
+# pages with no files or engines of their own; those of the others have tests of their own
+ELSEWHERE = {"engines", "releasing_again"}
+PASTED = [page for page in PAGES if blocks(page) and page.stem not in ELSEWHERE]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of few rows
+@pytest.mark.parametrize("page", PASTED, ids=lambda page: page.stem)
+def test_each_block_of_a_page_runs_by_itself_or_says_that_it_goes_on(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    with sklearn.config_context(), contextlib.redirect_stdout(io.StringIO()):
+        for block in blocks(page):
+            if not block.startswith("# goes on from the block above\n"):
+                names = {}
+            exec(compile(block, page.name, "exec"), names)
 
 
 def test_the_readme_is_short():

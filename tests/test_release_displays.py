@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn_puffer import MovesDisplay, PufferfishNoiser, ReleaseDisplay
 
 pytestmark = [
+    pytest.mark.usefixtures("thin_cells"),
     pytest.mark.filterwarnings("ignore:random_state=1 is for tests only"),
     pytest.mark.filterwarnings("ignore:column.s. .* tell nothing any more"),
 ]

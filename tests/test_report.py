@@ -31,6 +31,8 @@ from sklearn_puffer._signoff.plain_words import best_guess
 from sklearn_puffer._signoff.report_pictures import changes_picture, losses_picture
 from sklearn_puffer.notions import promised
 
+pytestmark = pytest.mark.usefixtures("thin_cells")
+
 HOSTILE = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -484,7 +486,22 @@ def test_the_title_of_a_channel_is_one_line_and_its_conditions_stand_below():
     headline, first = told.to_dict()["headline"], told.to_dict()["lines"][1]
     assert headline == (
         "Report of loans: the certificate holds for the counted prior, on four conditions; NOT for "
-        "priors within sampling error of it"
+        "who reads the whole released table; NOT for priors within sampling error of it"
     )
-    assert first.startswith("The conditions: (a) the reader holds neither the channel nor")
+    assert first.startswith("The conditions: (a) the reader sees ONE released row and not the")
     assert all(f"({letter}) " in first for letter in "abcd")
+
+
+def test_recipients_read_of_a_channel_what_the_one_who_signs_reads():
+    noiser = make_noiser(noise="optimal")
+    inside, outside = (report(noiser, kind=kind).to_dict() for kind in ("internal", "external"))
+    headline = outside["headline"]
+    assert headline.startswith("Report, for recipients: the promise holds")
+    assert ", on four conditions; NOT for who reads the whole released table" in headline
+    for each in (headline, inside["headline"]):
+        assert "NOT for priors within sampling error of it" in each
+    said = noiser.certificate_.to_dict()["conditions"]
+    [granted] = [each for each in outside["sections"] if "takes for granted" in each["title"]]
+    assert [each.lower() for each in granted["sentences"]] == [f"{one}.".lower() for one in said]
+    for each in (inside, outside):
+        assert any(line.startswith("Who reads the whole released table") for line in each["lines"])

@@ -38,7 +38,7 @@ def browser():
 
 
 def hostile_table():
-    table = make_table()
+    table = make_table(n=400)
     for k, name in enumerate(HOSTILE):
         table[name] = (table["cars"] + k) % 2
     return table

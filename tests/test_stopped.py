@@ -29,6 +29,8 @@ from sklearn_puffer.noise import OptimalChannel
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User
 
+pytestmark = pytest.mark.usefixtures("thin_cells")
+
 KEY = b"blake2b:" + bytes(32)
 
 
@@ -143,7 +145,7 @@ def test_checks_and_losses_leave_the_certificate(stops, monkeypatch):
 
 
 def test_a_ledger_of_persons_holds_all_of_a_call_or_nothing(stops, monkeypatch, tmp_path):
-    monkeypatch.setattr(person_spend, "_AT_ONCE", 8)
+    monkeypatch.setattr(person_spend, "_MOST", 8)
     noiser, rows = fitted(releases=2), table()
     ledger = PersonLedger.create(tmp_path / "people.sqlite", noiser, key=KEY)
     reports = stops.reports_of(lambda: ledger.transform(noiser, rows[:2], row_id="id"))

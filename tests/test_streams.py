@@ -16,10 +16,13 @@ import pytest
 from claims import half
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from release_cases import ID_KINDS, table_of_ids
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease, UncertifiedError
 from sklearn_puffer._noiser.seen_ids import SeenIds
 from sklearn_puffer.noise import OptimalChannel
+
+pytestmark = pytest.mark.usefixtures("thin_cells")
 
 KEY = b"blake2b:" + bytes(32)
 
@@ -70,13 +73,13 @@ OPTIONS = [
     {"output": "remapped"},
     {"noise": "gaussian", "delta": 1e-3, "public": ["cars"]},
     {"remainder": "passthrough"},
-    {"noise": OptimalChannel(), "public": ["cars", "town"]},
+    {"noise": OptimalChannel(floor=0.1), "public": ["cars", "town"]},
 ]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_under_a_key_a_stream_is_the_table_released_whole(table, options):
-    noiser = fitted(table, **options)
+    noiser = fitted(table, releases=3, **options)
     whole = pa.Table.from_pandas(table, preserve_index=False)
     want = noiser.transform(whole, row_id="client", key=KEY, dataset="d", release=2)
     reader = noiser.transform_batches(
@@ -319,3 +322,57 @@ def test_memory_does_not_grow_with_the_rows_beyond_their_ids(table, tmp_path, by
 
     # two columns of 3,000,000 rows are 48 MB; of ids there are some copies while runs are merged
     assert peak(3_000_000) - peak(100_000) < (160 if by else 25)
+
+
+# ------------------------------------------------------------------------- what Arrow does not take
+
+
+@pytest.mark.parametrize(
+    ("column", "error", "message"),
+    [
+        ([1, "a"] * 450, TypeError, "column 'x' holds mixed-integer values .int, str."),
+        ([2**70] * 900, ValueError, "column 'x' holds integers beyond 64 bits"),
+        ([2**63 + 5] * 900, ValueError, "column 'x' holds integers beyond 64 bits"),
+        (np.arange(900) * 1j, TypeError, "column 'x' holds complex numbers"),
+        (pd.arrays.SparseArray(np.arange(900) % 3), TypeError, "column 'x' is sparse .*to_dense"),
+        ([[1], "a"] * 450, TypeError, "column 'x' holds mixed values .list, str."),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_arrow_has_no_type_for_is_refused_in_our_words(table, column, error, message, whole):
+    table = table.assign(x=pd.Series(column, dtype=object) if type(column) is list else column)
+    for noiser in (fitted(), fitted(table.assign(x=table["cars"]), public=["x"])):
+        with pytest.raises(error, match=message):
+            next(iter(noiser.transform_batches(table if whole else [table])))
+
+
+def test_names_that_occur_twice_or_are_no_strings_are_refused_in_a_stream(table):
+    noiser = fitted()
+    twice = table.rename(columns={"owner": "town"})
+    numbered = table.rename(columns={"owner": 5})
+    for source in (twice, [twice]):
+        with pytest.raises(ValueError, match="column 'town' occurs more than once in batches"):
+            next(iter(noiser.transform_batches(source)))
+    with pytest.raises(TypeError, match="column label 5 is not a string"):
+        next(iter(noiser.transform_batches([numbered])))
+
+
+def test_categories_of_intervals_are_refused_in_a_stream():
+    table = make_table()
+    table["income"] = pd.cut(table["cars"], [-1, 2, 9])
+    noiser = fitted(table, public=["income"])
+    with pytest.raises(TypeError, match="'income' has categories that are neither strings nor"):
+        next(iter(noiser.transform_batches(table)))
+
+
+def test_ids_of_every_kind_are_those_of_memory_in_a_stream():
+    own = table_of_ids()
+    noiser = PufferfishNoiser(1.0, sensitive="secret", public=["age"]).fit(own)
+    for kind in ID_KINDS.values():
+        name = next(iter(kind))
+        whole = noiser.transform(own, row_id=name, key=KEY)
+        parts = noiser.transform_batches(own.to_batches(max_chunksize=70), row_id=name, key=KEY)
+        assert pa.Table.from_batches(parts).equals(whole)
+    again = pa.concat_tables([own, own]).to_batches(max_chunksize=len(own))
+    with pytest.raises(ValueError, match="row_id 'uuid' has an id in row "):
+        list(noiser.transform_batches(iter(again), row_id="uuid", key=KEY))

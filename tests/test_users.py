@@ -45,7 +45,7 @@ def test_presence_is_a_probability(presence):
         User(COIN, presence=presence)
 
 
-@pytest.mark.parametrize("presence", [True, "1", None])
+@pytest.mark.parametrize("presence", [True, "1", []])
 def test_presence_is_a_number(presence):
     with pytest.raises(TypeError, match="presence must be a number"):
         User(COIN, presence=presence)

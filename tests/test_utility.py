@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -11,11 +12,17 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.integrate import quad
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
-from sklearn_puffer import PufferfishNoiser, UtilityWarning
+from sklearn_puffer import PufferfishNoiser, PufferfishWarning, UtilityWarning
 from sklearn_puffer._noiser import ColumnRelease, RawLaw, utilities
 from sklearn_puffer._noiser.utility import smallest_change
+from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import Column
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.priors import Discrete
@@ -365,7 +372,8 @@ def test_one_warning_names_all_columns_that_tell_nothing_and_what_would_help():
     assert "\n" not in said
     assert noiser.certificate_.holds
     text, told = str(noiser.certificate_), json.loads(noiser.certificate_.to_json())
-    assert "Of 2 columns, 2 tell less than a constant would: x, y." in text
+    worse = "In 2 of 2 columns values change more than if a constant stood in their place: x, y."
+    assert worse in text
     assert "How much of the data survives" in text
     assert "How much of the data survives" in noiser.certificate_._repr_html_()
     assert [column["name"] for column in told["utility"]] == ["x", "y"]
@@ -376,7 +384,7 @@ def test_a_release_that_is_worth_something_is_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UtilityWarning)
         noiser = PufferfishNoiser(sensitive="s", epsilon=20.0).fit(told_apart())
-    assert "Of 2 columns, none tells less" in str(noiser.certificate_)
+    assert "In no column do values change more than if a constant" in str(noiser.certificate_)
 
 
 def test_where_the_mean_is_infinite_medians_are_compared():
@@ -402,13 +410,13 @@ def test_the_naive_call_on_adult_is_no_success(table):
         noiser = PufferfishNoiser(sensitive="race").fit(X)
     assert sum(each.category is UtilityWarning for each in caught) == 1
     assert any("prior=HistGradientBoostingClassifier()" in str(each.message) for each in caught)
-    assert any("noise=OptimalChannel(time_limit=600)" in str(each.message) for each in caught)
+    assert any('with noise="swap"' in str(each.message) for each in caught)
     utility = noiser.utility_
     worse = (utility["change"] > utility["constant"]).sum()
     assert worse > len(utility) / 2
     numbers = list(X.select_dtypes("number").columns)
     assert (utility.loc[numbers, "change_sd"] > 1.0).all()
-    assert f"Of {len(utility)} columns, {worse} tell less" in str(noiser.certificate_)
+    assert f"In {worse} of {len(utility)} columns values change more" in str(noiser.certificate_)
 
 
 @pytest.mark.slow
@@ -420,9 +428,88 @@ def test_what_the_naive_call_is_told_to_do_leaves_most_rows_as_they_are(table):
         PufferfishNoiser(sensitive="sex").fit(X)
     [told] = [str(each.message) for each in caught if "occur once" in str(each.message)]
     assert "prior=HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)" in told
-    assert 'with noise="optimal"' in told
+    assert 'with noise="swap"' in told
     prior = HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)
-    noiser = PufferfishNoiser(sensitive="sex", prior=prior, noise="optimal").fit(X)
+    noiser = PufferfishNoiser(sensitive="sex", prior=prior, noise="swap")
+    noiser.fit_transform(X)
     assert noiser.certificate_.holds
-    assert noiser.channel_.unchanged > 0.8
+    assert noiser.swap_.unchanged > 0.7
     assert (noiser.utility_["change_sd"] < 0.2).all()
+
+
+# -------------------------------------------------------------------------------------- one warning
+
+
+def warned(work):
+    """Return what is warned of, whatever was warned of before."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        work()
+    assert all(issubclass(each.category, PufferfishWarning) for each in caught)
+    return [(each.category.__name__, str(each.message)) for each in caught]
+
+
+def patients():
+    return load_diabetes(as_frame=True, scaled=False, return_X_y=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds"),
+    [
+        ({"public": ["age", "bmi", "bp"], "n_bins": 5}, {"UtilityWarning"}),
+        ({"public": ["bmi", "bp"], "n_bins": 5, "noise": "optimal"}, {"PufferfishWarning"}),
+        ({"public": ["bmi", "s2", "s5"]}, {"PufferfishWarning", "UtilityWarning"}),
+    ],
+)
+def test_a_search_warns_once_of_each_thing_and_by_a_class_that_can_be_filtered(
+    options, kinds, monkeypatch
+):
+    monkeypatch.setattr("sklearn_puffer._noiser.channel_proof._MOST_TOLD", 1.0)
+    table, y = patients()
+    for k in range(3):  # values that a fold alone has
+        table.loc[150 * k, ["bmi", "bp"]] = 100.0 * (k + 1)
+    noiser = PufferfishNoiser(sensitive="sex", unknown="nearest", **options)
+    grid = {"pufferfishnoiser__epsilon": [0.5, 1.0, 2.0]}
+    search = GridSearchCV(make_pipeline(noiser, Ridge()), grid, cv=3)
+    told = warned(lambda: search.fit(table, y))
+    things = [re.sub(r"'.*?'|[\d.%]+", "", sentence)[:30] for _, sentence in told]
+    assert len(things) == len(set(things))
+    assert len(told) <= 3  # of the fits, of what they leave, and of moved rows
+    assert {kind for kind, _ in told} <= kinds
+    assert all(say.ONCE in sentence for _, sentence in told)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", PufferfishWarning)
+        GridSearchCV(make_pipeline(clone(noiser), Ridge()), grid, cv=3).fit(table, y)
+
+
+def test_all_that_a_fit_has_to_say_of_its_promise_is_one_warning():
+    table, _ = patients()
+    promise, use = warned(lambda: PufferfishNoiser(sensitive="sex").fit(table))
+    assert (promise[0], use[0]) == ("PufferfishWarning", "UtilityWarning")
+    for words in ("'s2' has 302 distinct values", "occur once", "the tightest proven bound"):
+        assert words in promise[1]
+    assert say.ONCE not in promise[1]
+
+
+def test_a_noiser_itself_warns_at_each_fit_and_so_does_the_clone_that_warned_first():
+    table = told_apart()
+    noiser = PufferfishNoiser(**WORTHLESS)
+    first, second = clone(noiser), clone(clone(noiser))
+    every = [noiser, first, second, first, second, noiser, pickle.loads(pickle.dumps(second))]
+    assert [len(warned(lambda own=own: own.fit(table))) for own in every] == [1, 1, 0, 1, 0, 1, 1]
+
+
+def test_a_clone_warns_of_twice_the_rows_that_another_one_moved():
+    table = pd.DataFrame({"x": [0, 1, 2, 3] * 30, "s": [0, 0, 1, 1, 0, 1] * 20})
+    noiser = PufferfishNoiser(0.2, sensitive="s", unknown="nearest", noise="optimal")
+    many = pd.concat([table] * 1000)
+    first, second = (clone(noiser).fit(many) for _ in range(2))
+
+    def moved(own, n_moved):
+        rows = table.assign(x=[9] * n_moved + [0] * (120 - n_moved))
+        return len(warned(lambda: own.transform(rows, on_drift="ignore")))
+
+    told = [(first, 10), (first, 10), (second, 20), (second, 21), (second, 21), (first, 5)]
+    assert [moved(*each) for each in told] == [1, 1, 0, 1, 0, 1]
+    assert len(warned(lambda: second.transform(table.assign(x=7)))) == 2  # and of drift, always

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from sklearn_puffer._channels import ChannelProblem, Costs, Family, Found, whole_rows
+from sklearn_puffer._channels import ChannelProblem, Costs, Family, whole_rows
 from sklearn_puffer._losses import channel_floor, channel_losses
 from sklearn_puffer._noise import WHOLE
 from sklearn_puffer.notions import Pufferfish
@@ -95,14 +95,6 @@ def optimum(problem, tolerance=1e-7):
     return found.x[: n * n].reshape(n, n), found.fun
 
 
-def found_of(matrix, block=None):
-    """Return rows as a solver hands them back, blocks and all."""
-    x, y = (matrix != 0.0).nonzero()
-    starts = np.append(0, np.cumsum(np.bincount(x, minlength=len(matrix))))
-    block = np.zeros(len(matrix), dtype=np.intp) if block is None else np.asarray(block)
-    return Found(starts, y, matrix[x, y], block)
-
-
 def matrix_of(rows):
     matrix = np.zeros((rows.n_cells, rows.n_cells))
     matrix[np.repeat(np.arange(rows.n_cells), np.diff(rows.starts)), rows.targets] = rows.shares
@@ -146,7 +138,7 @@ def test_an_optimum_keeps_its_budget_exactly_and_costs_no_more(n_secrets, delta)
     for n in (1, 2, 3, 8, 14):
         problem = random_problem(rng, n, n_secrets, delta=delta)
         matrix, value = optimum(problem)
-        rows = whole_rows(problem, found_of(matrix))
+        rows = whole_rows(problem, matrix)
         check(problem, rows)
         assert price_of(problem, rows) <= value * (1.0 + 1e-5) + 1e-5 * n
 
@@ -160,28 +152,26 @@ def test_what_is_off_by_the_tolerance_of_a_solver_keeps_its_budget_at_hardly_any
         noisy = matrix * (1.0 + 1e-7 * rng.standard_normal(matrix.shape))
         thin = matrix + 1e-9 * (rng.random(matrix.shape) - 0.3)  # some below 0
         for shares in (noisy, thin):
-            rows = whole_rows(problem, found_of(shares))
+            rows = whole_rows(problem, shares)
             check(problem, rows)
             assert price_of(problem, rows) <= value + 1e-3
 
 
 def test_rows_within_the_budget_stay_as_they_are():
     problem = problem_of([Family(np.array([[2, 3, 4], [4, 3, 2]]))], 3, epsilon=1.0)
-    assert np.array_equal(matrix_of(whole_rows(problem, found_of(np.eye(3)))), np.eye(3))
+    assert np.array_equal(matrix_of(whole_rows(problem, np.eye(3))), np.eye(3))
 
 
 # ----------------------------------------------------------------------------------- what is forged
 
 
-def test_a_thin_cell_that_one_secret_alone_has_is_moved_and_no_other():
+def test_thin_cells_that_one_secret_alone_has_cost_hardly_any_row_its_place():
     """A program with a tolerance of 1e-7 calls this optimal, and the loss is infinite."""
     masses = np.array([[10**12, 10**12, 1, 0], [10**12, 10**12, 0, 1]])
     problem = problem_of([Family(masses)], 4, epsilon=1.0)
-    rows = whole_rows(problem, found_of(np.eye(4)))
+    rows = whole_rows(problem, np.eye(4))
     check(problem, rows)
-    unchanged = np.diag(matrix_of(rows))
-    assert (unchanged[:2] > 1.0 - 1e-11).all()
-    assert (unchanged[2:] == 0.0).all()
+    assert (np.diag(matrix_of(rows)) > 1.0 - 1e-11).all()
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
@@ -201,14 +191,14 @@ def test_no_forged_rows_come_out_above_the_budget(seed, delta, floor):
         np.where(np.roll(np.eye(n), 1, axis=1) > 0.0, np.inf, 0.0),
     ]
     for shares in forged:
-        rows = whole_rows(problem, found_of(shares))
+        rows = whole_rows(problem, shares)
         check(problem, rows)
         if floor is not None:
             assert told(rows) <= floor
 
 
 def told(rows):
-    """Return the largest log ratio of two shares of one output, for cells of one unit."""
+    """Return the largest log ratio of two shares of one output, where there are no places."""
     matrix = matrix_of(rows)
     ratios = [column.max() / column.min() for column in matrix.T if column.any()]
     return float(np.log(max(ratios)))
@@ -237,8 +227,8 @@ def forgeries(draw):
         floor=draw(st.sampled_from([None, 1e-9, 1e-3, 1.0, 50.0])),
     )
     matrix = draw(st.lists(shares, min_size=n * n, max_size=n * n))
-    block = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
-    return problem, found_of(np.reshape(matrix, (n, n)), block), np.array(block)
+    places = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
+    return problem, np.reshape(matrix, (n, n)), np.array(places)
 
 
 @settings(parent=settings.default, max_examples=settings.default.max_examples // 3)
@@ -280,73 +270,35 @@ def test_masses_far_apart_keep_their_budget():
     masses = 2 ** rng.integers(0, 60, (3, 7))
     problem = problem_of([Family(masses)], 7, epsilon=0.5)
     matrix, _ = optimum(problem)
-    check(problem, whole_rows(problem, found_of(matrix)))
-    check(problem, whole_rows(problem, found_of(np.eye(7))))
+    check(problem, whole_rows(problem, matrix))
+    check(problem, whole_rows(problem, np.eye(7)))
 
 
 def test_laws_that_share_no_cell_become_one_and_so_does_a_single_cell():
     apart = problem_of([Family(np.array([[3, 1, 0, 0], [0, 0, 1, 3]]))], 4, epsilon=0.1)
-    rows = whole_rows(apart, found_of(np.eye(4)))
+    rows = whole_rows(apart, np.eye(4))
     check(apart, rows)
-    assert np.unique(rows.targets).size == 1
+    assert np.ptp(matrix_of(rows), axis=0).max() < 0.05  # hardly a difference between cells
     single = problem_of([Family(np.array([[3], [5]]))], 1, epsilon=0.1)
-    assert matrix_of(whole_rows(single, found_of(np.eye(1)))).tolist() == [[1.0]]
+    assert matrix_of(whole_rows(single, np.eye(1))).tolist() == [[1.0]]
 
 
 def test_a_huge_budget_changes_nothing_but_what_one_secret_alone_has():
     masses = np.array([[5, 1, 0], [1, 5, 1]])
     problem = problem_of([Family(masses)], 3, epsilon=5000.0)
-    rows = whole_rows(problem, found_of(np.eye(3)))
+    rows = whole_rows(problem, np.eye(3))
     check(problem, rows)
-    assert np.diag(matrix_of(rows))[:2].tolist() == [1.0, 1.0]
+    assert (np.diag(matrix_of(rows))[:2] > 1.0 - 1e-12).all()
 
 
-# ------------------------------------------------------------------------- blocks, places, families
-
-
-def blocked(rng, n_secrets, **options):
-    """Return a problem of two halves in which all laws have the same mass, with their optima."""
-    half, block = 6, np.repeat([0, 1], 6)
-    masses = rng.integers(1, 60, (n_secrets, 2 * half))
-    masses[:, [0, half]] += masses.sum(axis=1).max() - masses.reshape(n_secrets, 2, half).sum(
-        axis=2
-    )
-    problem = problem_of([Family(masses)], 2 * half, **options)
-    inside = replace(problem, places=block)
-    return problem, optimum(inside), block
-
-
-@pytest.mark.parametrize("n_secrets", [2, 4])
-@pytest.mark.parametrize("delta", [0.0, 0.02])
-def test_what_is_found_block_by_block_stays_in_its_blocks(n_secrets, delta):
-    rng = np.random.default_rng(n_secrets)
-    problem, (matrix, value), block = blocked(rng, n_secrets, epsilon=0.5, delta=delta)
-    noisy = matrix * (1.0 + 1e-8 * rng.standard_normal(matrix.shape))
-    rows = whole_rows(problem, found_of(noisy, block))
-    check(replace(problem, places=block), rows)
-    assert price_of(problem, rows) <= value + 1e-3
-
-
-def test_a_block_that_is_forged_leaves_the_other_one_as_it_is():
-    problem, (matrix, _), block = blocked(np.random.default_rng(1), 3, epsilon=0.5)
-    matrix = np.where(block[:, None] == 0, np.eye(12), 0.5 * matrix + 0.5 * np.eye(12)[[6] * 12])
-    rows = whole_rows(problem, found_of(matrix, block))
-    check(problem, rows)
-    assert np.abs(matrix_of(rows)[6:] - matrix[6:]).max() < 1e-9
-
-
-def test_blocks_that_cannot_keep_the_budget_by_themselves_are_joined():
-    masses = np.array([[9, 1, 1, 9], [1, 9, 9, 1]])
-    problem = problem_of([Family(masses)], 4, epsilon=0.5)
-    rows = whole_rows(problem, found_of(np.eye(4), [0, 1, 2, 3]))
-    check(problem, rows)
+# --------------------------------------------------------------------------------- places, families
 
 
 def test_nothing_leaves_its_place_even_if_a_solver_says_so():
     masses = np.array([[4, 6, 5, 5], [6, 4, 4, 6]])
     problem = problem_of([Family(masses)], 4, epsilon=0.3, places=np.array([0, 0, 1, 1]))
     for shares in (np.eye(4)[::-1], np.full((4, 4), 0.25), np.eye(4)):
-        check(problem, whole_rows(problem, found_of(shares)))
+        check(problem, whole_rows(problem, shares))
 
 
 def known_problem(rng, **options):
@@ -368,25 +320,25 @@ def test_all_families_keep_the_budget_at_once(delta):
     matrix, value = optimum(problem)
     noisy = matrix * (1.0 + 1e-8 * rng.standard_normal(matrix.shape))
     for shares in (matrix, noisy):
-        rows = whole_rows(problem, found_of(shares))
+        rows = whole_rows(problem, shares)
         check(problem, rows)
         assert price_of(problem, rows) <= value + 1e-3
-    check(problem, whole_rows(problem, found_of(np.eye(12))))
+    check(problem, whole_rows(problem, np.eye(12)))
 
 
 def test_pairs_that_are_not_protected_are_not_mended():
     masses = np.array([[9, 1], [1, 9], [8, 2]])
     problem = problem_of([Family(masses, pairs=np.array([[0, 2]]))], 2, epsilon=1.0)
-    assert np.array_equal(matrix_of(whole_rows(problem, found_of(np.eye(2)))), np.eye(2))
+    assert np.array_equal(matrix_of(whole_rows(problem, np.eye(2))), np.eye(2))
     nothing = problem_of([Family(masses, pairs=np.empty((0, 2), dtype=int))], 2, epsilon=1.0)
-    assert np.array_equal(matrix_of(whole_rows(nothing, found_of(np.eye(2)))), np.eye(2))
+    assert np.array_equal(matrix_of(whole_rows(nothing, np.eye(2))), np.eye(2))
 
 
 def test_a_place_that_tells_the_secret_is_named():
     masses = np.array([[9, 9, 1, 1], [1, 1, 9, 9]])
     problem = problem_of([Family(masses)], 4, epsilon=1.0, places=np.array([5, 5, 7, 7]))
     with pytest.raises(ValueError, match=r"cells of place 5 have probability 0.9 under law 0"):
-        whole_rows(problem, found_of(np.eye(4)))
+        whole_rows(problem, np.eye(4))
 
 
 # ------------------------------------------------------------------------------------- with a floor
@@ -400,7 +352,7 @@ def test_a_floor_is_kept_by_whole_numbers(n_secrets, floor, delta):
     problem = random_problem(rng, 7, n_secrets, epsilon=0.5, floor=floor, delta=delta)
     matrix, value = optimum(problem)
     for shares in (matrix, matrix * (1.0 + 1e-8 * rng.standard_normal(matrix.shape))):
-        rows = whole_rows(problem, found_of(shares))
+        rows = whole_rows(problem, shares)
         check(problem, rows)
         assert told(rows) <= floor
         assert price_of(problem, rows) <= value + 1e-3
@@ -414,10 +366,10 @@ def test_many_optima_cost_no_more_when_they_are_whole(n_secrets, delta):
         rng = np.random.default_rng([seed, n_secrets])
         problem = random_problem(rng, int(rng.integers(2, 14)), n_secrets, delta=delta)
         matrix, value = optimum(problem)
-        rows = whole_rows(problem, found_of(matrix))
+        rows = whole_rows(problem, matrix)
         check(problem, rows)
         assert price_of(problem, rows) <= value * (1.0 + 1e-5) + 1e-5 * problem.n_cells
         noisy = matrix * (1.0 + 1e-7 * rng.standard_normal(matrix.shape))
-        rows = whole_rows(problem, found_of(noisy))
+        rows = whole_rows(problem, noisy)
         check(problem, rows)
         assert delta > 0.0 or price_of(problem, rows) <= value * (1.0 + 1e-4) + 1e-4

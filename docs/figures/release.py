@@ -2,7 +2,7 @@
 
     python docs/figures/release.py
 
-The channel of the first example of the README: epsilon 1, age, bmi and blood pressure in five bins.
+The swap of the first example of the README, at epsilon 1.
 """
 
 import numpy as np
@@ -18,39 +18,35 @@ BINS = np.linspace(0.0, 1.0, 31)
 def fitted():
     """Return the noiser of the README's example."""
     table = load_diabetes(as_frame=True, scaled=False).data
-    noiser = PufferfishNoiser(
-        EPSILON, sensitive="sex", public=["age", "bmi", "bp"], n_bins=5, noise="optimal"
-    )
-    return noiser.fit(table)
+    noiser = PufferfishNoiser(EPSILON, sensitive="sex", public=["age", "bmi", "bp"], noise="swap")
+    noiser.fit_transform(table)
+    return noiser
 
 
 def chances(noiser):
     """Return the chance of the first sex given each cell, and the share of each, twice.
 
     Somebody who saw nothing thinks both alike probable. First of the rows as they are, then of the
-    rows as they are released: P(y | s) is the sum of P(x | s) W(y | x) over the cells x.
+    rows as they are released: in each cell the mean over those who hold a row of it then.
     """
-    cells = noiser.channel_.cells.to_numpy()
-    laws = np.array([_masses(law, cells) for law in _laws(noiser)])
-    released = laws @ noiser.channel_.matrix.toarray()
-    kept = [law[:, law.sum(axis=0) > 0.0] for law in (laws, released)]
-    return [(law[0] / law.sum(axis=0), law.mean(axis=0)) for law in kept]
-
-
-def _laws(noiser):
-    return [next(iter(law.values())) for law in noiser.priors_["sex"].values()]
-
-
-def _masses(law, cells):
-    known = dict(zip(map(tuple, law.atoms), law.probabilities, strict=True))
-    return [known.get(tuple(cell), 0.0) for cell in cells]
+    swap = noiser.swap_
+    secrets, rows = swap.posteriors["sex"], swap.counts["sex"]
+    joint = secrets / rows.sum(axis=0)
+    found = []
+    for flows in (np.diag(swap.flows.sum(axis=1)), swap.flows):
+        masses = flows.T @ joint
+        found.append((masses[:, 0] / masses.sum(axis=1), flows.sum(axis=0)))
+    return found
 
 
 def draw(path):
     """Draw both histograms, one above the band of the promise and one inside it."""
     noiser = fitted()
     figure, axes = canvas(2, height=3.2, sharey=True)
-    titles = ("rows as they are", f"rows as released: {noiser.channel_.unchanged:.0%} unchanged")
+    titles = (
+        "rows as they are",
+        f"rows as released: {noiser.swap_.unchanged:.0%} with their owners",
+    )
     for axis, (chance, share), title in zip(axes, chances(noiser), titles, strict=True):
         _band(axis)
         axis.hist(chance, BINS, weights=100 * share, color=DARK)

@@ -31,6 +31,7 @@ from sklearn_puffer._base.arrays import (
     way_to_table,
 )
 from sklearn_puffer._base.digest import digest
+from sklearn_puffer._base.highs import Calls, aside, solved
 from sklearn_puffer._base.markdown import markdown
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
 from sklearn_puffer._base.page import Document, Page, Section
@@ -58,7 +59,14 @@ from sklearn_puffer._base.rounding import (
 )
 from sklearn_puffer._base.screens import Report, say
 from sklearn_puffer._base.search import LARGEST, SMALLEST, smallest_for_all, smallest_within
-from sklearn_puffer._base.types import Array, BoolArray, FloatArray, IntArray, Integers
+from sklearn_puffer._base.types import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Integers,
+    PufferfishWarning,
+)
 from sklearn_puffer._base.version import __version__, utc_now
 from sklearn_puffer._base.whole_page import whole_page
 
@@ -72,6 +80,7 @@ __all__ = [
     "UNIT",
     "Array",
     "BoolArray",
+    "Calls",
     "Divergence",
     "Document",
     "FieldError",
@@ -83,6 +92,7 @@ __all__ = [
     "OutOfTimeError",
     "Page",
     "PowerMean",
+    "PufferfishWarning",
     "Report",
     "Section",
     "Supremum",
@@ -90,6 +100,7 @@ __all__ = [
     "arguments",
     "as_array",
     "as_float",
+    "aside",
     "check_above",
     "check_choice",
     "check_count",
@@ -128,6 +139,7 @@ __all__ = [
     "shown",
     "smallest_for_all",
     "smallest_within",
+    "solved",
     "stopping",
     "task",
     "until",

@@ -121,7 +121,7 @@ class ChannelProblem:
     epsilon, delta : float
         The budget.
     floor : float or None
-        The most that a release may tell to anyone: W(y|x) <= e^floor W(y|x') within a block.
+        The most that a release may tell to anyone: W(y|x) <= e^floor W(y|x') within a place.
     places : ndarray of intp of shape (n,) or None
         Cells move within their place only; None for anywhere.
     """
@@ -138,28 +138,3 @@ class ChannelProblem:
     def n_cells(self) -> int:
         """How many cells there are."""
         return len(self.weights)
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """What a solver came back with, as compressed rows; nothing of it is believed.
-
-    Attributes
-    ----------
-    starts : ndarray of int64 of shape (n + 1,)
-        Row x holds the entries starts[x] to starts[x + 1].
-    targets : ndarray of int64 of shape (nnz,)
-        The cells released, ascending within a row.
-    shares : ndarray of shape (nnz,)
-        W(y|x): not negative, and of sum 1 in each row, but for rounding.
-    block : ndarray of intp of shape (n,)
-        The block each cell belongs to; cells move within their block.
-    lower_bound : float or None
-        What every channel onto these cells costs at least; None if cells have not been priced.
-    """
-
-    starts: IntArray
-    targets: IntArray
-    shares: FloatArray
-    block: Array
-    lower_bound: float | None = None

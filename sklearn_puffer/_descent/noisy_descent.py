@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from sklearn_puffer._base import (
     FloatArray,
+    PufferfishWarning,
     check_choice,
     check_count,
     check_positive,
@@ -110,7 +111,7 @@ class NoisyDescent(CertifiedEstimator):
         )
         self._warn_of_bounds(rows, targets, descent)
         if seed is not None:
-            warnings.warn(say.seed_sentence(seed), UserWarning, stacklevel=3)
+            warnings.warn(say.seed_sentence(seed), PufferfishWarning, stacklevel=3)
         weights = self._released(
             rows, targets, descent, dependence.shuffled, iteration, certificate.sigma, seed
         )
@@ -167,7 +168,7 @@ class NoisyDescent(CertifiedEstimator):
             warnings.warn(
                 f"alpha={self.alpha!r} is a Renyi order and no penalty (which is l2); orders up to "
                 f"{_LEAST_ORDER:g} are kept by keeping order {_LEAST_ORDER:g}.",
-                UserWarning,
+                PufferfishWarning,
                 stacklevel=4,
             )
         return RenyiPufferfish(self.epsilon, max(alpha, _LEAST_ORDER))
@@ -346,7 +347,7 @@ class NoisyDescent(CertifiedEstimator):
                     f"most {what} {name}={getattr(self, name)!r}, and are brought back to it; "
                     "rescale them, or declare a larger bound from what is known without these "
                     "records.",
-                    UserWarning,
+                    PufferfishWarning,
                     stacklevel=4,
                 )
 

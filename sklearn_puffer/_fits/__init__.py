@@ -1,8 +1,15 @@
 """Behind `fits`: the rows that a prior is fitted to, and what is made of them."""
 
-from sklearn_puffer._fits.crossfit import cross_fitted, name_of, predicted, refitted
+from sklearn_puffer._fits.crossfit import (
+    cross_fitted,
+    fitted,
+    name_of,
+    posteriors_of,
+    predicted,
+    refitted,
+)
 from sklearn_puffer._fits.folds import Dealt, Fold, folds_of
-from sklearn_puffer._fits.observed import Observed
+from sklearn_puffer._fits.observed import Observed, targets
 from sklearn_puffer._fits.posteriors import (
     MOST_WEIGHT,
     UNIT,
@@ -51,6 +58,7 @@ __all__ = [
     "checked_sample",
     "counted_losses",
     "cross_fitted",
+    "fitted",
     "floored",
     "folds_of",
     "gaussian",
@@ -61,6 +69,7 @@ __all__ = [
     "mixture",
     "name_of",
     "pooled_covariance",
+    "posteriors_of",
     "predicted",
     "quality_of",
     "refitted",
@@ -68,6 +77,7 @@ __all__ = [
     "smoothed",
     "spread_masses",
     "standardised",
+    "targets",
     "uniform_numbers",
     "whole_masses",
     "with_covariance",

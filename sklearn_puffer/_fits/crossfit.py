@@ -33,7 +33,7 @@ def cross_fitted(estimator: Any, observed: Observed, folds: Sequence[Fold]) -> F
     """
     found = np.empty((len(observed.codes), len(observed.labels)))
     for train, test in counted(folds, "models of a prior"):
-        model = _fitted(estimator, observed, observed.in_order(train))
+        model = fitted(estimator, observed, observed.in_order(train))
         found[test] = _of_contents(model, observed, test, targets(observed.labels))
     return found
 
@@ -72,7 +72,8 @@ def predicted(model: Any, observed: Observed) -> FloatArray:
     return _of_contents(model, observed, rows, list(observed.labels))
 
 
-def _fitted(estimator: Any, observed: Observed, train: Array) -> Any:
+def fitted(estimator: Any, observed: Observed, train: Array) -> Any:
+    """Return a clone that learnt from some rows, each as often as it counts."""
     model = _repeatable(clone(estimator))
     codes, weights = observed.codes[train], observed.weights[train]
     given: dict[str, Any] = {}
@@ -118,6 +119,21 @@ def _of_contents(model: Any, observed: Observed, rows: Array, names: Any) -> Flo
     """Return what a model says of some rows; it is asked once about each content, in order."""
     asked, back = np.unique(observed.contents[rows], return_inverse=True)
     X = observed.rows.take(observed.firsts[asked])
+    return posteriors_of(model, X, list(names), observed.name)[back.ravel()]
+
+
+def posteriors_of(model: Any, X: Any, labels: Sequence[Any], column: str) -> FloatArray:
+    """Return the probability of each secret for each row of a DataFrame, in the order of labels.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    X : DataFrame
+    labels : sequence
+        The secrets, as the model was told them.
+    column : str
+        The sensitive column, as an error shows it.
+    """
     with warnings.catch_warnings():
         # a model that was fitted to an array has no names to compare
         warnings.filterwarnings("ignore", "X has feature names, but", UserWarning)
@@ -129,18 +145,11 @@ def _of_contents(model: Any, observed: Observed, rows: Array, names: Any) -> Flo
                 f"{listed(list(X.columns), 10)}: {on_one_line(error)}; let its encoder take values "
                 'that it was not fitted to (handle_unknown="ignore" or "use_encoded_value").'
             ) from error
-    return _aligned(model, found, len(asked), list(names), observed)[back.ravel()]
-
-
-def _aligned(
-    model: Any, found: FloatArray, n_rows: int, names: Sequence[Any], observed: Observed
-) -> FloatArray:
-    """Return the probabilities in the order of the secrets."""
     classes = list(model.classes_)
-    if found.shape != (n_rows, len(classes)):
+    if found.shape != (len(X), len(classes)):
         raise ValueError(
             f"predict_proba of {name_of(model)} returned an array of shape {found.shape} for "
-            f"{n_rows} rows and {len(classes)} classes; it must give each its probability."
+            f"{len(X)} rows and {len(classes)} classes; it must give each its probability."
         )
     good = (np.isfinite(found) & (found >= 0.0)).all(axis=1)
     good &= abs(found.sum(axis=1) - 1.0) <= _SUM_TOLERANCE
@@ -150,18 +159,18 @@ def _aligned(
             f"{found[np.argmin(good)].tolist()!r}; calibrate it "
             "(sklearn.calibration.CalibratedClassifierCV)."
         )
-    places = [_place(label, classes, model, observed) for label in names]
-    return np.minimum(found[:, places], 1.0)
+    places = [_place(label, classes, model, column) for label in labels]
+    return np.asarray(np.minimum(found[:, places], 1.0))
 
 
-def _place(label: Any, classes: Sequence[Any], model: Any, observed: Observed) -> int:
+def _place(label: Any, classes: Sequence[Any], model: Any, column: str) -> int:
     """Return where a secret is among the classes, whatever the type that they were learnt in."""
     known = [plain(each) for each in classes]
     same = [k for k, each in enumerate(known) if each == plain(label)]
     same = same or [k for k, each in enumerate(known) if str(each) == str(plain(label))]
     if len(same) != 1:
         raise ValueError(
-            f"{name_of(model)} does not know secret {quoted(label)} of column {observed.name}; its "
+            f"{name_of(model)} does not know secret {quoted(label)} of column {column}; its "
             f"classes are {listed(known, 10)}; take one that was fitted to rows of all secrets."
         )
     return same[0]

@@ -1,10 +1,10 @@
 """Exact privacy losses of released columns and rows, as proven intervals."""
 
 from sklearn_puffer._losses import pair_losses, quadrature
-from sklearn_puffer._losses.bounded_losses import bounded_losses
 from sklearn_puffer._losses.boxes import MOST_CELLS, box_panels, boxes_computable
 from sklearn_puffer._losses.channel_losses import channel_losses
 from sklearn_puffer._losses.convolution import Grid, Wide
+from sklearn_puffer._losses.copies import Readers, copies_law, moved_by_copies
 from sklearn_puffer._losses.discrete_laws import DiscretePair
 from sklearn_puffer._losses.divergences import ROUGHLY, Panels, divergence_interval, gaps
 from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
@@ -33,6 +33,7 @@ from sklearn_puffer._losses.pair_losses import (
 )
 from sklearn_puffer._losses.places import kept_axes, on_others, pairs_at_places
 from sklearn_puffer._losses.repeated_losses import channel_floor, repeated_losses
+from sklearn_puffer._losses.swap_losses import SwapLaws, swap_losses
 
 __all__ = [
     "MAX_CELLS",
@@ -48,16 +49,18 @@ __all__ = [
     "MixtureLine",
     "PairLoss",
     "Panels",
+    "Readers",
+    "SwapLaws",
     "Wide",
     "all_computable",
     "bare_ratios",
-    "bounded_losses",
     "box_panels",
     "boxes_computable",
     "channel_floor",
     "channel_losses",
     "compose",
     "computable",
+    "copies_law",
     "divergence_interval",
     "gaps",
     "grid_cells",
@@ -67,6 +70,7 @@ __all__ = [
     "layer_count",
     "loss_interval",
     "lumped_lower",
+    "moved_by_copies",
     "on_others",
     "pair_losses",
     "pairs_at_places",
@@ -76,4 +80,5 @@ __all__ = [
     "repeated_losses",
     "row_interval",
     "rows_computable",
+    "swap_losses",
 ]

@@ -12,8 +12,8 @@ every number is positive, so nothing ever cancels. Two ways serve one axis:
   recurrence of one step. It is run over short blocks side by side, and the block totals are a
   smaller problem of the same kind, so n atoms take O(n) operations, O(log n) of them in sequence.
 
-and two arithmetics: floats, and where those would underflow `Wide` numbers (mantissa times a power
-of two held as an integer), for which the same scan is written once.
+and two kinds of arithmetic: floats, and where those would underflow `Wide` numbers (mantissa times
+a power of two held as an integer), for which the same scan is written once.
 """
 
 # How large the rounding error can be. Write u = 2^-53, and assume that `exp` and `log` are right to

@@ -15,14 +15,12 @@ from sklearn_puffer._losses.boxes import boxes_computable
 from sklearn_puffer._losses.gaussian_rows import rows_computable
 from sklearn_puffer._losses.mixture_laws import has_law
 from sklearn_puffer._losses.places import kept_axes, on_others, places_of
-from sklearn_puffer.noise import Laplace, Noise
-from sklearn_puffer.notions import Notion, Pufferfish
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, distinct
 
 MAX_CELLS = 2**17
 """Largest joint grid (two or more columns) on which the exact loss is computed."""
-_PURE = Pufferfish(1.0)
-_LAPLACE = Laplace(1.0)
 
 
 def grid_cells(priors: Sequence[Discrete]) -> int:
@@ -46,41 +44,8 @@ def plane_cells(priors: Sequence[Discrete]) -> int:
     return 0 if layout.is_line else layout.cells
 
 
-def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Notion = _PURE) -> bool:
-    """Return whether the loss is computed for these priors, this noise and this notion.
-
-    In one column it always is. In several: discrete priors on a small grid, for pure epsilon with
-    Laplace noise, in two columns, or in unordered ones and one number, each besides columns that
-    stay as they are, and Gaussian priors where a closed form exists.
-
-    Parameters
-    ----------
-    priors : sequence of Discrete or GaussianMixture
-        All of them are to be told apart.
-    noise : Noise, default=Laplace(1.0)
-        Its scale does not matter.
-    notion : Pufferfish or RenyiPufferfish, default=Pufferfish(1.0)
-        Its budget does not matter.
-
-    Returns
-    -------
-    bool
-        Where it is False, `bounds` has theorems instead.
-
-    Examples
-    --------
-    Three columns under Laplace noise, and under Gaussian noise with a delta:
-
-    >>> from sklearn_puffer.accounting import is_computable
-    >>> from sklearn_puffer.notions import Pufferfish
-    >>> from sklearn_puffer.priors import Discrete
-    >>> rows = [Discrete([[0, 0, 0], [1, 5, 2]], [0.5, 0.5]), Discrete([[0, 1, 2]], [1.0])]
-    >>> is_computable(rows)
-    True
-    >>> from sklearn_puffer.noise import Gaussian
-    >>> is_computable(rows, Gaussian(1.0), Pufferfish(1.0, delta=1e-5))
-    False
-    """
+def is_computable(priors: Sequence[Prior], noise: Noise, notion: Notion) -> bool:
+    """Return whether the loss is computed for these priors: see `accounting`."""
     if not all(isinstance(prior, Discrete) for prior in priors):
         return _mixtures_computable(priors, noise, notion)
     discrete = cast(Sequence[Discrete], priors)

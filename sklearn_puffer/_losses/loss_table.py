@@ -37,7 +37,7 @@ from sklearn_puffer._losses.pair_losses import (
     PairLoss,
 )
 from sklearn_puffer._noise import Mixing, Unchanged
-from sklearn_puffer.noise import Noise, is_noise
+from sklearn_puffer.noise import Noise, check_noise
 from sklearn_puffer.notions import Notion, Pufferfish, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
 
@@ -119,7 +119,7 @@ class LossTable:
         ndarray of shape (n_pairs, 2)
             In the unit of the notion's budget.
         """
-        _check_noise(noise)
+        check_noise(noise)
         if self._on_grids(noise):
             groups = counted(self._groups, "groups of pairs")
             return self._collected([group.losses(noise) for group in groups])
@@ -145,7 +145,7 @@ class LossTable:
         tuple of two ndarrays of shape (n_pairs, 2)
             From p to q, then from q to p.
         """
-        _check_noise(noise)
+        check_noise(noise)
         if self._on_grids(noise):
             groups = counted(self._groups, "groups of pairs")
             ends = [group.intervals(noise) for group in groups]
@@ -249,7 +249,7 @@ class LossTable:
         list of Panels
             From p to q; their ``swapped`` is from q to p.
         """
-        _check_noise(noise)
+        check_noise(noise)
         lines = [self._line(k, noise.mixings) for k in range(len(self._pairs))]
         return [line.panels(noise, self._notion) for line in lines]
 
@@ -485,11 +485,3 @@ def _check_priors(pairs: Sequence[PriorPair], priors: Sequence[Prior]) -> None:
             raise ValueError(
                 f"the priors of a pair must describe the same columns, got {p!r} and {q!r}."
             )
-
-
-def _check_noise(noise: Noise) -> None:
-    if not is_noise(noise):
-        raise TypeError(
-            "noise must be Laplace, Gaussian, Cauchy, GeneralizedCauchy or of another family, "
-            f"got {noise!r}."
-        )

@@ -1,6 +1,7 @@
 """How noise is drawn: shifts in units of the scale, samplers on a grid, and their bits."""
 
 from sklearn_puffer._noise import laplace_sampler, sampling, table_sampler
+from sklearn_puffer._noise.choices import Choices, Stream
 from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy
 from sklearn_puffer._noise.family import LOG_ROUNDING, ROUNDING, ProductNoise
 from sklearn_puffer._noise.grid import (
@@ -70,6 +71,7 @@ __all__ = [
     "Bell",
     "ByRow",
     "CheckedEntropy",
+    "Choices",
     "Entropy",
     "Grid",
     "HeavyPower",
@@ -89,6 +91,7 @@ __all__ = [
     "ShippedKey",
     "Source",
     "Steep",
+    "Stream",
     "TableSampler",
     "Unchanged",
     "cauchy",

@@ -133,13 +133,41 @@ def _check_value(key: bytes) -> bytes:
 
 def _material(key: Any) -> tuple[bytes, str]:
     if isinstance(key, bytes):
-        return key, "of bytes"
+        return _without_line_end(key, "of bytes", given=True), "of bytes"
     if isinstance(key, Path):
-        # an editor, or echo, leaves a line break
-        return key.read_bytes().rstrip(b"\r\n"), f"in {str(key)!r}"
+        where = f"in {str(key)!r}"
+        return _without_line_end(key.read_bytes(), where, given=False), where
     if isinstance(key, str) and key.startswith(_ENVIRONMENT):
         name = key.removeprefix(_ENVIRONMENT)
         if name not in os.environ:
             raise ValueError(f"key names the environment variable {name!r}, which is not set.")
-        return os.fsencode(os.environ[name]).rstrip(b"\r\n"), f"in the variable {name!r}"
+        where = f"in the variable {name!r}"
+        return _without_line_end(os.fsencode(os.environ[name]), where, given=False), where
     raise TypeError(f"key is a {type(key).__name__}, which cannot be one; {_EITHER}.")
+
+
+def _without_line_end(material: bytes, where: str, *, given: bool) -> bytes:
+    """Return a key, of which a line end belongs to random bytes, and not to a line of text.
+
+    So an editor, or echo, may leave one. Where an earlier version read it otherwise (it kept what
+    was given as bytes, and dropped line ends of any file), the key is refused: it would draw other
+    noise than it did.
+    """
+    bare = material.rstrip(b"\r\n")
+    if bare == material:
+        return material
+    if _is_text(bare) == given:
+        was = "drew with it" if given else "left it out"
+        raise ValueError(
+            f"key {where} ends in a line end, and earlier versions {was}: of a line of text it is "
+            "no part of the key, of other bytes it is; take it off"
+            f"{'' if given else ', which leaves all noise as it was'}, or take another key."
+        )
+    return bare if _is_text(bare) else material
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return data.decode().isprintable()
+    except UnicodeDecodeError:
+        return False

@@ -72,7 +72,10 @@ class PersonMarks(NotCopied):
 
 
 def integer_ids(ids: Array) -> NDArray[np.uint64]:
-    """Return integers of any type in 128 bits, so that equal ones are equal."""
+    """Return integers of any type, or objects below 2^127, in 128 bits: equal ones are equal."""
+    if ids.dtype == object:
+        words = b"".join(int(each).to_bytes(16, "little", signed=True) for each in ids)
+        return np.frombuffer(words, dtype="<u8").astype(np.uint64).reshape(-1, 2)
     lower = ids.astype(np.uint64)
     upper = np.where(ids < 0, np.uint64(2**64 - 1), np.uint64(0))
     return np.stack([lower, upper], axis=1)

@@ -5,6 +5,7 @@ from sklearn_puffer._noiser import (
     channel_cells,
     drawn_priors,
     fit_table,
+    nearest_cells,
     over_set,
     problems,
     scales,
@@ -14,7 +15,8 @@ from sklearn_puffer._noiser import (
 from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.expected_moves import ColumnMoves, column_moves, released_shares
-from sklearn_puffer._noiser.held_channel import HeldChannel, held_channel
+from sklearn_puffer._noiser.held_channel import HeldChannel, HeldSwap, held_channel, held_swap
+from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
@@ -24,10 +26,12 @@ from sklearn_puffer._noiser.streams import check_stream, keyed_mark, rows_of_str
 from sklearn_puffer._noiser.utility import RawLaw, utilities
 
 __all__ = [
+    "CellDistance",
     "ColumnMoves",
     "ColumnRelease",
     "FittedNoise",
     "HeldChannel",
+    "HeldSwap",
     "Part",
     "Problem",
     "PufferfishNoiser",
@@ -43,7 +47,9 @@ __all__ = [
     "fingerprint",
     "fit_table",
     "held_channel",
+    "held_swap",
     "keyed_mark",
+    "nearest_cells",
     "over_set",
     "problems",
     "released_shares",

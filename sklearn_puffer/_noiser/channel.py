@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -21,35 +22,34 @@ class Channel:
     Attributes
     ----------
     cells : pandas.DataFrame of shape (n, n_public)
-        The distinct rows; over confidence sets all combinations of the columns' values.
+        The distinct rows.
     matrix : scipy.sparse.csr_array of float of shape (n, n)
         W(y|x): row x is the law of what is released for cell x.
     numerators : scipy.sparse.csr_array of int64 of shape (n, n)
         The same as shares of 2^62, which is what is drawn from.
-    block : ndarray of intp of shape (n,)
-        Cells move within their block.
     expected_change : float
         The expected cost of a release, in units of change.
-    lower_bound : float or None
-        What every channel onto these cells costs at least, where that was computed.
     unchanged : float
-        The share of the rows of `fit` that are released as they are.
+        The share of the rows of `fit` that come out equal. Of numbers in bins few do, as a bin is
+        released as its representative.
     unchanged_by_secret : dict
         ``unchanged_by_secret[sensitive][secret]``: the share of its rows.
     floor : float or None
         The most that one more draw tells, recomputed; None without a floor.
+    stayed, stayed_by_secret : float, dict
+        The shares of the rows that are not moved: that stay in their bins, where there are bins.
     """
 
     _columns: Sequence[Column]
     _codes: Array
     matrix: Any
     numerators: Any
-    block: Array
     expected_change: float
-    lower_bound: float | None
     unchanged: float
     unchanged_by_secret: Mapping[Any, Mapping[Any, float]]
     floor: float | None
+    stayed: float = nan
+    stayed_by_secret: Mapping[Any, Mapping[Any, float]] = field(default_factory=dict)
 
     @property
     def cells(self) -> Any:
@@ -59,12 +59,12 @@ class Channel:
     def __repr__(self) -> str:
         kept = "; ".join(
             f"{shown(secret)} {share:.1%}"
-            for shares in self.unchanged_by_secret.values()
+            for shares in self.stayed_by_secret.values()
             for secret, share in shares.items()
         )
         return (
             f"Channel({len(self._codes)} cells, expected change {self.expected_change:.4g}, "
-            f"unchanged {self.unchanged:.1%} ({kept}))"
+            f"stayed {self.stayed:.1%} ({kept}), unchanged {self.unchanged:.1%})"
         )
 
 

@@ -5,30 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, quoted
+from sklearn_puffer._base import Array, FloatArray, IntArray
+from sklearn_puffer._channels import most_cells
 from sklearn_puffer._noiser.lazy_rows import counted_cells
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._tables import Column
+from sklearn_puffer._noiser.rows import LazyRows
+from sklearn_puffer._tables import BLOCK_ROWS, Column
 from sklearn_puffer.priors import Discrete
-
-MOST_CELLS = 1 << 18
-"""Largest number of cells that a channel is looked for in."""
 
 _LARGEST, _LEAST = 1 << 149, 1 << 55
 """Sums of counts beyond the first are scaled down to it; none may then be below the second.
 
 So the products of their shares with those of 14 draws, each 2^-62 or more, are no subnormal floats.
 """
-
-MOST_MASSES = 1 << 26
-"""Largest number of cells times laws: half a gigabyte of whole numbers."""
-
-MOST_OVER_SETS = 1 << 18
-"""Largest number of cells times seen cells times laws squared over confidence sets: minutes."""
 
 _MOST_KEY = 2**62
 
@@ -52,11 +45,6 @@ class Cells:
     def of(cls, codes: Array, sizes: Sequence[int]) -> Cells:
         """Return the distinct ones of some rows of codes."""
         return cls(np.unique(codes, axis=0), tuple(sizes))
-
-    @classmethod
-    def every(cls, sizes: Sequence[int]) -> Cells:
-        """Return all combinations of the columns' codes."""
-        return cls(np.indices(sizes).reshape(len(sizes), -1).T, tuple(sizes))
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -134,30 +122,67 @@ def count_cells(read: TableRead, priors: Sequence[Discrete]) -> CountedCells:
     Raises
     ------
     ValueError
-        If they are more than a channel is looked for in, before the laws over them are allocated.
-
-    Notes
-    -----
-    Over confidence sets they are all combinations of the columns' values: which of them are seen is
-    left to chance, and the sets are about an alphabet that was fixed before.
+        If they are more than a program is solved for, before the laws over them are allocated.
     """
-    check_sets_size(read, 1)
     found = counted_cells(read)
     sizes = [len(column.atoms) for column in read.columns]
-    if read.settings.has_sets:
-        cells = Cells.every(sizes)
-    else:
-        seen = [cells.codes for cells in found[0]]
-        further = [_codes(law, read.columns) for law in priors]
-        cells = Cells.of(np.concatenate([*seen, *further]), sizes)
+    seen = [cells.codes for cells in found[0]]
+    further = [_codes(law, read.columns) for law in priors]
+    cells = Cells.of(np.concatenate([*seen, *further]), sizes)
     _check_size(read, len(cells))
+    return CountedCells(cells, _placed(cells, found))
+
+
+def _placed(cells: Cells, found: Sequence[Sequence[Any]]) -> list[IntArray]:
+    """Return how often each of some cells occurs with each secret."""
     counts = []
-    for secret, of_secrets in zip(read.secrets, found, strict=True):
-        table = np.zeros((len(secret.labels), len(cells)), dtype=np.int64)
+    for of_secrets in found:
+        table = np.zeros((len(of_secrets), len(cells)), dtype=np.int64)
         for row, of_secret in zip(table, of_secrets, strict=True):
             row[cells.find(of_secret.codes)] = of_secret.counts
         counts.append(table)
-    return CountedCells(cells, counts)
+    return counts
+
+
+def count_representatives(read: TableRead, counted: CountedCells) -> list[Any]:
+    """Return how many rows of each cell are equal to it, by secret as `CountedCells.counts`.
+
+    Of a lazy table rows of bins are all that is counted: a number is then taken to be as frequent
+    in each of them, as in its bin.
+    """
+    merged = [k for k, column in enumerate(read.columns) if column.merged]
+    if not merged:
+        return list(counted.counts)
+    if not isinstance(read.rows, LazyRows):
+        return _placed(counted.cells, counted_cells(read, _are_representatives(read, merged)))
+    shares = np.ones(len(counted.cells))
+    for k in merged:
+        shares *= _shares_of_representatives(read.columns[k])[counted.cells.codes[:, k]]
+    return [table * shares for table in counted.counts]
+
+
+def _are_representatives(read: TableRead, merged: Sequence[int]) -> Array:
+    """Return which rows have nothing but representatives of their bins."""
+    same = np.ones(read.rows.n_rows, dtype=bool)
+    for start in range(0, read.rows.n_rows, BLOCK_ROWS):
+        rows = slice(start, min(start + BLOCK_ROWS, read.rows.n_rows))
+        codes = np.empty(rows.stop - start, dtype=np.intp)
+        for k in merged:
+            reader = read.readers[k]
+            reader.codes(rows, codes)
+            data = reader.data(rows)
+            same[rows] &= (data == read.columns[k].atoms[codes]) | np.isnan(data)
+    return same
+
+
+def _shares_of_representatives(column: Column) -> FloatArray:
+    assert column.raw is not None
+    values, counts = column.raw
+    bins = column.places_of_ascending(values)
+    every = np.bincount(bins, counts, len(column.atoms))
+    equal = np.bincount(bins, counts * (values == column.atoms[bins]), len(column.atoms))
+    shares: FloatArray = np.divide(equal, every, out=np.zeros(len(every)), where=every > 0)
+    return shares
 
 
 def _codes(law: Discrete, columns: Sequence[Column]) -> Array:
@@ -190,29 +215,6 @@ def masses_over(cells: Cells, law: Discrete, columns: Sequence[Column]) -> IntAr
     return masses
 
 
-def check_sets_size(read: TableRead, n_outputs: int) -> None:
-    """Refuse confidence sets over too many cells, before these are allocated.
-
-    Raises
-    ------
-    ValueError
-        If cells times ``n_outputs`` times laws squared are more than a program is solved for.
-    """
-    settings = read.settings
-    if not settings.has_sets:
-        return
-    n_cells = prod(len(column.atoms) for column in read.columns)
-    n_laws = sum(len(secret.labels) for secret in read.secrets) * (1 + len(settings.adversaries))
-    if n_cells * n_outputs * n_laws**2 > MOST_OVER_SETS:
-        raise ValueError(
-            f"adversaries={quoted(settings.confidence)} asks for a channel over all laws of "
-            f"{n_cells:,} combinations of values of {len(read.columns)} column(s) given {n_laws} "
-            f"secrets, more than one program is solved for; use bins (n_bins) or fewer columns, "
-            "take a classifier for the prior (prior=HistGradientBoostingClassifier()) without it, "
-            'or use noise="laplace".'
-        )
-
-
 def _whole_counts(law: Discrete, some: Array) -> list[int]:
     """Return the positive counts of a law, of which each over the sum is a float, and not tiny."""
     counts = [int(count) for count in law.counts[some].tolist()]
@@ -230,13 +232,15 @@ def _whole_counts(law: Discrete, some: Array) -> list[int]:
 
 
 def _check_size(read: TableRead, n_cells: int) -> None:
-    n_laws = sum(len(secret.labels) for secret in read.secrets) * (
-        1 + len(read.settings.adversaries)
-    )
-    most = min(MOST_CELLS, MOST_MASSES // n_laws)
+    settings, each = read.settings, 1 + len(read.settings.adversaries)
+    assert settings.channel is not None
+    n_rows = each * sum(len(secret.labels) for secret in read.secrets)
+    if settings.notion.delta > 0.0:  # a row for each ordered pair, and not for each law
+        n_rows = max(n_rows, 2 * each * sum(map(len, read.pairs.values())))
+    most = most_cells(n_rows, floor=settings.channel.floor is not None)
     if n_cells > most:
         raise ValueError(
-            f"the released columns have {n_cells:,} distinct rows, more than the {most:,} that a "
-            f"channel is found for with {n_laws} laws in memory; use bins (n_bins), fewer columns, "
-            'a sample of the rows (max_rows=), or noise="laplace".'
+            f"the released columns have {n_cells:,} distinct rows, more than the {most:,} that "
+            'noise="optimal" is found for with such secrets, adversaries and budget; use bins '
+            '(n_bins) or fewer columns, or noise="swap", which takes wide tables.'
         )

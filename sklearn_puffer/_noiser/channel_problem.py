@@ -14,10 +14,9 @@ from sklearn_puffer._noiser.adversaries import Known
 from sklearn_puffer._noiser.channel_cells import CountedCells, masses_over
 from sklearn_puffer._noiser.channel_settings import epsilon_of_one
 from sklearn_puffer._noiser.conditional_priors import Adversary
-from sklearn_puffer._noiser.counted_views import secret_pairs
 from sklearn_puffer._noiser.known_values import known_columns, told_value, too_telling
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._tables import Name
+from sklearn_puffer._tables import Column, Name, Secret
 
 _MOST_EPSILON = 500.0  # what is beyond has no exponential
 _CLOSE = 1e-9  # of the budget: what no rounding could do with
@@ -65,15 +64,16 @@ class GivenCosts:
     def between(self, xs: Array, ys: Array) -> FloatArray:
         """Return c(x, y) for all of both, shape (len(xs), len(ys))."""
         found = self.cost.between(self.values[xs], self.values[ys])
-        return _checked_costs(found, (len(xs), len(ys)), "between")
+        return checked_costs(found, (len(xs), len(ys)), "between")
 
     def along(self, xs: Array, ys: Array) -> FloatArray:
         """Return c(x, y) for each x and the y beside it, shape (len(xs),)."""
         found = self.cost.along(self.values[xs], self.values[ys])
-        return _checked_costs(found, (len(xs),), "along")
+        return checked_costs(found, (len(xs),), "along")
 
 
-def _checked_costs(found: Any, shape: tuple[int, ...], method: str) -> FloatArray:
+def checked_costs(found: Any, shape: tuple[int, ...], method: str) -> FloatArray:
+    """Return what a cost of the caller's own came back with, or refuse it."""
     costs = np.asarray(found, dtype=float)
     if costs.shape != shape or not (np.isfinite(costs) & (costs >= 0.0)).all():
         raise ValueError(
@@ -117,7 +117,7 @@ def all_asked(read: TableRead, known: Known, counted: CountedCells) -> list[Aske
         each
         for k, adversary in enumerate(known.adversaries)
         for whole in asked_of(read, counted, adversary, k)
-        for each in (whole, *_given_known(read, counted, whole))
+        for each in with_known_cells(whole, known_columns(read), read.columns, counted.cells.codes)
     ]
 
 
@@ -136,17 +136,24 @@ def _family(masses: IntArray, pairs: Array, cells: Array | None = None) -> Famil
     return Family(masses, cells, pairs)
 
 
-def _given_known(read: TableRead, counted: CountedCells, whole: Asked) -> Iterator[Asked]:
-    """Yield the laws given each value of what may be known."""
-    for members in known_columns(read):
-        values, groups = np.unique(counted.cells.codes[:, members], axis=0, return_inverse=True)
+def secret_pairs(read: TableRead, secret: Secret) -> Array:
+    """Return the protected pairs of a sensitive column as positions among its values."""
+    named = [[secret.find(label) for label in pair] for pair in read.pairs[secret.name]]
+    return np.array(named, dtype=np.intp)
+
+
+def with_known_cells(
+    whole: Asked, known: Sequence[Sequence[int]], columns: Sequence[Column], codes: Array
+) -> Iterator[Asked]:
+    """Yield laws of cells, and the laws given each value of what may be known."""
+    yield whole
+    for members in known:
+        values, groups = np.unique(codes[:, members], axis=0, return_inverse=True)
         order = np.argsort(groups.ravel(), kind="stable")
         ends = np.cumsum(np.bincount(groups.ravel(), minlength=len(values)))
         for code, cells in zip(values, np.split(order, ends[:-1]), strict=True):
-            names = tuple(read.public[k] for k in members)
-            told = tuple(
-                told_value(read, k, c) for k, c in zip(members, code.tolist(), strict=True)
-            )
+            own = [columns[k] for k in members]
+            names, told = tuple(column.name for column in own), tuple(map(told_value, own, code))
             given = _conditional(whole, cells)
             if given is not None:
                 yield Asked(*given, names, told)
@@ -180,7 +187,7 @@ def _weights(read: TableRead, counted: CountedCells, asked: Sequence[Asked]) -> 
     """Return the law of rows that the cost is averaged over.
 
     Rows that a prior knows and `fit` has not seen must not be moved as if they cost nothing: they
-    have the weight of the priors, for a half; over confidence sets all cells have that of one row.
+    have the weight of the priors, for a half.
     """
     whole = [each for each in asked if not each.known]
     mean = np.mean([each.family.laws.mean(axis=0) for each in whole], axis=0)
@@ -189,8 +196,6 @@ def _weights(read: TableRead, counted: CountedCells, asked: Sequence[Asked]) -> 
     if read.settings.channel is not None and read.settings.channel.balance == "secrets":
         rows = np.mean([each.family.laws.mean(axis=0) for each in own], axis=0)
     weights: FloatArray = rows.copy() if rows.all() else 0.5 * (rows + mean)
-    if read.settings.has_sets and not weights.all():
-        weights += 1.0 / (counted.rows.sum() * len(weights))
     weights /= weights.sum()
     return weights
 

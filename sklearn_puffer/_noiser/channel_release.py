@@ -19,6 +19,7 @@ from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.release import ColumnRelease, bare_values, finished
 from sklearn_puffer._tables import (
     BLOCK_ROWS,
+    NEAREST,
     Faults,
     Finished,
     Missing,
@@ -63,6 +64,8 @@ class ChannelRelease:
         What moves cost.
     family : Family or None
         The laws of the fitted adversary, of the first sensitive column: for an estimate.
+    known : sequence of sequence of int
+        Columns that may be known, which stay: for the same.
     """
 
     columns: list[ColumnRelease]
@@ -70,6 +73,7 @@ class ChannelRelease:
     rows: IntegerRows
     distance: CellDistance
     family: Family | None
+    known: Sequence[Sequence[int]] = ()
 
     def fingerprint(self, *about: Any) -> str:
         """Return what tells this channel, and what else counts, from all others."""
@@ -184,13 +188,17 @@ class ChannelRelease:
         )
 
     def _look_up(self, readers: Sequence[Reader], rows: slice, found: Array) -> FloatArray:
-        """Write the cells of a block, -1 where a row is none, and return the values of those."""
+        """Write the cells of a block, -1 where a row is none, and return the values of those.
+
+        Categories that `fit` has not seen are NaN there.
+        """
         codes = np.empty((len(readers), len(found)), dtype=np.intp)
         values = np.empty((len(readers), len(found)))
         exact = np.ones(len(found), dtype=bool)
         for reader, own, numbers in zip(readers, codes, values, strict=True):
             reader.codes(rows, own)
-            numbers[:] = reader.column.atoms[own]
+            numbers[:] = np.where(lost := reader.lost(rows), np.nan, reader.column.atoms[own])
+            exact &= ~lost
             if reader.column.edges is None and reader.column.kind in ("float", "integer"):
                 data = reader.data(rows)
                 check_finite(data, reader.column.name)
@@ -211,15 +219,10 @@ class ChannelRelease:
         laws = self.family.over(len(self.cells))
         pooled = laws.sum(axis=0)
         share = np.divide(here, pooled, out=np.zeros(len(here)), where=pooled > 0.0)
-        new = laws * share
-        released = np.stack([self._released(law) for law in new])
-        totals = released.sum(axis=1)
-        some = released[totals > 0.0][:, released.sum(axis=0) > 0.0]
-        if len(some) < 2:  # no two of the secrets are among the new rows
-            return 0.0
-        with np.errstate(divide="ignore"):
-            logs = np.log(some) - np.log(totals[totals > 0.0])[:, None]
-        return float((logs.max(axis=0) - logs.min(axis=0)).max())
+        released = np.stack([self._released(law) for law in laws * share])
+        codes = [self.cells.codes[:, members] for members in self.known]
+        places = [np.unique(own, axis=0, return_inverse=True)[1].ravel() for own in codes]
+        return max(_told(released, each) for each in [np.zeros(len(here), dtype=int), *places])
 
     def _released(self, law: FloatArray) -> FloatArray:
         owners = np.repeat(np.arange(len(law)), np.diff(self.rows.starts))
@@ -243,6 +246,15 @@ class ChannelRelease:
         return written
 
 
+def _told(released: FloatArray, places: Array) -> float:
+    """Return how far odds move to who knows the place of a row, which stays."""
+    totals = np.stack([np.bincount(places, law) for law in released])[:, places]
+    some = released.any(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = (np.log(released) - np.log(totals))[:, some]  # NaN: not a secret of such a place
+    return float((np.nanmax(logs, axis=0) - np.nanmin(logs, axis=0)).max(initial=0.0))
+
+
 def _moves_rows(unknown: Any) -> bool:
     """Return whether rows that are no cells are moved: where any value may be moved so."""
     if isinstance(unknown, Mapping):
@@ -258,7 +270,7 @@ def _new_rows(readers: Sequence[Reader], n_new: int, n_rows: int) -> str:
     names = [reader.column.name for reader in readers]
     return (
         f"{n_new} of {n_rows} rows have values of columns {listed(names)} that fit has not seen "
-        'together; pass unknown="nearest" to release them as their nearest rows of fit (the '
-        "certificate is about rows that follow the fitted law), fit on the rows that are released, "
-        "or use fewer bins (n_bins) or columns."
+        f"together; {NEAREST} to release them as their nearest rows of fit (the certificate is "
+        "about rows that follow the fitted law), or fit again: on the rows that are released, or "
+        "with fewer bins (n_bins) or columns."
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, __version__, shown, utc_now
+from sklearn_puffer._base import FloatArray, __version__, shown, utc_now
 from sklearn_puffer._channels import ChannelProblem
 from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._noiser.channel import Channel, as_matrix
@@ -17,7 +17,7 @@ from sklearn_puffer._noiser.channel_problem import Asked
 from sklearn_puffer._noiser.channel_proof import Proof
 from sklearn_puffer._noiser.channel_release import ChannelRelease
 from sklearn_puffer._noiser.conditional_priors import Adversary
-from sklearn_puffer._noiser.counted_views import seen_in_channel
+from sklearn_puffer._noiser.known_values import known_columns
 from sklearn_puffer._noiser.margins import Conditional, Margin
 from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.other_channel_priors import FittedChannel
@@ -28,16 +28,11 @@ from sklearn_puffer._releases import (
     ChannelCertificate,
     ChannelFacts,
     ColumnUtility,
-    CountedLoss,
     Draws,
     Kept,
-    ModelFacts,
     Refused,
     Rule,
-    SetLoss,
     channel_assumptions,
-    decided_in_channel_sentence,
-    model_sentences,
     nothing_changes_sentence,
 )
 from sklearn_puffer._releases import sentences as say
@@ -54,15 +49,12 @@ class LearntChannel:
     read: TableRead
     columns: list[Column]
     counted: CountedCells
+    equal: list[Any]
     adversaries: list[Adversary]
-    models: tuple[ModelFacts, ...]
     asked: list[Asked]
     problem: ChannelProblem
     rows: IntegerRows
-    block: Array
-    lower_bound: float | None
     proof: Proof
-    around: SetLoss | None
     utility: tuple[ColumnUtility, ...]
     distance: CellDistance
     margins: list[Margin]
@@ -94,6 +86,11 @@ class LearntChannel:
         """Return nothing: no value stays missing."""
         return {}
 
+    @property
+    def public(self) -> list[Name]:
+        """The columns that are released."""
+        return [column.name for column in self.columns]
+
     def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
         """Return the fitted adversary's laws under the names of the columns."""
         names = tuple(column.name for column in self.columns)
@@ -108,24 +105,29 @@ class LearntChannel:
         """Return how rows are released."""
         own = [ColumnRelease(column, None, 0.0, "native") for column in self.columns]
         first = next(each for each in self.asked if each.adversary == 0 and not each.known)
-        return ChannelRelease(own, self.counted.cells, self.rows, self.distance, first.family)
+        known = known_columns(self.read)
+        return ChannelRelease(
+            own, self.counted.cells, self.rows, self.distance, first.family, known
+        )
 
     def channel(self) -> Channel:
         """Return the channel as users look at it."""
         by_secret: dict[Name, dict[Any, float]] = {}
+        stayed: dict[Name, dict[Any, float]] = {}
         for kept in self.kept:
             by_secret.setdefault(kept.sensitive, {})[kept.secret] = kept.share
+            stayed.setdefault(kept.sensitive, {})[kept.secret] = kept.stayed or 0.0
         return Channel(
             _columns=tuple(self.columns),
             _codes=np.array(self.counted.cells.codes),
             matrix=as_matrix(self.rows),
             numerators=as_matrix(self.rows, whole=True),
-            block=np.array(self.block),
             expected_change=self.expected_change,
-            lower_bound=self.lower_bound,
             unchanged=self.unchanged,
             unchanged_by_secret=by_secret,
             floor=self.proof.floor,
+            stayed=self.stayed,
+            stayed_by_secret=stayed,
         )
 
     def certificate(self) -> ChannelCertificate:
@@ -149,7 +151,6 @@ class LearntChannel:
                 settings.prior is not None,
                 None,
                 len(self.adversaries) - 1,
-                self.models,
                 part=self.read.part,
             ),
             n_columns=self.read.n_columns,
@@ -158,18 +159,14 @@ class LearntChannel:
             utility=self.utility,
             channel=self._facts(),
             sampled=settings.is_counted,
-            models=self.models,
-            counted=self._seen_by_counting(),
-            around=self.around,
         )
 
     def warnings(self) -> list[str]:
         """Return what the user should be warned of."""
         said = [*self.remarks]
-        if self.unchanged > 1.0 - _NOTHING:
-            said.append(nothing_changes_sentence(self.read.rows.total))
-        if self.around is not None and self.around.decided:
-            said.append(decided_in_channel_sentence(self.around.decided, self.around.level))
+        if self.stayed > 1.0 - _NOTHING:
+            in_bins = any(column.merged for column in self.columns)
+            said.append(nothing_changes_sentence(self.read.rows.total, in_bins))
         return said
 
     @cached_property
@@ -191,17 +188,27 @@ class LearntChannel:
         return stay
 
     @property
-    def unchanged(self) -> float:
-        """The share of the rows of `fit` that are released as they are."""
+    def stayed(self) -> float:
+        """The share of the rows of `fit` that are released as their own cell."""
         return float(self.counted.rows @ self.stay / self.counted.rows.sum())
+
+    @property
+    def unchanged(self) -> float:
+        """The share of them that come out equal."""
+        return float(self.equal[0].sum(axis=0) @ self.stay / self.counted.rows.sum())
 
     @cached_property
     def kept(self) -> tuple[Kept, ...]:
-        """The same of the rows with each secret."""
+        """The same of the rows with each secret, and the share that is not moved."""
+
+        def share(own: Any, counts: Any) -> float:
+            return float(own @ self.stay / counts.sum())
+
+        tables = zip(self.read.secrets, self.equal, self.counted.counts, strict=True)
         return tuple(
-            Kept(secret.name, label, float(counts @ self.stay / counts.sum()))
-            for secret, table in zip(self.read.secrets, self.counted.counts, strict=True)
-            for label, counts in zip(secret.labels, table, strict=True)
+            Kept(secret.name, label, share(own, counts), share(counts, counts))
+            for secret, equal, table in tables
+            for label, own, counts in zip(secret.labels, equal, table, strict=True)
         )
 
     @cached_property
@@ -218,11 +225,10 @@ class LearntChannel:
             unchanged=self.unchanged,
             kept=self.kept,
             expected_change=self.expected_change,
-            lower_bound=self.lower_bound,
             balance=self.settings.channel.balance,
             floor=self.proof.floor,
             known=self._known_names(),
-            n_blocks=len(np.unique(self.block)),
+            stayed=self.stayed,
         )
 
     def _known_names(self) -> tuple[str, ...]:
@@ -230,10 +236,8 @@ class LearntChannel:
 
     @property
     def _keeps_budget(self) -> bool:
-        """Whether all that is proven is within the budget, also over sets of priors."""
-        around = self.around
-        proven = 0.0 if around is None or around.estimate else around.loss
-        return max(self.proof.loss, proven) <= self.settings.notion.budget
+        """Whether all that is proven is within the budget."""
+        return self.proof.loss <= self.settings.notion.budget
 
     def _rule(self) -> Rule:
         if not self._keeps_budget:
@@ -263,21 +267,16 @@ class LearntChannel:
             self.settings.releases,
             margins=self.margins,
             conditional=self.conditional,
+            known=known_columns(self.read),
         )
 
     @property
     def _n_further(self) -> int:
         return len(self.adversaries) - 1
 
-    def _seen_by_counting(self) -> tuple[CountedLoss, ...]:
-        if not self.models:
-            return ()
-        counted = self.counted
-        return seen_in_channel(counted.counts, counted.cells.codes, self.rows, self.read)
-
     def _assumptions(self) -> list[str]:
         settings = self.settings
-        said = channel_assumptions(
+        return channel_assumptions(
             about_prior=self._about_prior(),
             about_sample=say.about_sample(self.read.part),
             sensitive=[secret.name for secret in self.read.secrets],
@@ -290,7 +289,6 @@ class LearntChannel:
             delta=settings.notion.delta,
             seed=settings.seed,
         )
-        return [*said, *model_sentences(self.models)]
 
     def _about_prior(self) -> str:
         return say.about_prior(
@@ -299,6 +297,6 @@ class LearntChannel:
             n_further=self._n_further,
             n_rows=self.read.rows.total,
             fewest_rows=self.read.fewest_rows(),
-            models=self.models,
-            covered=self.settings.confidence is not None,
+            models=(),
+            covered=False,
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from sklearn_puffer._base import quoted
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.settings import COUNTED, Settings, is_model
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.priors import GaussianMixture
 
@@ -21,6 +21,10 @@ def check_channel(settings: Settings) -> None:
     ValueError
         Naming the parameter, its value and the way out.
     """
+    if settings.swap is not None:
+        for reason in _reasons_against_swap(settings):
+            raise ValueError(f'noise="swap" {reason}.')
+        return
     if settings.channel is None:
         if settings.known is not None and (has_mixtures(settings) or settings.confidence):
             raise ValueError(
@@ -104,28 +108,50 @@ def _reasons(settings: Settings) -> Iterator[str]:
             'missing="category", which makes them a value of categories and booleans'
         )
     if settings.confidence is not None:
-        yield from _reasons_against_sets(settings)
+        yield (
+            f"is found for one law of each secret, got adversaries={quoted(settings.confidence)}; "
+            'use noise="swap", whose certificate covers sampling error, or leave it out'
+        )
+    for argument in settings.models:
+        yield (
+            "is found for laws that are counted or given, and "
+            f'{argument} is a classifier, which knows wide rows; use noise="swap", or leave '
+            f"{argument} out"
+        )
 
 
-def _reasons_against_sets(settings: Settings) -> Iterator[str]:
-    """Yield what does not go with a channel over confidence sets, or over refits."""
-    asked = f"adversaries={quoted(settings.confidence)}"
-    if settings.known is not None:
+def _reasons_against_swap(settings: Settings) -> Iterator[str]:
+    """Yield what does not go with a swap, each with the way out."""
+    if settings.notion.to_dict().get("alpha") is not None:
+        yield "has no Renyi promise; leave alpha out (delta= is possible)"
+    if settings.releases != 1:
         yield (
-            f"with known={quoted(settings.known)} has no confidence sets, got {asked}; leave one "
-            "of them out"
+            f"releases rows once, got releases={settings.releases}: two swaps of the same people "
+            'can tell everything; release once, or use noise="laplace"'
         )
-    if settings.prior is not None and settings.model is None:
+    values = settings.swap is not None and settings.swap.cells == "values"
+    given = [settings.prior, settings.fit, *settings.adversaries]
+    if any(each is not None and not is_model(each) for each in given if each != COUNTED):
         yield (
-            f"takes {asked} for sampling error, and the prior is given, not learnt from the rows; "
-            "leave it out, or leave prior out"
+            "counts what cells of rows tell, and a classifier or the default cuts rows into cells; "
+            "pass a classifier as prior= and in adversaries=, or leave them out"
         )
-    fits = settings.model.values() if isinstance(settings.model, Mapping) else [settings.model]
-    if any(fit is not None and fit.is_prefit for fit in fits):
-        yield (
-            f"takes {asked} for refits of the prior's classifier, and that was fitted elsewhere; "
-            'leave it out, or take ClassifierFit(..., cv=5) instead of cv="prefit"'
-        )
+    if values and settings.models:
+        yield 'with cells="values" has no classifier; leave prior and adversaries out'
+    if values and settings.swap is not None and settings.swap.within == "shuffle":
+        yield 'with cells="values" has nothing to shuffle within cells; leave within out'
+    for name, usual, way in (
+        ("n_bins", None, "it releases the rows as they are"),
+        ("output", "native", "it releases the rows as they are"),
+        ("strategy", "exact", "its loss is exact"),
+        ("dependence", "joint", "it protects the row as a whole"),
+        ("max_rows", None, "it takes any number of rows"),
+    ):
+        own = settings.strategy_name if name == "strategy" else getattr(settings, name)
+        if own != usual:
+            yield f"does not go with {name}={quoted(own)}: {way}; leave {name} out"
+    if settings.weights == "optimal":
+        yield 'weighs changes in units that you set, got weights="optimal"; leave weights out'
 
 
 def has_mixtures(settings: Settings) -> bool:

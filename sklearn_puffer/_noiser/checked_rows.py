@@ -9,7 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sklearn_puffer._base import Array, as_array, counted, listed, way_to_table
-from sklearn_puffer._noiser.margins import Margin, Seen
+from sklearn_puffer._losses import SwapLaws
+from sklearn_puffer._noiser.margins import Margin, Seen, margin_of
+from sklearn_puffer._noiser.swap_rows import columns_of
 from sklearn_puffer._releases import NO_PRIOR, ColumnDrift, Drift, SecretDrift
 from sklearn_puffer._tables import (
     Column,
@@ -68,6 +70,97 @@ class KnownMargins:
         raise ValueError(NO_PRIOR)
 
 
+@dataclass(frozen=True, eq=False)
+class KnownSwap(KnownMargins):
+    """What the certificate of a swap knows of the fitted rows: their columns, and their cells.
+
+    Attributes
+    ----------
+    by_secret : dict of dict of list of Margin
+        The margins of the rows of each secret, by sensitive column.
+    stays : sequence of Column
+        Those that stay with their owners.
+    release : SwapRelease
+    """
+
+    by_secret: Mapping[Name, Mapping[Any, Sequence[Margin]]]
+    stays: Sequence[Column]
+    release: Any
+
+    @classmethod
+    def of(cls, read: Any, release: Any) -> KnownSwap:
+        """Return what is kept of the rows that were read."""
+        columns = [column_of(*each) for each in read.own.items()]
+
+        def margins(rows: Array) -> list[Margin]:
+            return [_margin(each, read.columns[each.name], read.weights, rows) for each in columns]
+
+        by_secret = {
+            each.name: {
+                label: margins(read.codes[each.name] == k) for k, label in enumerate(each.labels)
+            }
+            for each in read.secrets
+        }
+        everyone = np.ones(len(read.weights), dtype=bool)
+        stays = [column_of(name, read.columns[name]) for name in read.passed]
+        return cls(columns, margins(everyone), by_secret, stays, release)
+
+    @property
+    def secrets(self) -> list[Name]:
+        """The sensitive columns."""
+        return list(self.by_secret)
+
+    def check(self, X: Any, sensitive: Any = None) -> Drift:
+        """Return whether rows look like those of `fit`, and what their secrets in cells lose."""
+        return check_rows(self, X, sensitive)
+
+    def against(self, prior: Any) -> NoReturn:
+        """Refuse: what is known is counted in cells, and no law of the columns."""
+        raise ValueError(
+            "prior is held against noise, and a swap against what cells of rows tell; give other "
+            "adversaries as classifiers (prior=, adversaries=) and fit again."
+        )
+
+    def estimated(
+        self, table: Source, asked: Sequence[tuple[Name, Any, Array]]
+    ) -> tuple[float | None, str]:
+        """Return what a swap of these rows loses by their own secrets in cells, or why nothing."""
+        try:
+            strata, cells = self.release.places(columns_of(table, self.release.seen))
+        except (TypeError, ValueError) as error:
+            return None, str(error)
+        found, worst = self.release.solved(strata, cells), 0.0
+        rows_of = {(name, label): np.flatnonzero(rows) for name, label, rows in asked}
+        for own in self.release.counted:
+            counts = np.zeros_like(own.counts)
+            for k, label in enumerate(own.labels):
+                np.add.at(counts[k], cells[rows_of.get((own.sensitive, label), slice(0))], 1)
+            some = counts.sum(axis=1) > 0
+            pairs = [pair for pair in own.pairs.tolist() if some[pair].all()]
+            for each in found if pairs else ():
+                if not counts[:, each.cells].sum(axis=0).all():
+                    return None, "some cell has no row whose secret fit has seen"
+                laws = SwapLaws(counts[:, each.cells], np.array(pairs))
+                worst = max(worst, float(each.losses(laws)[..., 1].max()))
+        return worst, ""
+
+
+def column_of(name: Name, values: Values) -> Column:
+    """Return a column of which any value may come, and none is kept but categories."""
+    if values.kind in ("float", "integer"):
+        return Column(name, values.kind, np.zeros(1), np.ones(1, dtype=bool), free=True)
+    size = 2 if values.levels is None else max(len(values.levels), 1)
+    known, levels = np.ones(size, dtype=bool), values.levels
+    atoms = np.arange(size, dtype=np.float64)
+    return Column(name, values.kind, atoms, known, levels, ordered=values.ordered)
+
+
+def _margin(column: Column, values: Values, weights: Array, rows: Array) -> Margin:
+    there = rows if values.missing is None else rows & ~values.missing
+    total = int(weights[rows].sum())
+    return margin_of(column, values.data[there].astype(float), weights[there], total)
+
+
 def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
     """Return how rows compare with those of `fit`, and with their secrets if these are at hand.
 
@@ -93,21 +186,28 @@ def check_rows(fitted: Any, X: Any, sensitive: Any) -> Drift:
         Seen.of(*of_column).compared(tests, table.n_rows)
         for of_column in counted(rows, "columns compared")
     ]
-    found = Drift(tuple(compared), table.n_rows, n_fitted, new_rows=_new_rows(fitted, placed))
-    return _with_secrets(found, fitted, placed, secrets) if secrets else found
+    new = _new_rows(fitted, placed)
+    share = None if new is None else float(new.mean())
+    found = Drift(tuple(compared), table.n_rows, n_fitted, new_rows=share)
+    return _with_secrets(found, fitted, table, placed, secrets) if secrets else found
 
 
 def _values(table: Source, column: Column) -> Values:
     return table.values_in(column) if isinstance(table, LazyTable) else table.values(column.name)
 
 
-def _new_rows(fitted: Any, placed: Sequence[Placed]) -> float | None:
-    """Return the share of rows that a channel has no cell for, by all their values together."""
+def _new_rows(fitted: Any, placed: Sequence[Placed]) -> Array | None:
+    """Return which rows a channel has no cell for, by all their values together."""
     if any(each.counts is not None for each in placed):
         return None  # values of a lazy table, and no rows
     new = fitted.is_new(np.stack([each.codes for each in placed], axis=1))
-    odd = np.any([each.strange | each.gone for each in placed], axis=0)
-    return None if new is None else float((new | odd).mean())
+    return None if new is None else new | ~_whole(placed)
+
+
+def _whole(placed: Sequence[Placed]) -> Array:
+    """Return which rows have in every column a value that `fit` has seen."""
+    whole: Array = ~np.any([each.gone | each.strange for each in placed], axis=0)
+    return whole
 
 
 def _table(X: Any, names: Sequence[Name]) -> Source:
@@ -186,10 +286,11 @@ def _given_secrets(fitted: Any, given: Mapping[Name, Values]) -> dict[Name, Valu
 
 
 def _with_secrets(
-    found: Drift, fitted: Any, placed: Sequence[Placed], secrets: Sequence[Secret]
+    found: Drift, fitted: Any, table: Source, placed: Sequence[Placed], secrets: Sequence[Secret]
 ) -> Drift:
     """Return the verdict with that on the laws of each secret, and what they would lose."""
-    margins = fitted.conditional.margins()
+    swap = isinstance(fitted, KnownSwap)
+    margins = fitted.by_secret if swap else fitted.conditional.margins()
     codes = {secret.name: _codes(secret, found.n_rows) for secret in secrets}
     asked = [
         (secret.name, label, codes[secret.name] == code)
@@ -208,9 +309,9 @@ def _with_secrets(
         secret.name: tuple(x for x in secret.labels if x not in margins[secret.name])
         for secret in secrets
     }
-    loss, why = _estimated(fitted, placed, asked)
+    loss, why = fitted.estimated(table, asked) if swap else _estimated(fitted, placed, asked)
     strangers = tuple((name, labels) for name, labels in unknown.items() if labels)
-    budget = fitted.notion.budget_name()
+    budget = (fitted.release if swap else fitted).notion.budget_name()
     known_secrets = replace(found, secrets=tuple(told), new_secrets=strangers)
     return replace(known_secrets, loss=loss, why=why, budget=budget)
 
@@ -234,7 +335,8 @@ def _estimated(
     """Return the loss of the release under the laws counted from the rows, or why it has none."""
     if any(column.free for column in fitted.columns):
         return None, "the noise is for continuous laws, and rows have none"
-    whole = ~np.any([each.gone | each.strange for each in placed], axis=0)
+    new = _new_rows(fitted, placed)
+    whole = _whole(placed) if new is None else ~new
     laws: dict[Name, dict[Any, Discrete]] = {}
     for name, label, rows in asked:
         if (rows & whole).any():
@@ -244,8 +346,8 @@ def _estimated(
         return None, "no protected pair of secrets has rows whose values fit has seen"
     try:
         return float(among.against({n: laws[n] for n in among.secrets}).loss), ""
-    except ValueError as fault:
-        return None, str(fault)
+    except ValueError:  # which names values and secrets of a prior that nobody gave
+        return None, "the release is held against no such laws, as where values were missing in fit"
 
 
 def _law(columns: Sequence[Column], placed: Sequence[Placed], rows: Array) -> Discrete:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from math import prod
@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, IntArray
-from sklearn_puffer._losses import channel_losses
-from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._noiser.adversaries import Known
 from sklearn_puffer._noiser.conditional_priors import Adversary, Members, empirical_adversary
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._releases import CountedLoss, weak_sentence
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import Name, Secret
+from sklearn_puffer._tables import Name
 from sklearn_puffer.notions import Notion, Pufferfish
 
 _MOST_CELLS = 1 << 14  # of a pair of columns, where losses are those at the vertices of a grid
@@ -78,42 +75,6 @@ def _laws_over(members: Members, counted: Adversary) -> dict[Name, dict[Any, Any
     return found if whole else None
 
 
-def seen_in_channel(
-    counts: Sequence[IntArray], cells: Array, rows: IntegerRows, read: TableRead
-) -> tuple[CountedLoss, ...]:
-    """Return the same for a channel, under the laws of rows that were counted.
-
-    Parameters
-    ----------
-    counts : sequence of ndarray of int64 of shape (n_secrets, n_cells)
-        How often each cell occurs, for each sensitive column.
-    cells : ndarray of intp of shape (n_cells, n_columns)
-    rows : IntegerRows
-    read : TableRead
-    """
-    found = []
-    for size in (1, 2):
-        for members in combinations(range(cells.shape[1]), size):
-            seen, notion = _looked_at(rows, cells[:, members]), read.settings.notion
-            loss = _channel_loss(counts, seen, read, notion)
-            beyond = None
-            if _is_above(loss, notion):
-                beyond = _channel_loss(counts, seen, read, _in_delta(notion))
-            names = tuple(read.public[k] for k in members)
-            found.append(CountedLoss(names, loss, beyond))
-    return tuple(found)
-
-
-def _channel_loss(
-    counts: Sequence[IntArray], rows: IntegerRows, read: TableRead, notion: Notion
-) -> float:
-    losses = [
-        channel_losses(rows, table, None, secret_pairs(read, secret), notion)
-        for secret, table in zip(read.secrets, counts, strict=True)
-    ]
-    return max(float(each.max()) for each in losses)
-
-
 def _is_above(loss: float, notion: Notion) -> bool:
     return notion.is_pure and loss > notion.budget
 
@@ -121,25 +82,6 @@ def _is_above(loss: float, notion: Notion) -> bool:
 def _in_delta(notion: Notion) -> Notion:
     """Return the notion whose loss is the delta at which epsilon is kept."""
     return Pufferfish(notion.epsilon, 0.5)
-
-
-def _looked_at(rows: IntegerRows, codes: Array) -> IntegerRows:
-    """Return a channel of which only some columns are looked at: equal cells are one."""
-    firsts, groups = np.unique(codes, axis=0, return_index=True, return_inverse=True)[1:]
-    targets = firsts[groups.ravel()[rows.targets]]
-    owners = np.repeat(np.arange(rows.n_cells), np.diff(rows.starts))
-    order = np.lexsort((targets, owners))
-    new = np.append(True, (np.diff(owners[order]) != 0) | (np.diff(targets[order]) != 0))
-    begin = np.flatnonzero(new)
-    lengths = np.bincount(owners[order][begin], minlength=rows.n_cells)
-    shares = np.add.reduceat(rows.shares[order], begin)
-    return IntegerRows(np.append(0, np.cumsum(lengths)), targets[order][begin], shares)
-
-
-def secret_pairs(read: TableRead, secret: Secret) -> Array:
-    """Return the protected pairs of a sensitive column as positions among its values."""
-    named = [[secret.find(label) for label in pair] for pair in read.pairs[secret.name]]
-    return np.array(named, dtype=np.intp)
 
 
 def about_rows(read: TableRead, known: Known) -> list[str]:

@@ -18,6 +18,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import (
+    PufferfishWarning,
     check_choice,
     check_jobs,
     check_positive,
@@ -50,9 +51,21 @@ from sklearn_puffer._noiser.release import (
 from sklearn_puffer._noiser.result import Learnt, with_noise
 from sklearn_puffer._noiser.settings import Settings, check_unknown
 from sklearn_puffer._noiser.streams import StreamRelease, keying_of_stream
+from sklearn_puffer._noiser.swap_fit import find_swap, read_rows
+from sklearn_puffer._noiser.swap_release import SwapRelease
+from sklearn_puffer._noiser.swap_result import LearntSwap
+from sklearn_puffer._noiser.swap_tables import (
+    beside_labels,
+    check_swappable,
+    label_codes,
+    refuse_lazy_swap,
+    refuse_stream,
+    swapped,
+)
 from sklearn_puffer._noiser.written_release import as_text, from_text
 from sklearn_puffer._releases import (
     CertifiedEstimator,
+    OverspentError,
     UncertifiedError,
     UtilityWarning,
     moved_rows_sentence,
@@ -72,9 +85,14 @@ from sklearn_puffer._tables import (
     series,
     stream_of,
 )
+from sklearn_puffer.noise import record_swap
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
 _calls: WeakKeyDictionary[PufferfishNoiser, Iterator[int]] = WeakKeyDictionary()
+# What clones of one noiser have warned of: which of them first, and of what share of the rows.
+_Family = dict[str, tuple[object, float]]
+_families: WeakKeyDictionary[PufferfishNoiser, _Family] = WeakKeyDictionary()
+_clones: WeakKeyDictionary[PufferfishNoiser, tuple[_Family, object]] = WeakKeyDictionary()
 
 
 class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
@@ -109,9 +127,10 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     public : str, int or list of these, default=None
         The columns to release; None for every column that is not sensitive.
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
-        The pairs (s_i, s_j) to protect, always in both directions: at most 262,144, as "all"
-        makes of 724 values; and at most 1,275, of 51 values, under other than Laplace noise,
-        a delta, an alpha or Gaussian priors, where the loss of each is computed on its own.
+        The pairs (s_i, s_j) to protect, always in both directions; a column may have "all", and
+        one that is not named has. At most 262,144 of them, as "all" makes of 724 values; and at
+        most 1,275, of 51 values, under other than Laplace noise, a delta, an alpha or Gaussian
+        priors, where the loss of each is computed on its own.
     prior : "empirical", "gaussian", "gmm", fit, classifier or mapping, default="empirical"
         What the adversary knows: the laws counted from the rows, a Gaussian or a Gaussian mixture
         fitted to them (`fits.GaussianFit`, `fits.MixtureFit` have the settings), or
@@ -125,12 +144,18 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         How the scale is found. "exact" needs the least noise; "relaxed", "distribution_aware",
         "approximate", "wasserstein" and "sensitivity" are the published mechanisms, and "monge"
         is one that the certificate catches where it is wrong.
-    noise : "laplace", "gaussian", "cauchy", "optimal" or an object of `noise`, default="laplace"
+    noise : "laplace", "gaussian", "cauchy", "swap", "optimal" or an object, default="laplace"
         A family object, such as ``noise.GeneralizedCauchy(1.0, k=4)``, gives the shape; its scale
-        is not used. "optimal", or a `noise.OptimalChannel` with its settings, changes least of all:
+        is not used. "swap", or a `noise.RecordSwap` with its settings, adds nothing: people
+        exchange their rows, so that the released table has exactly those of X, and whose they are
+        is known within the budget, also to who reads the whole table. There ``prior`` is a
+        classifier (by default boosted trees), ``known`` and passed columns say who swaps with whom,
+        and ``n_bins``, ``output``, ``strategy`` and ``dependence`` are left alone.
+        "optimal", or a `noise.OptimalChannel` with its settings, changes least of all:
         rows become rows of `fit`, under pure and (epsilon, delta) promises. Its certificate says
-        what that takes for granted: above all that the reader knows neither the fitted rows nor
-        anything else about a row.
+        what that takes for granted: above all that the reader sees one released row and not the
+        released table, and knows neither the fitted rows nor anything else about a row. It is for
+        narrow tables whose cells hold many rows: others are refused.
     dependence : "joint", "independent" or list of column groups, default="joint"
         "joint" protects the row as a whole; its loss is exact up to `accounting.MAX_CELLS` cells
         of the grid that the columns' atoms span, and a proven bound beyond. "independent" trusts
@@ -141,11 +166,10 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         counted one; the promise then holds against every one of them.
         Their atoms belong to the columns' values from then on, and fall into bins as rows do.
         `priors.ConfidenceSet(level)` (also within the list; "confidence" for 0.95) stands for all
-        priors in a simultaneous confidence set around the counted ones, and is recommended for
-        production: the counted laws are not the true ones. For Gaussian and mixture priors and
-        classifiers it stands for draws and refits, and what is said of them is an estimate. With an
-        optimal channel the sets are over all combinations of the columns' values, which must be
-        few (256 for two secrets, of which all occur).
+        priors in a simultaneous confidence set around the counted ones, which are not the true
+        laws. It pays where few cells hold many rows, and takes very much noise elsewhere. For
+        Gaussian and mixture priors and classifiers it stands for draws and refits, and what is said
+        of them is an estimate. An optimal channel has neither sets nor classifiers.
     weights : "spread", "optimal" or mapping, default="spread"
         Proportions of the columns' scales: their standard deviations, those that make the expected
         error per standard deviation small, or {column: positive number}. Of columns without an
@@ -169,13 +193,15 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         left missing. Left missing, which values are missing is not protected, and rows are refused
         that lack other values of a joint group of columns than any row of `fit` did.
     unknown : "error", "nearest" or {column: value}, default="error"
-        What `transform` does with values not seen in `fit`: refuse them, or move numbers to the
-        nearest number seen, with a warning. For a category, name the one that new ones become:
+        What `transform` does with values not seen in `fit`: refuse them, or move them before the
+        noise, with a warning that counts them: a number to the nearest one seen, a category, which
+        none is near, to the commonest one. Or name the category that new ones become:
         ``unknown={"job": "other"}`` makes "other" a category of "job", whether `fit` sees it or
         not; where ``categories`` lists those of "job", what it does not list becomes "other" in
         `fit`, too. A column of numbers takes "error" or "nearest" there. With an optimal channel
         it is rows that must have been seen: "nearest" moves new ones to their nearest row of
-        `fit`, with a warning.
+        `fit`, by the other columns where a category is new. ``set_params(unknown="nearest")``
+        needs no new `fit`.
     output : {"native", "remapped", "noisy"}, default="native"
         Columns in their own type (whole numbers stay whole), or raw value plus noise as float64;
         of a column without an order the code of the released value, so that a table is all numbers.
@@ -204,7 +230,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
     n_jobs : int or None, default=None
-        Threads for couplings, columns and blocks of a channel; keyed noise is drawn in one. Inside
+        Threads for couplings and columns; keyed noise is drawn in one. Inside
         `joblib.parallel_config` blocks go to the workers of its backend (loky, Dask, Ray), and the
         laws of the table with them.
     verbose : int, default=0
@@ -215,18 +241,22 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
 
     Attributes
     ----------
+    swap_ : Swap
+        With a swap only: by sensitive column ``posteriors``, the share of each secret in each cell,
+        and the ``counts`` they are of; ``costs`` between cells, and mean ``flows`` as shares of
+        the rows; ``unchanged``, the share of rows that stay with their owners, and
+        ``unchanged_by_secret``.
     theta_ : pandas.Series of shape (n_public,)
         Noise scale of each public column in its own units; 0 where no noise is needed, and of
         columns that may be known. Of a column
         without an order it is -log(1 - rho).
         Not there with an optimal channel.
     channel_ : Channel
-        With an optimal channel only: ``cells``, the distinct rows of `fit` (over confidence sets
-        all combinations of values); ``matrix``, row x of which is the law of what is released for
-        cell x, and ``numerators``, the same in whole numbers of 2^-62; ``block``, within which
-        cells move; ``expected_change`` in units of change, and ``lower_bound``, below which no
-        channel onto these cells gets (None where that was not computed); ``unchanged``, the share
-        of rows released as they are, and ``unchanged_by_secret``; ``floor``, the most that a
+        With an optimal channel only: ``cells``, the distinct rows of `fit`; ``matrix``, row x of
+        which is the law of what is released for cell x, and ``numerators``, the same in whole
+        numbers of 2^-62; ``expected_change`` in units of change; ``stayed``, the share of rows that
+        are not moved (binned ones stay in their bins), ``unchanged``, that of rows that come out
+        equal, and ``stayed_by_secret`` and ``unchanged_by_secret``; ``floor``, the most that a
         further draw tells, if there is one.
         It is key material: keep it where you keep the table.
     certificate_ : Certificate
@@ -288,6 +318,10 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     """
 
     _channel: ChannelRelease | None = None  # in the place of noise
+    _swap: SwapRelease | None = None  # the same
+    _releases: list[ColumnRelease]
+    _least: list[Any]
+    _laws: list[Any]
     _margins: Sequence[Margin] = ()  # of a noiser that was saved before there were any
 
     _later = frozenset({"unknown", "on_uncertified", "random_state", "n_jobs", "verbose"})
@@ -403,8 +437,10 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         ----------
         X : DataFrame or array-like of shape (n_rows, n_features)
             In memory: a lazy table is fitted on, and released by `transform` with ``row_id``.
-        y : ignored
-            Never taken for a secret.
+        y : array-like of n_rows, default=None
+            Never taken for a secret. Of a swap, labels of up to 20 values, which stay with their
+            owners: rows are exchanged among equal ones, and the promise holds for who sees them,
+            by the counts of the fitted rows.
         **fit_params : dict
             What `fit` takes besides.
 
@@ -412,9 +448,26 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         -------
         table of the type of X, of shape (n_rows, n_public)
             As `transform` returns it.
+
+        Notes
+        -----
+        A swap is made here by the fitted rows' own counts, and nothing is estimated;
+        ``fit(X).transform(X)`` takes the same rows for rows to come.
         """
         refuse_lazy(X)
-        return super().fit_transform(X, y, **fit_params)
+        # a form that was read has no parameters
+        if record_swap(getattr(self, "noise", None)) is None:
+            return super().fit_transform(X, y, **fit_params)
+        if fit_params.get("sample_weight") is not None:
+            raise ValueError(
+                'sample_weight counts rows of which X has one each, and noise="swap" exchanges the '
+                "rows of X; give each row as often as it counts, or call fit and transform."
+            )
+        check_swappable(known(X))
+        self.fit(X, y, **fit_params)
+        if y is None:
+            return self.transform(X)
+        return self._swapped_beside(X, y, fit_params.get("sensitive_features"))
 
     def transform(
         self,
@@ -443,8 +496,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             table on DuckDB) needs ``row_id``.
         row_id : str, int or array-like of n_rows, default=None
             Asks for keyed noise: the column of X, or the column beside it, that holds an id of each
-            row, a string or a whole number, present and unique in the whole table (of which X may
-            be a part). It is not released unless it is passed or public.
+            row, present and unique in the whole table (of which X may be a part): whole numbers,
+            strings, UUIDs, bytes, dates or times, each the same id in every type that holds it. It
+            is not released unless it is passed or public.
         key : bytes, Path or "env:NAME", default=None
             At least 16 random bytes (``secrets.token_bytes(32)``), a file that holds them, or the
             environment variable; kept nowhere. None draws one that is forgotten after the call.
@@ -454,7 +508,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         dataset : str, default=""
             Name of the table: other names have independent noise.
         release : int, default=0
-            Number of the release: another one is drawn anew, and is one more release.
+            Number of the release: another one is drawn anew, and is one more release. Below
+            ``releases``, which the certificate is for; a `PersonLedger` counts by itself.
         on_drift : {"warn", "raise", "ignore"}, default="warn"
             What is done where the values of some column are distributed otherwise than in `fit`,
             so that the certificate is about other rows than these: a test of all columns together,
@@ -476,6 +531,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         ------
         UncertifiedError
             If the certificate does not hold.
+        OverspentError
+            If ``release`` is beyond what the certificate counts.
         TypeError, ValueError
             If X does not fit, ids are missing or not unique, or the key is none; of a key without
             ``row_id``, or of ``row_id`` with ``random_state``; under ``on_drift="raise"`` if rows
@@ -495,7 +552,13 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         nothing about the secret and the first row, and can tell twice as much otherwise; an optimal
         channel without a floor promises nothing for a second one. No call sees earlier ones, but a
         `PersonLedger` does. Who has the key takes all noise away. Fit once, and save the noiser:
-        what is fitted anew need not be the same to the last bit.
+        what is fitted anew, on another processor or with other versions of numpy and scipy, need
+        not be the same to the last bit, and its keyed noise is then another release.
+
+        *Swaps.* Rows are exchanged among those of X: its cells are counted, flows are solved for
+        it, and held to the budget before anything is released. Their secrets are taken to be as
+        frequent in each cell as in `fit`; `fit_transform` takes them as they are. One release is
+        all that is promised: under a key the same table is the same release.
 
         *Lazy tables.* Each part of a lazy table is released where it is, by the code and the bits
         of a release in memory: a plan that is computed again, in other parts or after a failure is
@@ -522,7 +585,13 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         loud = check_verbose(self.verbose)
         self._check_as_certified()
         self._check_certified()
+        self._check_planned(keying)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
+        if self._swap is not None:
+            refuse_lazy_swap(X)
+            with listening(loud, "release"):
+                whole = self._swapped(X, keying)
+            return as_pandas(whole) if container == "pandas" else whole
         if is_lazy(X) and keying is not None:
             check_lazily(container, on_drift)
             with listening(loud, "release"):
@@ -533,8 +602,11 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             watch = watch_of(self._margins, on_drift, table.n_rows)
             whole, moved = self._drawn(table, keyed, self._entropies()(), watch)
             drift = drift_found(watch, on_drift)
-        for sentence in filter(None, (drift, _moved_sentence(moved))):
-            warnings.warn(sentence, UserWarning, stacklevel=3)
+        if drift:
+            warnings.warn(drift, PufferfishWarning, stacklevel=3)
+        if moved:
+            sentence, share = _moved_sentence(moved), _moved_share(moved, table.n_rows)
+            self._warn([sentence], "moved", share=share, stacklevel=3)
         return as_pandas(whole) if container == "pandas" else whole
 
     def transform_batches(
@@ -575,8 +647,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
 
         Raises
         ------
-        UncertifiedError
-            If the certificate does not hold.
+        UncertifiedError, OverspentError
+            As in `transform`.
         TypeError, ValueError
             As in `transform`; and of a later piece that does not fit, when it is read.
         ImportError
@@ -607,6 +679,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         loud = check_verbose(self.verbose)
         self._check_as_certified()
         self._check_certified()
+        self._check_planned(keying)
+        refuse_stream(self)
         stream = stream_of(batches)
         own = StreamRelease(self, stream, keying_of_stream(keying, stream), verbose=loud)
         with listening(loud, "release"):
@@ -618,7 +692,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     ) -> tuple[Any, Noted]:
         """Return a keyed release, and what a ledger of persons keeps of its rows."""
         units = [1]
-        if self._channel is None:
+        if self._channel is None and self._swap is None:
             pairs = zip(self._releases, self._least, strict=True)
             units = [finer_steps(release, grid) for release, (_, grid, _) in pairs]
         noting = Noting(row_id, marks, whole, units)
@@ -660,9 +734,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         True
         """
         self._check_as_certified()
-        if self._channel is not None:
+        if self._channel is not None or self._swap is not None:
             raise ValueError(
-                f"factor={factor!r} asks for more noise, and a channel has none; fit with a "
+                f"factor={factor!r} asks for more noise, and there is none here; fit with a "
                 "smaller epsilon, or with noise='laplace'."
             )
         if not check_positive(factor, "factor") >= 1.0:
@@ -732,12 +806,18 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
                 "the certificate does not hold, so there is no release to hand on; print it to see "
                 "the remedy."
             )
-        text = as_text(form_of(self))
+        if self._swap is not None:
+            raise ValueError(
+                "a swap is made of a classifier, which JSON does not hold; save the noiser with "
+                "joblib, and keep it where you keep the table."
+            )
+        form = form_of(self)
+        text = as_text(form)
         other = copy.copy(self)  # what is read back must be what was certified
         other.__dict__.update(state_of(from_text(text)))
         other._check_as_certified()
         if path is not None:
-            write_new(path, text.encode())
+            write_new(path, text.encode(), private=bool(form.key_material))
         return text
 
     def set_output(self, *, transform: str | None = None) -> Self:
@@ -760,6 +840,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
 
     def __sklearn_clone__(self) -> Self:
         clone: Self = super().__sklearn_clone__()
+        family = _clones[self][0] if self in _clones else _families.setdefault(self, {})
+        _clones[clone] = family, object()
         if hasattr(self, "_container"):
             clone._container = self._container
         return clone
@@ -796,6 +878,11 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     def theta_(self) -> Any:
         """The noise scale of each public column: a Series, by name or position."""
         check_is_fitted(self)
+        if self._swap is not None:
+            raise AttributeError(
+                "theta_ is the scale of noise, and this noiser swaps rows; look at swap_ and "
+                "utility_."
+            )
         if self._channel is not None:
             raise AttributeError(
                 "theta_ is the scale of noise, and this noiser has a channel in its place; look at "
@@ -812,7 +899,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
-        tags.input_tags.allow_nan = self.missing in ("category", "propagate")
+        swap = record_swap(getattr(self, "noise", None)) is not None  # a form has none
+        tags.input_tags.allow_nan = self.missing in ("category", "propagate") or swap
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -821,6 +909,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     def _fit(self, X: Any, sensitive_features: Any, sample_weight: Any) -> None:
         settings = Settings.of(self.get_params(deep=False))
         check_channel(settings)
+        if settings.swap is not None:
+            refuse_lazy_swap(X)
         if self.sensitive is None and sensitive_features is None:
             raise ValueError(say.no_secret_message(get_config()["enable_metadata_routing"]))
         if self.sensitive is not None and sensitive_features is not None:
@@ -838,13 +928,17 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         given = None
         if sensitive_features is not None and not is_lazy(X):
             given = secret_columns(sensitive_features, table.n_rows, X)
-        if settings.channel is None:
+        if settings.swap is not None:
+            self._take(
+                LearntSwap(find_swap(read_rows(settings, table, given, sample_weight))), table
+            )
+        elif settings.channel is None:
             self._take(learn(settings, table, given, sample_weight), table)
         else:
             self._take(learn_channel(settings, table, given, sample_weight), table)
 
-    def _take(self, learnt: Learnt | LearntChannel, table: Source) -> None:
-        public = [column.name for column in learnt.columns]
+    def _take(self, learnt: Learnt | LearntChannel | LearntSwap, table: Source) -> None:
+        public = learnt.public
         self._names = table.names
         self._sensitive_names = learnt.hidden
         self._passed = learnt.passed
@@ -852,8 +946,14 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self._missing = learnt.settings.missing
         self._margins = learnt.margins
         self._patterns = learnt.patterns()
+        for name in ("channel_", "_channel", "swap_", "_swap"):
+            self.__dict__.pop(name, None)
+        self._releases, self._least, self._laws = [], [], []
         if isinstance(learnt, Learnt):
             self._take_noise(learnt)
+        elif isinstance(learnt, LearntSwap):
+            self._swap, self.swap_ = learnt.release(), learnt.swap()
+            self._releases = learnt.columns()
         else:
             self._take_channel(learnt)
         self.secret_pairs_ = learnt.pairs
@@ -862,25 +962,41 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
         self._note_parameters()
         _calls[self] = itertools.count()
-        for sentence in learnt.warnings():
-            warnings.warn(sentence, UserWarning, stacklevel=4)
+        self._warn(learnt.warnings(), "fit", stacklevel=4)
+        useless = [say.alike_sentence(learnt.always_alike)] if learnt.always_alike else []
         if any(column.worse for column in learnt.utility):
-            channel = learnt.settings.channel is not None
-            sentence = say.worthless_sentence(learnt.utility, channel=channel)
-            warnings.warn(sentence, UtilityWarning, stacklevel=4)
-        if learnt.always_alike:
-            warnings.warn(say.alike_sentence(learnt.always_alike), UtilityWarning, stacklevel=4)
+            channel = not isinstance(learnt, Learnt)
+            useless = [say.worthless_sentence(learnt.utility, channel=channel), *useless]
+        self._warn(useless, "utility", UtilityWarning, stacklevel=4)
+
+    def _warn(
+        self,
+        sentences: Sequence[str],
+        about: str,
+        kind: type[Warning] = PufferfishWarning,
+        *,
+        share: float = 0.0,
+        stacklevel: int,
+    ) -> None:
+        """Warn in one warning, if at all: of clones once, or where twice the share is concerned."""
+        if not sentences:
+            return
+        if self in _clones:
+            family, own = _clones[self]
+            first, told = family.setdefault(about, (own, share))
+            if first is not own and share <= 2.0 * told:
+                return
+            family[about] = first, max(told, share)
+            sentences = [*sentences, say.ONCE]
+        warnings.warn(" ".join(sentences), kind, stacklevel=stacklevel + 1)
 
     def _take_noise(self, learnt: Learnt) -> None:
-        self.__dict__.pop("channel_", None)
-        self.__dict__.pop("_channel", None)
         self._releases = learnt.releases
         self._least = [(scale_of(r), r.grid, r.remapping) for r in self._releases]
         self._laws = learnt.kept_laws()
 
     def _take_channel(self, learnt: LearntChannel) -> None:
         self._channel = learnt.release()
-        self._releases, self._least, self._laws = [], [], []
         self.channel_ = learnt.channel()
 
     def _context(self, keying: Keying) -> str:
@@ -891,6 +1007,26 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         """
         drawn = (self._fingerprint(self.certificate_), self._releases)
         return digest("sklearn_puffer.keyed/1", drawn, keying.dataset, keying.release)
+
+    def _swapped(self, X: Any, keying: Keying | None) -> Any:
+        """Return X with its public rows exchanged among their owners."""
+        assert self._swap is not None
+        table = next_table(self, X)
+        # no name of a data set, under another one of which the same people would be swapped again
+        context = self._fingerprint(self.certificate_)
+        entropy = self._entropies()()(0)
+        return swapped(self._swap, table, X, self._passed, self._order, entropy, keying, context)
+
+    def _swapped_beside(self, X: Any, y: Any, given: Any) -> Any:
+        """Return the fitted rows, exchanged among those whose labels are equal."""
+        assert self._swap is not None
+        self._check_certified()
+        table = next_table(self, X)
+        secrets = None if given is None else secret_columns(given, table.n_rows, X)
+        read = read_rows(Settings.of(self.get_params(deep=False)), table, secrets, None)
+        release, places = beside_labels(self._swap, read, label_codes(y, table.n_rows, X))
+        entropy = self._entropies()()(0)
+        return swapped(release, table, X, self._passed, self._order, entropy, places=places)
 
     def _drawn(
         self,
@@ -916,6 +1052,8 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             (self._names, self._sensitive_names, self._passed, self._order),
             (self._missing, self._patterns),
         )
+        if self._swap is not None:
+            return self._swap.fingerprint(*about)
         if self._channel is not None:
             return self._channel.fingerprint(*about)
         drawn = [
@@ -944,14 +1082,26 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         )
         if way == "raise":
             raise UncertifiedError(message)
-        warnings.warn(message, UserWarning, stacklevel=4)
+        warnings.warn(message, PufferfishWarning, stacklevel=4)
+
+    def _check_planned(self, keying: Keying | None) -> None:
+        """Refuse a further draw that the certificate does not count, but where a ledger does."""
+        certificate = self.certificate_
+        ledger = keying is not None and keying.noting is not None
+        if keying is None or ledger or keying.release < certificate.releases:
+            return
+        way = "fit with more releases=, or let a PersonLedger count them for each person."
+        raise OverspentError(
+            f"release={keying.release} is beyond the releases={certificate.releases} that the "
+            f"certificate is for, numbered from 0: {getattr(certificate.rule, 'reason', way)}"
+        )
 
     def _entropies(self) -> Callable[[], Callable[[int], Entropy]]:
         """Return what gives the random bits of each further table, by the place of a column."""
         seed = check_seed(self.random_state)
         if seed is None:
             return lambda: lambda column: system_entropy()
-        warnings.warn(say.seed_sentence(seed), UserWarning, stacklevel=4)
+        self._warn([say.seed_sentence(seed)], "seed", stacklevel=4)
         calls = _calls.setdefault(self, itertools.count())
 
         def of_next() -> Callable[[int], Entropy]:
@@ -961,8 +1111,10 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         return of_next
 
 
-def _moved_sentence(moved: dict[Name, int] | Moved | None) -> str:
-    """Return what there is to warn of, if anything."""
-    if isinstance(moved, Moved):
-        return moved_rows_sentence(*moved)
-    return say.moved_sentence(moved) if moved else ""
+def _moved_sentence(moved: dict[Name, int] | Moved) -> str:
+    return moved_rows_sentence(*moved) if isinstance(moved, Moved) else say.moved_sentence(moved)
+
+
+def _moved_share(moved: dict[Name, int] | Moved, n_rows: int) -> float:
+    """Return which share of the rows was moved, of single values that of the worst column."""
+    return (moved.n_moved if isinstance(moved, Moved) else max(moved.values())) / n_rows

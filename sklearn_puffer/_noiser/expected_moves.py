@@ -111,6 +111,11 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
             f"noiser must be a fitted PufferfishNoiser, got {quoted(noiser)}; call fit first."
         )
     noiser._check_as_certified()
+    if noiser._swap is not None:
+        raise ValueError(
+            "noiser is a swap, which exchanges whole rows: every column as a whole stays what it "
+            "was, and its values have no law by which they move; look at SwapDisplay and utility_."
+        )
     read = next_table(noiser, table)
     place, release = release_of(noiser, name)
     column, channel = release.column, noiser._channel

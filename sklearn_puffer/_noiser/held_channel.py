@@ -1,17 +1,86 @@
-"""A fitted channel as those see it who hold it, and the rows that it was fitted to."""
+"""What an audit asks of a fitted channel, as those see it who hold it, or of a fitted swap."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._noiser.channel import as_matrix
-from sklearn_puffer._tables import Name
+from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.swap_fit import found_within, read_rows
+from sklearn_puffer._noiser.swap_release import Counted, Solved
+from sklearn_puffer._noiser.swap_result import largest_gap
+from sklearn_puffer._swaps import ROW
+from sklearn_puffer._tables import Name, Table
 
 _WHOLE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class HeldSwap:
+    """A swap of some rows, of which no flow is drawn.
+
+    Attributes
+    ----------
+    strata : float
+        How far odds in some stratum of these rows are from those in all, in nats.
+    slack : ndarray of shape (n_tested,)
+        How far drawn flows, whole numbers, may be from mean ones, in rows of one secret among all
+        that are released in the cell of this one: the part of one of them.
+    within : Within or None
+        What a fresh model finds of the first secret in these rows within the cells of `fit`.
+    """
+
+    strata: float
+    slack: FloatArray
+    within: Any
+
+
+def held_swap(noiser: Any, table: Table, given: Any, tested: Array) -> HeldSwap | None:
+    """Return what there is to say of the swap of the tested rows of a table; None of no swap."""
+    if noiser._swap is None:
+        return None
+    settings = Settings.of(noiser.get_params(deep=False))
+    settings = settings if given is None else replace(settings, sensitive=None)
+    read = read_rows(settings, table, given, None)
+    strata, cells = noiser._swap.places(read.columns)
+    strata, cells = strata[tested], cells[tested]
+    found, slack = noiser._swap.solved(strata, cells), np.zeros(len(tested))
+    for each in found:
+        for cell, flows in zip(each.cells, each.flows.T, strict=True):
+            rows = (strata == each.stratum) & (cells == cell)
+            slack[rows] = (
+                max(_rounded(flows, laws.shares) for laws in each.problem.laws) / rows.sum()
+            )
+    return HeldSwap(
+        strata=_from_strata(noiser._swap.counted, found),
+        slack=slack,
+        within=found_within(read, noiser._swap),
+    )
+
+
+def _from_strata(counted: Sequence[Counted], found: Sequence[Solved]) -> float:
+    worst = 0.0
+    for own in counted if len(found) > 1 else ():
+        shares = own.counts / own.counts.sum(axis=0)
+        masses = np.array([shares[:, each.cells] @ each.problem.sizes for each in found]).T
+        worst = max(worst, largest_gap(masses, masses.sum(axis=1), own.pairs))
+    return worst
+
+
+def _rounded(flows: IntArray, shares: FloatArray) -> float:
+    """Return by how many rows of a secret whole flows into a cell may differ from mean ones."""
+    parts = (flows % ROW) / ROW
+    ups = round(float(parts.sum()))
+    ranked = np.sort(np.where(parts > 0.0, shares, np.nan), axis=1)  # those that are whole last
+    some = ranked[:, : int((parts > 0.0).sum())]
+    means = np.where(parts > 0.0, shares, 0.0) @ parts
+    most, least = (some[:, ::way][:, :ups].sum(axis=1) for way in (-1, 1))
+    return float(max((most - means).max(), (means - least).max(), 0.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -133,7 +133,7 @@ def _named(read: TableRead, members: Sequence[int], row: Array) -> str:
     values = []
     for k, value in zip(members, row.tolist(), strict=True):
         place = int(np.searchsorted(read.columns[k].atoms, value))
-        values.append(f"{read.public[k]}={quoted(told_value(read, k, place))}")
+        values.append(f"{read.public[k]}={quoted(told_value(read.columns[k], place))}")
     return " and ".join(values)
 
 

@@ -18,7 +18,7 @@ from sklearn_puffer._noise import (
     integer_ids,
     read_key,
 )
-from sklearn_puffer._tables import Name, Table, Values, beside, resolve
+from sklearn_puffer._tables import Name, Table, Text, Values, beside, read_ids, resolve
 
 
 class Noted:
@@ -41,7 +41,11 @@ class Noted:
     persons : ndarray of uint64 of shape (n, 2)
     forms, draws : ndarray of uint64 of shape (n,)
         What tells the forms, and the noise, of an id's rows apart.
+    together : bool
+        Whether all rows are one release, of which none can be left out.
     """
+
+    together = False
 
     def __init__(
         self,
@@ -94,6 +98,13 @@ class KeyedRows:
             self.noted.take(rows, placed, seen, bits[0])
         return bits
 
+    def note_together(self, whole: str) -> None:
+        """Note all rows as one release, which is that of a table with this digest."""
+        if self.noted is not None:
+            self.noted.together = True
+            told = np.full(len(self.ids), int(whole[:15], 16), dtype=np.int64)
+            self.columns(slice(None), [told])
+
 
 @dataclass
 class Noting:
@@ -117,7 +128,8 @@ class Noting:
     def begin(self, values: Values, name: Name) -> Noted:
         """Return the notes of rows with these ids, yet to be filled."""
         ids = _id_blocks(values, name, self.marks)
-        self.noted = Noted(self.marks, ids, self.whole, self.units, values.kind == "category")
+        is_text = values.levels is not None and all(isinstance(x, str) for x in values.levels)
+        self.noted = Noted(self.marks, ids, self.whole, self.units, is_text)
         return self.noted
 
 
@@ -148,10 +160,15 @@ class Keying:
 
 
 def keyed_rows(
-    bits: KeyedBits, table: Table, row_id: Any, X: Any = None, noting: Noting | None = None
+    bits: KeyedBits,
+    table: Table,
+    row_id: Any,
+    X: Any = None,
+    noting: Noting | None = None,
+    text: Text = None,
 ) -> KeyedRows:
-    """Return the bits of the rows of a table, by the ids in it or beside X."""
-    name, values = _ids_of(row_id, table, X)
+    """Return the bits of the rows of a table, by the ids in it, which may be text, or beside X."""
+    name, values = _ids_of(row_id, table, X, text)
     ids = _id_blocks(values, name, bits)
     return KeyedRows(bits, ids, None if noting is None else noting.begin(values, name))
 
@@ -194,11 +211,11 @@ def _check_fresh(key: Any, dataset: str, release: int) -> None:
             )
 
 
-def _ids_of(row_id: Any, table: Table, X: Any) -> tuple[Name, Values]:
+def _ids_of(row_id: Any, table: Table, X: Any, text: Text) -> tuple[Name, Values]:
     if isinstance(row_id, str | int | np.integer):
         name = resolve(row_id, table.names, "row_id")[0]
-        return name, table.values(name)
-    columns = beside(row_id, table.n_rows, X, "row_id")
+        return name, read_ids(table, name, text)
+    columns = beside(row_id, table.n_rows, X, "row_id", read_ids)
     if len(columns) != 1:
         raise ValueError(f"row_id has {len(columns)} columns; give one id for each row.")
     return next(iter(columns.items()))
@@ -207,18 +224,18 @@ def _ids_of(row_id: Any, table: Table, X: Any) -> tuple[Name, Values]:
 def _id_blocks(values: Values, name: Name, bits: KeyedBits | PersonMarks) -> NDArray[np.uint64]:
     """Return 128 bits for each id, all of which must differ."""
     check_present(0 if values.missing is None else int(values.missing.sum()), len(values), name)
-    if values.kind == "integer" and values.data.dtype.kind in "iu":
+    if values.levels is None:
         ascending = np.sort(values.data)  # np.unique takes ten times as long
         check_unlike(1 + int((ascending[1:] != ascending[:-1]).sum()), len(values), name)
         return integer_ids(values.data)
-    if values.kind != "category" or not all(isinstance(each, str) for each in values.levels or ()):
-        raise TypeError(
-            f"row_id {quoted(name)} holds neither whole numbers of 64 bits nor strings "
-            f"({values.kind}); convert it to one of them."
-        )
     used = np.bincount(values.data, minlength=1)
     check_unlike(int(np.count_nonzero(used)), len(values), name)
-    return bits.ids_of(values.levels or ())[values.data]
+    is_text = np.array([isinstance(each, str) for each in values.levels], dtype=bool)
+    levels = np.array([*values.levels, None], dtype=object)[:-1]
+    words = np.empty((len(levels), 2), dtype=np.uint64)
+    words[is_text] = bits.ids_of(levels[is_text].tolist())
+    words[~is_text] = integer_ids(levels[~is_text])
+    return words[values.data]
 
 
 def check_present(n_absent: int, n_rows: int, name: Name) -> None:

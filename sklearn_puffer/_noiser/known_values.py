@@ -12,10 +12,11 @@ import numpy as np
 from sklearn_puffer._base import FloatArray, check_pairs, listed, plain, quoted
 from sklearn_puffer._noiser.conditional_priors import Adversary, Laws, Members
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._tables import Name, cells_frame, resolve
+from sklearn_puffer._tables import Column, Name, cells_frame, resolve
 from sklearn_puffer.priors import Discrete
 
 Values = Mapping[int, float | None]  # column -> value, None where it is missing
+_Choices = tuple[Adversary, list[list[Values]]]
 
 
 def known_columns(read: TableRead) -> list[list[int]]:
@@ -55,11 +56,7 @@ def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[A
     ValueError
         If ``known`` names no public columns, or makes more pairs than there is time for.
     """
-    found = [
-        (adversary, _choices(adversary, members, read.groups))
-        for members in known_columns(read)
-        for adversary in adversaries
-    ]
+    found = _choices_of(adversaries, known_columns(read), read.groups)
     n_adversaries = sum(prod(map(len, choices)) for _, choices in found)
     check_pairs(
         n_adversaries * sum(map(len, read.pairs.values())),
@@ -67,17 +64,29 @@ def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[A
         "bin those columns (n_bins), or list fewer in known=",
         alone=not read.settings.at_once,
     )
-    return [
-        _given(adversary, values, read.groups)
-        for adversary, choices in found
-        for values in product(*choices)
-        if any(value is not None for of_group in values for value in of_group.values())
-    ]
+    return _who_know(found, read.groups)
 
 
-def told_value(read: TableRead, column: int, place: int) -> Any:
+def with_known(
+    adversary: Adversary, known: Sequence[Sequence[int]], groups: Sequence[Sequence[int]]
+) -> list[Adversary]:
+    """Return an adversary, and behind it those who know columns besides, as in a fit."""
+    return [adversary, *_who_know(_choices_of([adversary], known, groups), groups)]
+
+
+def known_among(known: Sequence[Sequence[int]], places: Sequence[int]) -> list[list[int]]:
+    """Return what is known where only the columns at some places are looked at.
+
+    >>> known_among([[0, 4], [1]], [2, 4])
+    [[1]]
+    """
+    some = [[places.index(k) for k in each if k in places] for each in known]
+    return [each for each in some if each]
+
+
+def told_value(column: Column, place: int) -> Any:
     """Return a value of a column, the one at a place of its atoms, as people know it."""
-    return plain(cells_frame([read.columns[column]], np.array([[place]])).iloc[0, 0])
+    return plain(cells_frame([column], np.array([[place]])).iloc[0, 0])
 
 
 def too_telling(read: TableRead, names: Sequence[Name], lost: float, worst: str = "") -> str:
@@ -97,6 +106,28 @@ def too_telling(read: TableRead, names: Sequence[Name], lost: float, worst: str 
 def _last_way(lost: float) -> str:
     infinite = "allow a delta, for such a value rules some secret out"
     return infinite if isinf(lost) else "choose a larger epsilon"
+
+
+def _choices_of(
+    adversaries: Sequence[Adversary],
+    known: Sequence[Sequence[int]],
+    groups: Sequence[Sequence[int]],
+) -> list[_Choices]:
+    """Return what each adversary may know of the columns that are known together."""
+    return [
+        (adversary, _choices(adversary, members, groups))
+        for members in known
+        for adversary in adversaries
+    ]
+
+
+def _who_know(found: Sequence[_Choices], groups: Sequence[Sequence[int]]) -> list[Adversary]:
+    return [
+        _given(adversary, values, groups)
+        for adversary, choices in found
+        for values in product(*choices)
+        if any(value is not None for of_group in values for value in of_group.values())
+    ]
 
 
 def _choices(

@@ -21,6 +21,7 @@ from sklearn_puffer._noiser.settings import check_unknown
 from sklearn_puffer._noiser.written_release import as_text, from_text
 from sklearn_puffer._tables import (
     Name,
+    Text,
     check_id_type,
     check_lazy_kinds,
     column_reader,
@@ -46,8 +47,8 @@ def plan_release(noiser: Any, X: Any, keying: Keying, context: str) -> Any:
     check_columns(noiser, names)
     row_id = _id_column(keying.row_id, names)
     state = as_text(form_of(noiser))
-    task = PartRelease(state, shipped_key(keying.given, keying.key), context, row_id)
-    check_id_type(X, row_id)
+    text = check_id_type(X, row_id)
+    task = PartRelease(state, shipped_key(keying.given, keying.key), context, row_id, text)
     check_lazy_kinds(X, {column.name: column.kind for column in task.columns})
     wanted = {*noiser._order, row_id}
     plan = planned(X, [name for name in names if name in wanted], task)
@@ -120,10 +121,15 @@ class PartRelease:
         All that shapes what is drawn.
     row_id : str
         The column of ids.
+    text : callable, optional
+        What reads the text that the engine hands on for them.
     """
 
-    def __init__(self, form: str, key: ShippedKey, context: str, row_id: str) -> None:
+    def __init__(
+        self, form: str, key: ShippedKey, context: str, row_id: str, text: Text = None
+    ) -> None:
         self._form, self._key, self._context, self._row_id = form, key, context, row_id
+        self._text = text
 
     def __call__(self, part: Any) -> Any:
         """Return the released rows of a part, which may have none; in its own type.
@@ -144,7 +150,7 @@ class PartRelease:
 
     def __reduce__(self) -> Any:
         # without what was read of the form
-        return PartRelease, (self._form, self._key, self._context, self._row_id)
+        return PartRelease, (self._form, self._key, self._context, self._row_id, self._text)
 
     @cached_property
     def _fitted(self) -> Any:
@@ -163,7 +169,7 @@ class PartRelease:
 
     def _released(self, part: Any, bits: KeyedBits) -> Any:
         table = frame_table(part)
-        keyed = keyed_rows(bits, table, self._row_id)
+        keyed = keyed_rows(bits, table, self._row_id, text=self._text)
         # whatever would draw fresh noise fails, and never releases
         return drawn(self._fitted, table, _no_entropy, n_jobs=None, keyed=keyed)[0]
 
@@ -173,14 +179,14 @@ class PartRelease:
             kind, said = error.args
             told: Exception = kind(said)
             return told
-        if isinstance(error, ValueError) and str(error).startswith("row_id "):  # counts alone
+        if str(error).startswith("row_id "):  # counts and types alone
             return ValueError(str(error))
         names = [column.name for column in self.columns if self._is_at_fault(part, column)]
         where = f"column {listed(names)} holds" if names else "some rows hold"
         return ValueError(
             f"{where} values, or miss values, that have no place in the release; release these "
             "rows in memory to see which (here they would be in the logs of the engine), or give "
-            "them one (unknown=, missing=, n_bins or categories) and fit again."
+            'them one: by unknown="nearest", or fitting again by missing=, n_bins or categories.'
         )
 
     def _is_at_fault(self, part: Any, column: Any) -> bool:

@@ -86,15 +86,18 @@ def _of_group(
     return empirical_adversary([own], columns, readers, everything, len(counts), counts)[own.name]
 
 
-def counted_cells(read: TableRead) -> list[list[Cells]]:
+def counted_cells(read: TableRead, some: Array | None = None) -> list[list[Cells]]:
     """Return how often each row of all public columns occurs with each secret, by sensitive column.
 
-    Of a lazy table its groups of equal bins are counted.
+    Of a lazy table its groups of equal bins are counted; of one in memory all rows, or ``some``.
     """
     everything = list(range(len(read.columns)))
     rows, secrets = read.rows, [secret.coded for secret in read.secrets]
     if not isinstance(rows, LazyRows):
-        found = count(secrets, _coded(read.readers), [everything], rows.n_rows, rows.weights)
+        weights = rows.weights
+        if some is not None:
+            weights = some.astype(np.int64) if weights is None else weights * some
+        found = count(secrets, _coded(read.readers), [everything], rows.n_rows, weights)
         return [list(of_secrets) for [of_secrets] in found]
     counted = []
     for secret in read.secrets:

@@ -94,6 +94,24 @@ class Margin:
         return scaled.astype(np.intp)
 
 
+def stand_ins(margins: Sequence[Margin], columns: Sequence[Column]) -> dict[Name, Any]:
+    """Return what ``unknown="nearest"`` is for noise: a rule for each column.
+
+    A number becomes the nearest one, and a category, which none is near, the one that most rows of
+    `fit` have, to a thousandth of them (the first of several, or where no margin is kept). That is
+    the same for all rows, whatever else is in them.
+    """
+    parts = {margin.name: margin.parts for margin in margins}
+    rules: dict[Name, Any] = dict.fromkeys((column.name for column in columns), "nearest")
+    for column in columns:
+        if column.levels is not None:
+            held = np.where(column.known, parts.get(column.name, 0), -1)
+            if column.missing_code is not None:
+                held[column.missing_code] = -1
+            rules[column.name] = column.levels[int(held.argmax())]
+    return rules
+
+
 def margin_of(column: Column, values: FloatArray, counts: Array, total: int) -> Margin:
     """Return the margin of a column.
 

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn_puffer._noise import Entropy
 from sklearn_puffer._noiser.channel_release import Moved
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
-from sklearn_puffer._noiser.margins import Watch
+from sklearn_puffer._noiser.margins import Watch, stand_ins
 from sklearn_puffer._noiser.release import ColumnRelease, release_table
 from sklearn_puffer._tables import Name, Table
 
@@ -52,6 +52,9 @@ def drawn(
         Counts the values.
     """
     rules = {"unknown": fitted.unknown, "missing": fitted._missing}
+    if fitted._channel is None and fitted.unknown == "nearest":
+        columns = [release.column for release in fitted._releases]
+        rules["unknown"] = stand_ins(fitted._margins, columns)
     if fitted._channel is not None:
         channel, passed = fitted._channel, fitted._passed
         return channel.release(  # type: ignore[no-any-return]

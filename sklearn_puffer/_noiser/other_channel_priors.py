@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, counted, quoted
-from sklearn_puffer._losses import repeated_losses
+from sklearn_puffer._base import Array, quoted
+from sklearn_puffer._channels import Family
 from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._noiser.channel_cells import Cells, masses_over
+from sklearn_puffer._noiser.channel_problem import Asked, with_known_cells
+from sklearn_puffer._noiser.channel_proof import told_by
+from sklearn_puffer._noiser.conditional_priors import Laws
 from sklearn_puffer._noiser.other_priors import Against, FittedRelease, LossUnder
 from sklearn_puffer._tables import Name
 from sklearn_puffer.notions import Notion
@@ -39,16 +42,25 @@ class FittedChannel(FittedRelease):
     def against(self, prior: Mapping[Any, Any]) -> Against:
         """Return what is still promised to somebody with another prior: see `FittedNoise`."""
         further = self._checked(prior)
-        found: list[LossUnder] = []
-        for name, of_secrets in counted(list(further.items()), "laws held against the channel"):
-            laws = [(label, law) for label, of in of_secrets.items() for law in of.values()]
-            masses = np.stack([self._masses(law, label) for label, law in laws])
-            found += self._losses(name, [label for label, _ in laws], masses)
+        asked = [
+            each
+            for name, of_secrets in further.items()
+            for each in with_known_cells(
+                self._asked(name, of_secrets), self.known, self.columns, self.cells.codes
+            )
+        ]
+        worst: dict[Any, LossUnder] = {}
+        for told in told_by(self.rows, asked, self.notion, self.releases):
+            key = told.sensitive, told.secret, told.against
+            lower, upper = told.lower, told.upper
+            if key in worst:
+                lower, upper = max(lower, worst[key].lower), max(upper, worst[key].upper)
+            worst[key] = LossUnder(*key, lower, upper, "recomputed")
         return Against(
             notion=self.notion,
-            loss=max(pair.upper for pair in found),
-            lower=max(pair.lower for pair in found),
-            pairs=tuple(found),
+            loss=max(pair.upper for pair in worst.values()),
+            lower=max(pair.lower for pair in worst.values()),
+            pairs=tuple(worst.values()),
         )
 
     def is_new(self, codes: Array) -> Array:
@@ -56,15 +68,13 @@ class FittedChannel(FittedRelease):
         new: Array = self.cells.find(codes) < 0
         return new
 
-    def _losses(self, name: Name, labels: list[Any], masses: Array) -> list[LossUnder]:
-        places = {label: place for place, label in enumerate(labels)}
-        pairs = np.array([[places[a], places[b]] for a, b in self.pairs[name]], dtype=np.intp)
-        ends = repeated_losses(self.rows, masses, None, pairs, self.notion, self.releases)
-        return [
-            LossUnder(name, labels[s], labels[t], float(low), float(high), "recomputed")
-            for (a, b), of_pair in zip(pairs.tolist(), ends, strict=True)
-            for (s, t), (low, high) in zip(((a, b), (b, a)), of_pair, strict=True)
-        ]
+    def _asked(self, name: Name, of_secrets: Mapping[Any, Laws]) -> Asked:
+        """Return the laws of the secrets of one column, over the cells."""
+        laws = [(label, law) for label, of in of_secrets.items() for law in of.values()]
+        masses = np.stack([self._masses(law, label) for label, law in laws])
+        labels = [label for label, _ in laws]
+        pairs = [[labels.index(label) for label in pair] for pair in self.pairs[name]]
+        return Asked(Family(masses, None, np.array(pairs, dtype=np.intp)), 0, name, labels)
 
     def _masses(self, law: Discrete, label: Any) -> Array:
         try:

@@ -28,6 +28,7 @@ from sklearn_puffer._noiser.conditional_priors import (
     make_groups,
 )
 from sklearn_puffer._noiser.grids import Grids, on_steps
+from sklearn_puffer._noiser.known_values import known_among, with_known
 from sklearn_puffer._noiser.margins import Conditional, Margin
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.scales import losses_at
@@ -44,6 +45,9 @@ Interval = tuple[FloatArray, FloatArray, Array]
 @dataclass(frozen=True)
 class LossUnder:
     """The privacy loss of one secret against another under the further prior, in this direction.
+
+    Where columns may be known (``known=``), the worst of who knows none of them and who knows any
+    of their values.
 
     Attributes
     ----------
@@ -68,6 +72,8 @@ class LossUnder:
 @dataclass(frozen=True)
 class Against:
     """What is promised to somebody who holds one further prior, and nobody else.
+
+    Where columns may be known (``known=``), that is also whoever knows a value of them besides.
 
     Attributes
     ----------
@@ -168,6 +174,8 @@ class FittedRelease:
         How the values of each column were distributed over the rows, in thousandths of them.
     conditional : Conditional or None
         The same of the rows of each secret.
+    known : sequence of sequence of int
+        Positions of the columns that may be known besides, those known together in one.
     """
 
     secrets: Mapping[Name, Sequence[Any]]
@@ -177,6 +185,7 @@ class FittedRelease:
     columns: Sequence[Column]
     margins: Sequence[Margin] = field(default=(), kw_only=True)
     conditional: Conditional | None = field(default=None, kw_only=True)
+    known: Sequence[Sequence[int]] = field(default=(), kw_only=True)
 
     def check(self, X: Any, sensitive: Any = None) -> Drift:
         """Return whether rows still look like those of `fit`: see `Certificate`."""
@@ -325,15 +334,18 @@ class FittedNoise(FittedRelease):
         >>> round(told.loss, 6), told.holds
         (0.827989, False)
         """
-        further = self._on_grid(self._checked(prior))
-        asked, groups = make_groups([further], self.pairs, self.groups)
+        further = with_known(self._checked(prior), self.known, self.groups)
+        asked, groups = make_groups([*map(self._on_grid, further)], self.pairs, self.groups)
         lower, upper, recomputed = self._as_drawn(groups, len(asked))
+        # the worst of all who hold the prior, whatever value they know
+        lower, upper = (each.reshape(len(further), -1, 2).max(axis=0) for each in (lower, upper))
         lower = np.minimum(lower, upper)
+        recomputed = np.asarray(recomputed.reshape(len(further), -1).all(axis=0))
         return Against(
             notion=self.notion,
             loss=float(upper.max()),
             lower=float(lower.max()),
-            pairs=tuple(_losses_under(asked, lower, upper, recomputed)),
+            pairs=tuple(_losses_under(asked[: len(lower)], lower, upper, recomputed)),
         )
 
     def restricted(self, members: Members) -> FittedNoise:
@@ -346,6 +358,7 @@ class FittedNoise(FittedRelease):
             margins=(),
             conditional=None,
             groups=[list(every)],
+            known=known_among(self.known, places),
             columns=[self.columns[k] for k in places],
             theta=self.theta[places],
             grids=self.grids[places],

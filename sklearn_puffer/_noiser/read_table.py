@@ -141,7 +141,7 @@ def read_table(
     sample_weight : array-like of shape (n_rows,) or None
     """
     rows = rows_of(table, sample_weight)
-    hidden = _sensitive(settings, table, given_secrets)
+    hidden = sensitive_of(settings, table, given_secrets)
     public = public_columns(settings.public, table.names, hidden)
     groups = column_groups(settings.dependence, public, table.names)
     _check_named(settings, public)
@@ -160,7 +160,7 @@ def read_table(
     elif isinstance(rows, LazyRows):
         rows = _count_first(settings, rows, [*hidden, *public], groups)
     secrets = faults.of(
-        lambda name: _learn_secret(settings, rows, given_secrets, name),
+        lambda name: secret_of(settings, rows, given_secrets, name),
         list(given_secrets) if given_secrets is not None else hidden,
     )
     learnt = faults.of(
@@ -233,7 +233,7 @@ def _check_counted(table: LazyTable) -> None:
         )
 
 
-def _sensitive(
+def sensitive_of(
     settings: Settings, table: Source, given: Mapping[Name, Values] | None
 ) -> list[Name]:
     """Return the columns of X that are sensitive, those named as in sensitive_features included."""
@@ -242,7 +242,7 @@ def _sensitive(
     return [name for name in given or () if isinstance(name, str) and name in table.names]
 
 
-def _learn_secret(
+def secret_of(
     settings: Settings, rows: Rows, given: Mapping[Name, Values] | None, name: Name
 ) -> Secret:
     values = rows.values(name) if given is None else rows.kept(given[name])

@@ -6,11 +6,11 @@ import inspect
 import os
 from typing import Any, NoReturn, Self
 
-from sklearn_puffer._base import FieldError, check_verbose, quoted
+from sklearn_puffer._base import FieldError, check_verbose, listed, quoted
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.formed import state_of
 from sklearn_puffer._noiser.written_release import MOST_CHARACTERS, from_text
-from sklearn_puffer._releases import ledger_file
+from sklearn_puffer._releases import explained, located
 
 _MOST_BYTES = 4 * MOST_CHARACTERS
 _AGAIN = "take the noiser, or ask whoever keeps it for a new form (noiser.to_json())"
@@ -114,6 +114,33 @@ class PufferfishRelease(PufferfishNoiser):
             )
         return found
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters that only a release reads.
+
+        Parameters
+        ----------
+        **params : dict
+            Among ``unknown``, ``on_uncertified``, ``random_state``, ``n_jobs`` and ``verbose``, as
+            in `PufferfishNoiser`.
+
+        Returns
+        -------
+        PufferfishRelease
+            This object.
+
+        Raises
+        ------
+        ValueError
+            If another one is given: it is fitted already.
+        """
+        if strange := sorted(params.keys() - self._later):
+            raise ValueError(
+                f"a PufferfishRelease has no parameter {listed(strange)}: what was fitted stays, "
+                f"and of what a release reads there are {listed(sorted(self._later))}."
+            )
+        self.__dict__.update(params)
+        return self
+
     def fit(
         self,
         X: Any,
@@ -136,7 +163,8 @@ class PufferfishRelease(PufferfishNoiser):
         """
         raise TypeError(
             "a PufferfishRelease is fitted already, and holds nothing to fit with; call transform, "
-            "or fit a PufferfishNoiser."
+            "in a Pipeline put FrozenEstimator(release) of sklearn.frozen, or fit a "
+            "PufferfishNoiser."
         )
 
     def noisier(self, factor: float) -> NoReturn:
@@ -171,8 +199,8 @@ def _given(path_or_text: Any) -> tuple[str, str]:
     """Return what an error calls a form, and its text."""
     if isinstance(path_or_text, str) and path_or_text.lstrip().startswith("{"):
         return "the text", path_or_text
-    place = ledger_file.located(path_or_text)
-    with ledger_file.explained(place, f"the form cannot be read; {_AGAIN}"), open(place, "rb") as f:
+    place = located(path_or_text)
+    with explained(place, f"the form cannot be read; {_AGAIN}"), open(place, "rb") as f:
         data = f.read(_MOST_BYTES + 1)
     where = f"the file {str(place)!r}"
     try:

@@ -79,6 +79,11 @@ class Learnt:
     counted: tuple[CountedLoss, ...] = ()
     known: Sequence[tuple[Name, ...]] = ()
 
+    @property
+    def public(self) -> list[Name]:
+        """The columns that are released."""
+        return [column.name for column in self.columns]
+
     def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
         """Return the fitted adversary's laws under the names of the columns."""
         return {
@@ -178,6 +183,7 @@ class Learnt:
         """Return the noise and what it protects, without the laws."""
         settings, calibrated = self.settings, self.calibrated
         native = settings.output == "native"
+        places = {column.name: k for k, column in enumerate(self.columns)}
         laws = [of for of_secret in self.adversaries[0].values() for of in of_secret.values()]
         return FittedNoise(
             {name: list(of_secret) for name, of_secret in self.adversaries[0].items()},
@@ -194,6 +200,7 @@ class Learnt:
             self.mixings,
             margins=self.margins,
             conditional=self.conditional,
+            known=[[places[name] for name in each] for each in self.known],
         )
 
     @cached_property

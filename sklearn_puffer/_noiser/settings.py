@@ -38,11 +38,13 @@ from sklearn_puffer.fits import ClassifierFit, GaussianFit, MixtureFit
 from sklearn_puffer.noise import (
     FAMILIES,
     OPTIMAL,
-    Laplace,
+    SWAP,
     Noise,
     OptimalChannel,
+    RecordSwap,
     is_family,
     optimal_channel,
+    record_swap,
 )
 from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import ConfidenceSet, Discrete, GaussianMixture, PriorPair
@@ -90,6 +92,7 @@ class Settings:
     n_jobs: int | None
     releases: int
     channel: OptimalChannel | None = None  # in the place of noise, which then is not used
+    swap: RecordSwap | None = None  # the same
     known: Any = None
     max_rows: int | None = None
 
@@ -107,7 +110,10 @@ class Settings:
         adversaries, confidence = _checked_adversaries(params["adversaries"])
         strategy, strategy_name = _named(params["strategy"], "strategy", STRATEGIES)
         channel = optimal_channel(params["noise"])
-        noise, noise_name = (Laplace, "optimal channel") if channel else _noise(params["noise"])
+        swap = record_swap(params["noise"])
+        noise, noise_name = _noise("laplace" if channel or swap else params["noise"])
+        if channel or swap:
+            noise_name = "optimal channel" if channel else "record swap"
         settings = cls(
             notion=_notion(params["epsilon"], params["delta"], params["alpha"]),
             strategy=strategy,
@@ -134,11 +140,12 @@ class Settings:
             n_jobs=check_jobs(params["n_jobs"]),
             releases=check_releases(params["releases"]),
             channel=channel,
+            swap=swap,
             known=params["known"],
             max_rows=_checked_most(params["max_rows"]),
         )
         settings._check_sample()
-        if channel is None:
+        if channel is None and swap is None:
             settings._check_together()
         return settings
 
@@ -370,7 +377,7 @@ def _named(value: Any, argument: str, known: Mapping[str, Any]) -> tuple[Any, st
 def _noise(value: Any) -> tuple[Any, str]:
     """Return the family that ``noise`` names, or the object of one, and what to call it."""
     if isinstance(value, str):
-        check_choice(value, "noise", [*FAMILIES, OPTIMAL])
+        check_choice(value, "noise", [*FAMILIES, OPTIMAL, SWAP])
     return _named(value, "noise", FAMILIES)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import digest, listed, quoted, reporting, task
+from sklearn_puffer._base import PufferfishWarning, digest, listed, quoted, reporting, task
 from sklearn_puffer._noise import Entropy, KeyedBits, system_entropy
 from sklearn_puffer._noiser.channel_release import Moved
 from sklearn_puffer._noiser.keyed_rows import Keying, check_keying
@@ -102,7 +102,7 @@ class StreamRelease:
                 yield from released.cast(self.schema).combine_chunks().to_batches()
         told.warn(self._stream)
         if sentence := drift_found(watch):
-            warnings.warn(sentence, UserWarning, stacklevel=2)
+            warnings.warn(sentence, PufferfishWarning, stacklevel=2)
 
     def _keyed(self, own: Table, table: Any, seen: SeenIds) -> Any:
         """Return the bits of some rows, whose ids no row before them had."""
@@ -139,9 +139,11 @@ class _Told:
         if not self._some:
             raise ValueError(_NO_ROWS)
         if self._values:
-            warnings.warn(say.moved_sentence(self._values), UserWarning, stacklevel=3)
+            warnings.warn(say.moved_sentence(self._values), PufferfishWarning, stacklevel=3)
         if self._rows:
-            warnings.warn(moved_rows_sentence(*_together(self._rows)), UserWarning, stacklevel=3)
+            warnings.warn(
+                moved_rows_sentence(*_together(self._rows)), PufferfishWarning, stacklevel=3
+            )
 
 
 def _together(rows: Sequence[Moved]) -> Moved:
@@ -160,13 +162,19 @@ def check_stream(noiser: Any, stream: Stream) -> int:
     TypeError, ValueError
         As the release would.
     """
+    if noiser._swap is not None:  # a whole table, that is released before it is on record
+        return 0
     return StreamRelease(noiser, stream, None).check_rows()
 
 
-def rows_of_stream(noiser: Any, stream: Stream, row_id: str) -> Iterator[Any]:
-    """Yield the rows of a stream as tables of the columns that are released, and the ids."""
-    names = [str(name) for name in noiser._order]
-    return stream.tables(names if row_id in names else [*names, row_id])
+def rows_of_stream(noiser: Any, stream: Stream, row_id: str | None) -> Iterator[Any]:
+    """Yield the rows of a stream as tables of the columns that are released, and the ids.
+
+    Rows that are exchanged with each other are one table.
+    """
+    keying = None if row_id is None else Keying(row_id, b"", "", 0)
+    tables = stream.tables(_needed(noiser, stream, keying))
+    return iter([arrow("a stream").concat_tables(tables)]) if noiser._swap is not None else tables
 
 
 def keyed_mark(noiser: Any, what: str, *, row_id: Any, key: Any, dataset: str, release: int) -> str:
@@ -181,8 +189,13 @@ def keyed_mark(noiser: Any, what: str, *, row_id: Any, key: Any, dataset: str, r
 
 
 def types_of(noiser: Any) -> dict[str, str]:
-    """Return the types that the released columns have in a CSV file."""
-    return {str(each.column.name): type_of(each.column) for each in noiser._columns()}
+    """Return the types that the released columns have in a CSV file.
+
+    So have those that a swap passes on: cells depend on them.
+    """
+    stays = () if noiser._swap is None else noiser.certificate_.fitted.stays
+    columns = [*(each.column for each in noiser._columns()), *stays]
+    return {str(column.name): type_of(column) for column in columns}
 
 
 def keying_of_stream(keying: Keying | None, stream: Stream) -> Keying | None:

@@ -1,6 +1,6 @@
 """What is promised: the certificate, how releases add up, and the ledger that counts them."""
 
-from sklearn_puffer._releases import ledger_file, sentences
+from sklearn_puffer._releases import sentences
 from sklearn_puffer._releases.certificate import (
     NO_PRIOR,
     Awaited,
@@ -17,12 +17,13 @@ from sklearn_puffer._releases.certificate import (
 from sklearn_puffer._releases.certified import CertifiedEstimator
 from sklearn_puffer._releases.channel_certificate import (
     KEY_MATERIAL,
+    WHOLE_TABLE,
     ChannelCertificate,
     ChannelFacts,
     ChannelLoss,
     Kept,
     channel_assumptions,
-    decided_in_channel_sentence,
+    conditions,
     moved_rows_sentence,
     nothing_changes_sentence,
 )
@@ -35,11 +36,16 @@ from sklearn_puffer._releases.composition import (
 )
 from sklearn_puffer._releases.drift import LEAST_ROWS, ColumnDrift, Drift, SecretDrift
 from sklearn_puffer._releases.ledger import Ledger
-from sklearn_puffer._releases.ledger_file import exclusively, write
-from sklearn_puffer._releases.ledger_state import SCHEMA, Entry, LedgerError, OverspentError
+from sklearn_puffer._releases.ledger_state import Entry, OverspentError
 from sklearn_puffer._releases.models import CountedLoss, ModelFacts, model_sentences, weak_sentence
-from sklearn_puffer._releases.new_file import check_free, growing_file, write_new
-from sklearn_puffer._releases.numbers import short_number
+from sklearn_puffer._releases.new_file import (
+    check_free,
+    explained,
+    growing_file,
+    located,
+    write_new,
+)
+from sklearn_puffer._releases.numbers import counted_loss, short_number
 from sklearn_puffer._releases.person_ledger import PersonLedger
 from sklearn_puffer._releases.person_state import Call, PersonLeft
 from sklearn_puffer._releases.repeats import (
@@ -51,7 +57,14 @@ from sklearn_puffer._releases.repeats import (
     factor_below,
 )
 from sklearn_puffer._releases.sentences import OF_A_SAMPLE, RowSample
+from sklearn_puffer._releases.store import LedgerError
 from sklearn_puffer._releases.survival import ColumnUtility, UtilityWarning, utility_frame
+from sklearn_puffer._releases.swap_certificate import (
+    SwapCertificate,
+    SwapFacts,
+    swap_assumptions,
+    swap_conditions,
+)
 from sklearn_puffer._releases.written_certificates import certificate_from_dict
 from sklearn_puffer._releases.written_rules import rule_from_dict
 
@@ -61,7 +74,7 @@ __all__ = [
     "MOST_RELEASES",
     "NO_PRIOR",
     "OF_A_SAMPLE",
-    "SCHEMA",
+    "WHOLE_TABLE",
     "Awaited",
     "Call",
     "Certificate",
@@ -91,6 +104,8 @@ __all__ = [
     "SecretDrift",
     "SetLoss",
     "Source",
+    "SwapCertificate",
+    "SwapFacts",
     "UncertifiedError",
     "UtilityWarning",
     "adds_up",
@@ -99,13 +114,14 @@ __all__ = [
     "check_free",
     "check_releases",
     "composition_rule",
-    "decided_in_channel_sentence",
+    "conditions",
+    "counted_loss",
     "drawn_scales",
-    "exclusively",
+    "explained",
     "factor_below",
     "growing_file",
     "jsonable",
-    "ledger_file",
+    "located",
     "made_line",
     "model_sentences",
     "moved_rows_sentence",
@@ -115,8 +131,9 @@ __all__ = [
     "scale_for_releases",
     "sentences",
     "short_number",
+    "swap_assumptions",
+    "swap_conditions",
     "utility_frame",
     "weak_sentence",
-    "write",
     "write_new",
 ]

@@ -426,10 +426,12 @@ loan by at most a factor of e^0.5 = 1.649.
                 f"budget {self.notion.budget_name()}."
             )
         told = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
-        seen = "a released row"
+        return f"Whoever sees {self._seen()}, and knows the prior, can {told}."
+
+    def _seen(self) -> str:
         if self.releases > 1:
-            seen = f"{self.releases} releases of the same rows together"
-        return f"Whoever sees {seen}, and knows the prior, can {told}."
+            return f"{self.releases} releases of the same rows together"
+        return "a released row"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,8 +14,7 @@ from sklearn_puffer._releases.certificate import (
     made_line,
     plain_record,
 )
-from sklearn_puffer._releases.models import model_lines, model_section
-from sklearn_puffer._releases.numbers import short_number
+from sklearn_puffer._releases.numbers import counted_loss, short_number
 from sklearn_puffer._releases.sentences import KEYED
 from sklearn_puffer._releases.survival import survival, utility_section
 from sklearn_puffer._tables import Name, records_frame
@@ -25,6 +23,16 @@ KEY_MATERIAL = (
     "The channel, the saved noiser and the list of fitted rows are key material: who holds one of "
     "them can tell of some released rows that they were not moved."
 )
+_TOLD = (
+    "rows that occur once were most likely not moved, and their secret is told as if nothing had "
+    "been done"
+)
+WHOLE_TABLE = (
+    f"Who reads the whole released table counts copies: {_TOLD}. The promise is for a reader of "
+    "ONE row, who knows neither the released table nor the fitted rows."
+)
+_NOT_FOR_READERS = "; NOT for who reads the whole released table"
+_NOT_AROUND = "; NOT for priors within sampling error of it"
 
 
 @dataclass(frozen=True)
@@ -43,11 +51,12 @@ class ChannelLoss(PairLoss):
 
 @dataclass(frozen=True)
 class Kept:
-    """The share of the rows with one secret that are released as they are."""
+    """The shares of the rows with one secret that come out equal, and that stay in their bins."""
 
     sensitive: Name
     secret: Any
     share: float
+    stayed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -59,32 +68,30 @@ class ChannelFacts:
     n_cells : int
         Distinct rows, before and after.
     unchanged : float
-        The share of the rows that are released as they are.
+        The share of the rows that come out equal.
     kept : tuple of Kept
         The same for each secret.
     expected_change : float
         The expected cost of a release, in units of change.
-    lower_bound : float or None
-        What every channel onto these cells costs at least; None where it was not computed.
     balance : {"rows", "secrets"}
         What counts alike in the expected cost.
     floor : float or None
         The most that one more draw tells, recomputed.
     known : tuple of str
         Columns that stay as they are, and that the adversary may know.
-    n_blocks : int
-        Rows move within their block.
+    stayed : float or None
+        The share of the rows that are not moved: whose values all stay in their bins, where there
+        are bins. None in what earlier versions wrote, whose ``unchanged`` it is.
     """
 
     n_cells: int
     unchanged: float
     kept: tuple[Kept, ...]
     expected_change: float
-    lower_bound: float | None
     balance: str
     floor: float | None
     known: tuple[str, ...]
-    n_blocks: int
+    stayed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -108,13 +115,6 @@ class ChannelCertificate(Certificate):
         return self.channel
 
     @property
-    def holds(self) -> bool:
-        """Whether the proven loss is within the budget, also over all priors of a set."""
-        over = self.known_over_set
-        proven = over is None or over.estimate or over.loss <= self.notion.budget
-        return proven and super().holds
-
-    @property
     def table(self) -> Any:
         """The pairs as a DataFrame: a row for each ordered pair, and for what may be known."""
         names = list(ChannelLoss.__dataclass_fields__)
@@ -131,10 +131,12 @@ class ChannelCertificate(Certificate):
 
     def _beyond(self) -> str:
         """Return what the promise takes for granted, for the end of the verdict."""
-        return self._with(f", if {self._conditions()}")
+        return self._with(
+            f", if {self._conditions()}", f"{_NOT_FOR_READERS} and counts copies: {_TOLD}"
+        )
 
     def _verdict(self) -> str:
-        return f"{self._kept()}{self._with(', on four conditions')}"
+        return f"{self._kept()}{self._with(', on four conditions', _NOT_FOR_READERS)}"
 
     def _taken_for_granted(self) -> list[str]:
         return [f"The conditions: {self._conditions()}."] if self.holds else []
@@ -143,21 +145,26 @@ class ChannelCertificate(Certificate):
         letters = zip("abcd", conditions(self), strict=True)
         return "; ".join(f"({letter}) {told}" for letter, told in letters)
 
-    def _with(self, taken: str) -> str:
-        """Return what is known of other priors, and what is taken for granted."""
+    def _with(self, taken: str, readers: str) -> str:
+        """Return what is taken for granted, who is left out, and what is not covered."""
         if not self.holds:
             return ""
-        if self.around is not None:
-            return f"{super()._beyond()}{taken}"
-        return f"{taken}{'; NOT for priors within sampling error of it' * self.sampled}"
+        return f"{taken}{readers}{_NOT_AROUND * self.sampled}"
+
+    def _to_recipients(self) -> str:
+        """Return the same words where nothing may be a function of the rows."""
+        return self._with(", on four conditions", _NOT_FOR_READERS)
+
+    def _seen(self) -> str:
+        return f"{super()._seen()} and not the table"
 
     def _lines(self) -> list[str]:
         return [
             f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
             self.promise(),
+            WHOLE_TABLE,
             KEY_MATERIAL,
-            *model_lines(self.models, self.counted),
-            f"{_unchanged(self.facts)}, and a guess that a row is unchanged is right so often.",
+            f"{_unchanged(self.facts)}, and a guess that a row was not moved is right so often.",
             *([self._again()] if self.holds else []),
             survival(self.utility),
             *self._glossary(),
@@ -188,8 +195,6 @@ class ChannelCertificate(Certificate):
                 "that are drawn from; known: what the adversary knows besides",
                 _loss_cells(self._worst()),
             ),
-            *model_section(self.models, self.counted),
-            *_about_others(self),
             Section("Conditions", sentences=[f"{c[0].upper()}{c[1:]}." for c in conditions(self)]),
             Section("Assumptions", sentences=self.assumptions),
         ]
@@ -197,80 +202,51 @@ class ChannelCertificate(Certificate):
 
 def conditions(certificate: ChannelCertificate) -> list[str]:
     """Return the four things that the promise takes for granted, in plain words."""
-    known, over = certificate.facts.known, certificate.known_over_set
-    prior = "that prior is true, for the promise is as good as the model behind it"
-    if over is not None and not over.estimate:
-        prior = (
-            "the rows fitted are independent draws of their law, which has no other values than "
-            "those seen or declared: the set of priors rests on that"
-        )
+    known = certificate.facts.known
     nothing = "nothing else about a row, not even one of its public values"
     if known:
         nothing = (
             f"nothing else about a row but {' or '.join(known)}, not even another public value"
         )
     return [
-        "the reader holds neither the channel nor the saved noiser nor the list of fitted rows "
-        "(key material)",
+        "the reader sees ONE released row and not the released table, and holds neither the "
+        "channel nor the saved noiser nor the list of fitted rows (key material)",
         f"the reader knows {nothing}",
         "the rows released follow the law of those fitted",
-        prior,
+        "that prior is true, for the promise is as good as the model behind it",
     ]
-
-
-def _about_others(certificate: ChannelCertificate) -> list[Section]:
-    """Return what the channel loses to the priors around the fitted one, where that was asked."""
-    over = certificate.known_over_set
-    if over is None:
-        return []
-    told = short_number(over.loss)
-    sentence = (
-        f"{over.level:.0%} of 20 refits of the prior's classifier, to rows drawn again, lose at "
-        f"most about {told} by this channel (an ESTIMATE, not a bound)."
-    )
-    if not over.estimate:
-        sentence = (
-            "Over all priors on the values seen or declared whose every cell lies in its interval, "
-            f"all of which hold the true masses together with a confidence of {over.level:.0%}, "
-            f"the loss of this channel is at most {told}, recomputed from whole numbers. What is "
-            "known of groups of cells besides is not used: the set is larger for that, and the "
-            "promise no weaker."
-        )
-    return [Section("Other priors", sentences=[sentence])]
-
-
-def decided_in_channel_sentence(secrets: Sequence[Any], level: float) -> str:
-    """Return the warning about secrets with too few rows."""
-    return (
-        f"secret(s) {listed(secrets, len(secrets))} have so few rows that the {level:.0%} "
-        "confidence set says next to nothing about them, and the channel changes nearly every "
-        "row; group rare secrets, use fewer bins or categories, or fit on more rows."
-    )
 
 
 def _unchanged(facts: ChannelFacts) -> str:
     """Return the share of rows that stay, overall and for each secret."""
-    by_secret = ", ".join(f"{shown(kept.secret)} {kept.share:.1%}" for kept in facts.kept[:20])
+    shares = [(k.secret, k.share if k.stayed is None else k.stayed) for k in facts.kept[:20]]
+    by_secret = ", ".join(f"{shown(secret)} {share:.1%}" for secret, share in shares)
     more = f" and {len(facts.kept) - 20} more" if len(facts.kept) > 20 else ""
-    return f"{facts.unchanged:.1%} of the rows are released as they are ({by_secret}{more})"
+    if facts.stayed in (None, facts.unchanged):
+        return f"{facts.unchanged:.1%} of the rows are released as they are ({by_secret}{more})"
+    return (
+        f"{facts.stayed:.1%} of the rows stay in their bins ({by_secret}{more}), of which they "
+        f"become the representatives: {facts.unchanged:.1%} are released as they are"
+    )
 
 
 def _about_channel(facts: ChannelFacts) -> str:
     what = "secret" if facts.balance == "secrets" else "row"
-    bound = "what is possible at least was not computed"
-    if facts.lower_bound is not None:
-        bound = f"no channel onto these cells changes less than {facts.lower_bound:.6g}"
     stay = f"; {listed(facts.known, len(facts.known))} stay as they are" if facts.known else ""
-    blocks = f" in {facts.n_blocks} blocks" if facts.n_blocks > 1 else ""
     return (
-        f"{facts.n_cells} distinct rows{blocks}; the expected change of a {what} is "
-        f"{facts.expected_change:.6g} in units of change, and {bound}{stay}"
+        f"{facts.n_cells} distinct rows; the expected change of a {what} is "
+        f"{facts.expected_change:.6g} in units of change{stay}"
     )
 
 
 def _kept_cells(facts: ChannelFacts) -> list[list[str]]:
+    head, every = ["sensitive", "secret", "unchanged"], ["", "all rows", f"{facts.unchanged:.1%}"]
     rows = [[shown(k.sensitive), shown(k.secret), f"{k.share:.1%}"] for k in facts.kept]
-    return [["sensitive", "secret", "unchanged"], ["", "all rows", f"{facts.unchanged:.1%}"], *rows]
+    if facts.stayed in (None, facts.unchanged):
+        return [head, every, *rows]
+    stayed = [facts.stayed, *(k.stayed for k in facts.kept)]
+    in_bins = ["in their bins", *(f"{share:.1%}" for share in stayed)]
+    return [[*own, bins] for own, bins in zip([head, every, *rows], in_bins, strict=True)]
 
 
 def _loss_cells(pairs: Sequence[PairLoss]) -> list[list[str]]:
@@ -310,12 +286,14 @@ def channel_assumptions(
     said = [
         about_prior,
         *about_sample,
+        WHOLE_TABLE,
         f"{KEY_MATERIAL} Fitting on other rows than those released (prior= and adversaries= from "
         "elsewhere), or on binned ones, weakens what such a reader learns.",
         "Who knows a public value of a row besides learns more than the promise says, unless "
         f"known= names its column{f' (it names {every(known)})' if known else ''}.",
         'A row that fit has not seen is refused, or (unknown="nearest") released as its nearest '
-        "cell; where such rows follow another law than those of fit, they may tell more.",
+        "cell (by its other columns, if a category is new); where such rows follow another law "
+        "than those of fit, they may tell more.",
         "Rows are independent of each other: what one person's row tells about another person is "
         "not covered.",
         "The released row as a whole is protected, all its columns together.",
@@ -362,21 +340,21 @@ def channel_assumptions(
 
 def moved_rows_sentence(n_rows: int, n_moved: int, mean_move: float, estimate: float | None) -> str:
     """Return the warning about rows that were released as their nearest cells."""
-    told = "what these rows tell is estimated by the noiser alone, which has the laws"
+    told = "What these rows tell is estimated by the noiser alone, which has the laws"
     if estimate is not None:
-        loss = "infinite" if math.isinf(estimate) else f"{estimate:.3g}"
-        told = f"under the law of these the loss is {loss} by an estimate"
+        told = counted_loss(estimate)
     return (
         f'unknown="nearest" moved {n_moved} of {n_rows} rows, which fit has not seen, to their '
         f"nearest cells before the release ({(n_rows - n_moved) / n_rows:.1%} were seen; the mean "
         f"move is {mean_move:.3g} in units of change); the certificate is about rows that follow "
-        f"the fitted law, and {told}."
+        f"the fitted law. {told}."
     )
 
 
-def nothing_changes_sentence(n_rows: int) -> str:
+def nothing_changes_sentence(n_rows: int, in_bins: bool) -> str:
     """Return the warning where the prior is within the budget as it is."""
+    kept = "stays in its bins" if in_bins else "is released as it is"
     return (
-        "no row needs to change under this prior, and every one is released as it is; that trust "
-        f"rests on the prior alone (fitted on {n_rows} rows)."
+        f"no row needs to change under this prior, and every one {kept}; that trust rests on the "
+        f"prior alone (fitted on {n_rows} rows)."
     )

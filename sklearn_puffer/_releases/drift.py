@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn_puffer._base import Document, Page, Section, listed, quoted, shown
 from sklearn_puffer._releases.certificate import jsonable, plain_record
-from sklearn_puffer._releases.numbers import short_number
+from sklearn_puffer._releases.numbers import counted_loss
 from sklearn_puffer._tables import Name, records_frame
 
 SCHEMA = "sklearn_puffer.drift/1"
@@ -100,7 +100,8 @@ class Drift(Document):
         With the secrets at hand: one for each secret and public column.
     loss : float or None
         With them: the loss of the release under the laws counted from these rows, an estimate, in
-        the unit of the budget; None where it cannot be computed, and ``why`` says why.
+        the unit of the budget, and infinite where chance makes it so; None where it cannot be
+        computed, and ``why`` says why.
     why : str
     new_secrets : tuple
         Sensitive columns with the values that `fit` has not seen.
@@ -205,11 +206,10 @@ class Drift(Document):
         told = [f"Secrets that fit has not seen, of which nothing is said: {'; '.join(new)}."]
         if self.loss is None:
             return [*told[: len(new)], f"No loss is estimated: {self.why.rstrip('.')}."]
+        budget = f"; the budget is {self.budget}" if self.budget else ""
         return [
             *told[: len(new)],
-            f"Under the laws counted from these rows the loss is {short_number(self.loss)}, an "
-            f"ESTIMATE{f'; the budget is {self.budget}' if self.budget else ''}. Laws of few rows "
-            "differ by chance, which makes it larger; it counts rows whose values fit has seen.",
+            f"{counted_loss(self.loss)}{budget}. It counts rows that fit has seen.",
         ]
 
     def _sections(self) -> list[Section]:

@@ -1,22 +1,7 @@
-"""The ledger: how often the same data may be released, kept in a file beside a saved noiser.
-
-What is on record never falls short of what was released, whatever happens to the processes:
-
-- A spend holds an exclusive lock of the operating system on a file of its own (``.lock``) while it
-  reads, checks and writes, so spends happen one after the other. It ends with the spend, however
-  that ends: an interrupt at any instruction gives it back, the system does so when a process dies,
-  and a forked child closes what its parent had open. The lock file itself is empty, and stays.
-- The new state is written to another file of the folder (``.tmp``), brought to the disk, and then
-  takes the place of the old one in a single step. Who reads, at any moment, reads one state whole;
-  a writer that dies leaves at most a file of which the next writer disposes.
-- `Ledger.spend` returns when the new state is on the disk, so whoever releases after that has paid.
-
-No clock, no process number and no randomness decides anything, but for how long a spend waits.
-"""
+"""The ledger: how often the same data may be released, kept in a file beside a saved noiser."""
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -25,27 +10,31 @@ from numbers import Integral, Number, Real
 from pathlib import Path
 from typing import Any, Self
 
-from sklearn_puffer._base import check_count, check_positive, listed, plain, quoted
+from sklearn_puffer._base import (
+    Page,
+    Section,
+    check_count,
+    check_positive,
+    listed,
+    plain,
+    quoted,
+    shown,
+)
 from sklearn_puffer._releases.certified import CertifiedEstimator
 from sklearn_puffer._releases.composition import Axis, Draws, Rule
-from sklearn_puffer._releases.ledger_file import Lock, Snapshot, exclusively, located, write
-from sklearn_puffer._releases.ledger_page import ledger_page
-from sklearn_puffer._releases.ledger_state import (
-    SCHEMA,
-    Entry,
-    LedgerError,
-    Left,
-    OverspentError,
-    State,
-)
+from sklearn_puffer._releases.ledger_state import Entry, Left, State
+from sklearn_puffer._releases.new_file import located
+from sklearn_puffer._releases.store import NONSENSE, DamagedError, LedgerError, Sheet, Store
 
 _MOST = 2**63  # releases to be spent at once
+_SHOWN = 10  # entries on a page
 
-__all__ = ["SCHEMA", "Entry", "Ledger", "LedgerError", "Left", "OverspentError"]
+Look = tuple[bytes, tuple[int, ...]]
+"""The start of a file, with what the system says of it."""
 
 
 class Ledger:
-    """How often the same data may be released, on record in a file.
+    """How often the same data may be released, on record in a file (SQLite).
 
     Made by `Ledger.create` and `Ledger.open`. It may be pickled (the path is, not the record), and
     used after a fork and from several threads and processes.
@@ -77,8 +66,8 @@ class Ledger:
 
     What it cannot see: releases that were never spent, copies of the ledger or of the data, a
     ledger that was put back to an older state, and data that were rounded or binned otherwise than
-    in the fit (those are other data: they need a fit and a ledger of their own). The checksum finds
-    accidents, not forgers.
+    in the fit (those are other data: they need a fit and a ledger of their own). Damage of the file
+    is noticed, forgery is not.
 
     Examples
     --------
@@ -112,7 +101,7 @@ class Ledger:
         self.path = located(path)
         self.fingerprint = fingerprint
         self.timeout = check_timeout(timeout)
-        self._seen: tuple[Snapshot, State] | None = None
+        self._seen: tuple[Look, State] | None = None
 
     @classmethod
     def create(
@@ -156,15 +145,7 @@ class Ledger:
         ledger = cls(path, certificate.fingerprint, timeout)
         state = State.start(ledger.fingerprint, certificate.rule, scales_of(certificate), names)
         state.left(names[0])  # a rule that does not know the columns is refused here
-
-        def begin(lock: Lock) -> None:
-            if ledger.path.exists():
-                raise FileExistsError(
-                    errno.EEXIST, "there is a ledger already; open it with Ledger.open", str(path)
-                )
-            write(ledger.path, state.to_bytes(), lock, None)
-
-        exclusively(ledger.path, ledger.timeout, begin)
+        ledger._store.create(lambda sheet: sheet.write(state.to_record()))
         return ledger
 
     @classmethod
@@ -197,17 +178,43 @@ class Ledger:
         ledger._check_noiser(certificate)
         return ledger
 
+    @classmethod
+    def upgrade(cls, path: str | os.PathLike[str]) -> None:
+        """Write the ledger of version 0.2, a JSON file, as this version does.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which nobody else uses meanwhile; it is kept, with the ending ``.old``.
+
+        Raises
+        ------
+        LedgerError
+            If it is no such ledger, or a damaged one; nothing is changed.
+        OSError
+            If it cannot be read or written.
+        """
+
+        def fill(old: Path, sheet: Sheet) -> None:
+            sheet.write(State.from_json(old.read_bytes()).to_record())
+
+        Store(located(path), "Ledger").upgrade(fill)
+
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
 
     def __str__(self) -> str:
-        return ledger_page(self._current(), self.path).text()
+        return _page(self._current(), self.path).text()
 
     def _repr_html_(self) -> str:
-        return ledger_page(self._current(), self.path).notebook()
+        return _page(self._current(), self.path).notebook()
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_seen": None}
+
+    @property
+    def _store(self) -> Store:
+        return Store(self.path, "Ledger")
 
     @property
     def rule(self) -> Rule:
@@ -240,7 +247,7 @@ class Ledger:
             May be left out where there is only one.
         note : str, default=""
             Releases of the same dataset, scales and note are counted together, so that the file
-            stays small; every new note adds a line.
+            stays small; every new note adds to it.
 
         Returns
         -------
@@ -259,22 +266,20 @@ class Ledger:
 
         Notes
         -----
-        Whatever is raised, nothing is spent, but for an interrupt that comes after the new state
-        is in its place, and for a disk that does not confirm it, or a lock that cannot be given
-        back, which the message says: then the spend is on record, and may be more than was
-        released, never less.
+        Whatever is raised, nothing is spent, but for an interrupt that comes when the new state is
+        on the disk, and for a disk that does not confirm it, which the message says: then the
+        spend may be on record, and be more than was released, never less.
         """
         asked, count = _numbers(scales), _check_releases(releases)
 
-        def record(lock: Lock) -> Left:
-            state, seen = self._load()
+        def record(sheet: Sheet) -> Left:
+            state = self._state(sheet)
             entry = state.entry(asked, count, dataset, note)
             after = state.plus(entry)
-            left = after.left(entry.dataset)  # nothing may fail once the state is written
-            write(self.path, after.to_bytes(), lock, seen)
-            return left
+            sheet.write(after.to_record())
+            return after.left(entry.dataset)  # nothing may fail once the state is on the disk
 
-        return exclusively(self.path, self.timeout, record)
+        return self._store.change(self.timeout, record)
 
     def allows(
         self,
@@ -342,12 +347,12 @@ class Ledger:
             If there is a dataset of that name.
         """
 
-        def record(lock: Lock) -> None:
-            state, seen = self._load()
+        def record(sheet: Sheet) -> None:
+            state = self._state(sheet)
             names = _check_datasets([*state.datasets, dataset])
-            write(self.path, replace(state, datasets=names).to_bytes(), lock, seen)
+            sheet.write(replace(state, datasets=names).to_record())
 
-        exclusively(self.path, self.timeout, record)
+        self._store.change(self.timeout, record)
 
     def transform(
         self,
@@ -438,14 +443,9 @@ class Ledger:
             raise
         return released
 
-    def _spent_by(self, certificate: Any, dataset: str | None) -> list[Entry]:
-        """Return what was spent of a dataset, if the certificate is that of the ledger's noiser."""
-        state = self._check_noiser(certificate)
-        name = state.name(dataset)
-        return [entry for entry in state.entries if entry.dataset == name]
-
-    def _check_noiser(self, certificate: Any) -> State:
-        state = self._current()
+    def _check_noiser(self, certificate: Any, state: State | None = None) -> State:
+        """Return the state of the ledger, if the certificate is that of its noiser."""
+        state = self._current() if state is None else state
         own = state.fingerprint, state.scales, state.rule
         if own != (certificate.fingerprint, scales_of(certificate), certificate.rule):
             raise LedgerError(foreign(self.path))
@@ -454,25 +454,28 @@ class Ledger:
     def _current(self) -> State:
         """Return the state of the file, read again only where the file is another one."""
         seen = self._seen
-        if seen is not None and seen[0].is_current():
+        if seen is not None and seen[0] == self._look():
             return seen[1]
-        return self._read(Snapshot(self.path))
+        state, number = self._store.read(
+            self.timeout, lambda each: (self._state(each), each.number)
+        )
+        look = self._look()
+        # the start of the file has the number, and is that of the state if nobody is writing now
+        own = int.from_bytes(look[0][60:64], "big") == number
+        self._seen = (look, state) if own else None  # in one step, for other threads may ask
+        return state
 
-    def _load(self) -> tuple[State, Snapshot]:
-        """Return the state of the file, which nobody else changes while the lock is held."""
-        snapshot = Snapshot(self.path)
-        if (names := snapshot.found.st_nlink) > 1:
-            raise LedgerError(
-                f"the ledger {str(self.path)!r} has {names} names (hard links), of which a spend "
-                "would change one; remove the others."
-            )
-        return self._read(snapshot), snapshot
+    def _look(self) -> Look:
+        start, found = self._store.look()
+        return start, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
-    def _read(self, snapshot: Snapshot) -> State:
-        state = State.from_bytes(snapshot.data, self.path)
+    def _state(self, sheet: Sheet) -> State:
+        try:
+            state = State.from_record(sheet.record)
+        except NONSENSE as fault:
+            raise DamagedError("its record cannot be read") from fault
         if state.fingerprint != self.fingerprint:
             raise LedgerError(foreign(self.path))
-        self._seen = snapshot, state  # in one step, for other threads may be asking
         return state
 
 
@@ -562,3 +565,26 @@ def foreign(path: Path) -> str:
         f"the ledger {str(path)!r} belongs to another noiser; open it with the noiser it was "
         "created for, or create a ledger for data that were never released."
     )
+
+
+def _page(state: State, path: Path) -> Page:
+    """Return what a ledger holds, for people."""
+    n = sum(entry.releases for entry in state.entries)
+    left = [[shown(name), str(state.left(name).releases)] for name in state.datasets]
+    entries = [
+        [
+            shown(entry.dataset),
+            str(entry.releases),
+            ", ".join(f"{shown(axis)} {scale:.4g}" for axis, scale in entry.scales.items()),
+            shown(entry.note) if entry.note else "",
+        ]
+        for entry in state.entries[-_SHOWN:]
+    ]
+    own, last = "releases at the noiser's own scales", "equal releases are one entry"
+    heads = ["data set", "releases left"], ["data set", "releases", "scales", "note"]
+    sections = [
+        Section("Left", own, [heads[0], *left]),
+        Section(f"Last {_SHOWN} entries", last, [heads[1], *entries]),
+    ]
+    lines = [f"{n:,} release(s) of {len(state.datasets):,} data set(s) are on record."]
+    return Page(f"Ledger {shown(str(path))}", lines, sections)

@@ -1,8 +1,4 @@
-"""What a ledger holds at one moment: its rule, its datasets and all spends, and the JSON of them.
-
-The JSON is one object, a line for each key. Its checksum is that of the object without it, keys
-sorted and without blanks, so blanks do not count.
-"""
+"""What a ledger holds at one moment: its rule, its datasets and all spends."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 from sklearn_puffer._base import check_count, listed, quoted
@@ -22,31 +17,10 @@ from sklearn_puffer._releases.composition import (
     Spent,
     check_scale,
 )
+from sklearn_puffer._releases.store import SCHEMAS
 from sklearn_puffer._releases.written_rules import rule_from_dict
 
-SCHEMA = "sklearn_puffer.ledger/1"
-_DATABASE = b"SQLite format 3\0"
-
-
-class LedgerError(ValueError):
-    """Raised where a ledger cannot be read, or belongs to another noiser; nothing is spent.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from sklearn_puffer import Ledger, LedgerError
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "cars.ledger")
-    ...     _ = path.write_text("{}")
-    ...     try:
-    ...         Ledger(path, "f00d").left()
-    ...     except LedgerError:
-    ...         print("no ledger")
-    no ledger
-    """
-
-    __module__ = "sklearn_puffer"  # where users find it
+_OLD = "sklearn_puffer.ledger/1"
 
 
 class OverspentError(ValueError):
@@ -128,40 +102,18 @@ class State:
         return cls(fingerprint, rule, scales, datasets, ())
 
     @classmethod
-    def from_bytes(cls, data: bytes, path: Path) -> Self:
-        """Return the state in a file.
-
-        Raises
-        ------
-        LedgerError
-            If the file does not hold one, or not whole.
-        """
-        if data.startswith(_DATABASE):
-            raise LedgerError(
-                f"{str(path)!r} is a database, such as a ledger of persons, and no ledger of whole "
-                "tables; open it with PersonLedger.open."
-            )
-        try:
-            record = json.loads(data)
-            checksum = record.pop("checksum", None)
-            if (schema := record["schema"]) == SCHEMA and checksum == checksum_of(record):
-                return cls._from_record(record)
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as fault:
-            raise LedgerError(f"{str(path)!r} is not a ledger, or a damaged one.") from fault
-        if schema == SCHEMA:
-            raise LedgerError(
-                f"the ledger {str(path)!r} is damaged: its checksum does not fit; put back the "
-                "last whole copy, and spend what was released since."
-            )
-        raise LedgerError(
-            f"{str(path)!r} was written as {quoted(schema)}, and this version reads {SCHEMA!r}; "
-            "use the version that wrote it."
-        )
+    def from_json(cls, data: bytes) -> Self:
+        """Return the state in a file of version 0.2; any error is that of another file."""
+        record = json.loads(data)
+        if record.pop("checksum") != checksum_of(record) or record["schema"] != _OLD:
+            raise ValueError("its checksum or its schema does not fit")
+        return cls.from_record(record)
 
     @classmethod
-    def _from_record(cls, record: Mapping[str, Any]) -> Self:
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Return the state that `to_record` wrote; any error is that of another record."""
         rule = rule_from_dict(record["rule"])
-        own, datasets = _scales(record["scales"]), tuple(record["datasets"])
+        own, datasets = scales_from(record["scales"]), tuple(record["datasets"])
         if not datasets or not all(isinstance(name, str) for name in datasets):
             raise TypeError("datasets are not names")
         if rule.axes and not own.keys() <= set(rule.axes):
@@ -171,23 +123,20 @@ class State:
             raise ValueError("what was spent is of no dataset or column")
         return cls(record["fingerprint"], rule, own, datasets, spent)
 
-    def to_bytes(self) -> bytes:
-        """Return the state as JSON, with its checksum."""
+    def to_record(self) -> dict[str, Any]:
+        """Return the state as plain values."""
         spent = [
-            [entry.dataset, list(map(list, entry.scales.items())), entry.releases, entry.note]
+            [entry.dataset, scales_to(entry.scales), entry.releases, entry.note]
             for entry in self.entries
         ]
-        record = {
-            "schema": SCHEMA,
+        return {
+            "schema": SCHEMAS["Ledger"],
             "fingerprint": self.fingerprint,
             "rule": self.rule.to_dict(),
-            "scales": list(map(list, self.scales.items())),
+            "scales": scales_to(self.scales),
             "datasets": list(self.datasets),
             "spent": spent,
         }
-        record["checksum"] = checksum_of(record)
-        lines = ",\n".join(f'"{key}": {_text(value)}' for key, value in record.items())
-        return f"{{\n{lines}\n}}\n".encode()
 
     def name(self, dataset: str | None) -> str:
         """Return the name of a dataset, which may be left out where there is only one."""
@@ -283,21 +232,23 @@ def _entry(dataset: Any, scales: Any, releases: Any, note: Any) -> Entry:
     """Return releases as they stand in a file, if they are any."""
     if not (isinstance(dataset, str) and isinstance(note, str)):
         raise TypeError("no releases on record")
-    return Entry(dataset, _scales(scales), check_count(releases, "releases"), note)
+    return Entry(dataset, scales_from(scales), check_count(releases, "releases"), note)
 
 
-def _scales(pairs: Any) -> dict[Axis, float]:
+def scales_to(scales: Mapping[Axis, float]) -> list[list[Any]]:
+    """Return scales as plain values for JSON."""
+    return [[axis, scale] for axis, scale in scales.items()]
+
+
+def scales_from(pairs: Any) -> dict[Axis, float]:
+    """Return scales as `scales_to` wrote them."""
     return {axis: check_scale(scale, axis, free=True) for axis, scale in pairs}
 
 
-def _text(value: Any) -> str:
-    """Return a value as JSON, the same for equal values."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
 def checksum_of(record: Mapping[str, Any]) -> str:
-    """Return what finds accidents to a record of plain values; whatever order its keys have."""
-    return hashlib.sha256(_text(record).encode()).hexdigest()
+    """Return what version 0.2 found accidents to a record by; whatever order its keys have."""
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _short(numbers: Mapping[Axis, float]) -> str:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import os
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -29,7 +24,6 @@ from sklearn_puffer._base import (
     way_to_table,
 )
 from sklearn_puffer._noise import PersonMarks, fresh_salt, integer_ids, read_key
-from sklearn_puffer._releases import person_file
 from sklearn_puffer._releases.composition import Axis, Rule
 from sklearn_puffer._releases.ledger import (
     Ledger,
@@ -38,11 +32,12 @@ from sklearn_puffer._releases.ledger import (
     foreign,
     scales_of,
 )
-from sklearn_puffer._releases.ledger_file import Lock, exclusively, explained, located, sync_folder
-from sklearn_puffer._releases.ledger_state import Entry, LedgerError, OverspentError
-from sklearn_puffer._releases.person_spend import BASE, Asked, Book, Verdict, as_blobs
-from sklearn_puffer._releases.person_state import CHANGES, About, Call, PersonLeft, scales_to
-from sklearn_puffer._tables import is_lazy, taken_rows
+from sklearn_puffer._releases.ledger_state import Entry, OverspentError
+from sklearn_puffer._releases.new_file import located
+from sklearn_puffer._releases.person_spend import Book, Verdict, fill_from_tables, start
+from sklearn_puffer._releases.person_state import CHANGES, About, Call, PersonLeft
+from sklearn_puffer._releases.store import LedgerError, Sheet, Store, put_away
+from sklearn_puffer._tables import canonical_id, is_lazy, taken_rows
 
 Answer = TypeVar("Answer")
 Changes = Literal["refuse", "count"]
@@ -225,7 +220,7 @@ class PersonLedger:
         salt = fresh_salt()
         check = PersonMarks(read_key(key), salt).check
         about = About(certificate.fingerprint, rule, scales, changes, salt, check)
-        person_file.create(ledger.path, partial(_fill, about, base))
+        ledger._store.create(partial(_fill, about, base))
         return ledger
 
     @classmethod
@@ -259,7 +254,7 @@ class PersonLedger:
         """
         certificate = certificate_for(noiser)
         ledger = cls(path, certificate.fingerprint, key, timeout)
-        ledger._read(lambda book, about: ledger._check_noiser(certificate, about))
+        ledger._read(lambda book: ledger._check_noiser(certificate, book.about))
         return ledger
 
     @classmethod
@@ -317,13 +312,32 @@ class PersonLedger:
         certificate = certificate_for(noiser)
         begin = partial(cls._begin, path, certificate, key, changes, ledger.timeout)
 
-        def succeed(_: Lock) -> None:
-            base = ledger._spent_by(certificate, dataset)
-            with _closed(ledger.path):
-                begin(base)
+        def succeed(sheet: Sheet) -> None:
+            state = ledger._check_noiser(certificate, ledger._state(sheet))
+            name = state.name(dataset)
+            with put_away(ledger.path):
+                begin([entry for entry in state.entries if entry.dataset == name])
 
-        exclusively(ledger.path, ledger.timeout, succeed)
+        ledger._store.change(ledger.timeout, succeed)
         return cls(path, certificate.fingerprint, key, ledger.timeout)
+
+    @classmethod
+    def upgrade(cls, path: str | os.PathLike[str]) -> None:
+        """Write the ledger of version 0.2, a database with a row a person, as this version does.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which nobody else uses meanwhile; it is kept, with the ending ``.old``.
+
+        Raises
+        ------
+        LedgerError
+            If it is no such ledger, or a damaged one; nothing is changed.
+        OSError
+            If it cannot be read or written.
+        """
+        Store(located(path), "PersonLedger").upgrade(fill_from_tables)
 
     def __repr__(self) -> str:
         return f"PersonLedger({str(self.path)!r})"
@@ -345,24 +359,24 @@ class PersonLedger:
     @property
     def rule(self) -> Rule:
         """How releases of a person add up, and the budget of each."""
-        return self._read(lambda book, about: about.rule)
+        return self._read(lambda book: book.about.rule)
 
     @property
     def changes(self) -> str:
         """What becomes of rows that changed: "refuse" or "count"."""
-        return self._read(lambda book, about: about.changes)
+        return self._read(lambda book: book.about.changes)
 
     @property
     def n_persons(self) -> int:
         """How many persons are on record."""
-        return self._read(lambda book, about: sum(book.tally().values()))
+        return self._read(lambda book: sum(n for n, _ in book.tally()))
 
-    def left(self, person: str | int) -> PersonLeft:
+    def left(self, person: Any) -> PersonLeft:
         """Return what may still be released of a person.
 
         Parameters
         ----------
-        person : str or int
+        person : str, int, Decimal, UUID, bytes, date or datetime
             The id, as in the column of ids.
 
         Returns
@@ -377,16 +391,18 @@ class PersonLedger:
             If that is no id of the kind that the ledger knows.
         """
 
-        def look(book: Book, about: About) -> PersonLeft:
-            kind = "string" if isinstance(person, str) else "integer"
+        def look(book: Book) -> PersonLeft:
+            about = book.about
+            kind = "string" if isinstance(known, str) else "integer"
             _check_kind(about, kind, f"person {quoted(person)}")
             marks = self._marks(about)
-            ids = marks.ids_of([person]) if isinstance(person, str) else _integer_id(person)
-            history = book.history_of(as_blobs(marks.persons(ids))[0])
-            return book.judge.left(history, about.scales)
+            number = np.array([known], dtype=object)
+            ids = marks.ids_of([known]) if isinstance(known, str) else integer_ids(number)
+            return book.left(marks.persons(ids))
 
-        if not isinstance(person, str):
-            _integer_id(person)
+        known = canonical_id(person)
+        if known is None:
+            raise TypeError(f"person must be an id, such as a str or an int, got {quoted(person)}.")
         return self._read(look)
 
     def history(self) -> tuple[Call, ...]:
@@ -397,7 +413,7 @@ class PersonLedger:
         tuple of Call
             In their order.
         """
-        return self._read(lambda book, about: book.calls())
+        return self._read(lambda book: book.calls())
 
     def transform(
         self,
@@ -464,7 +480,7 @@ class PersonLedger:
         if row_id is None:
             raise ValueError("row_id is None, and persons are known by it; name the column of ids.")
         certificate = certificate_for(noiser)
-        about = self._read(lambda book, about: self._check_noiser(certificate, about))
+        about = self._read(lambda book: self._check_noiser(certificate, book.about))
         used = noiser if check_positive(factor, "factor") == 1.0 else noiser.noisier(factor)
         options = {"marks": self._marks(about), "whole": about.whole}
         options |= {"dataset": dataset, "release": release}
@@ -481,38 +497,40 @@ class PersonLedger:
 
     def _spend(self, noted: Any, call: Call, exhausted: str) -> Any:
         """Put the release of these rows on record, and return which may not be released."""
-        asked = Asked(noted.persons, noted.forms, noted.draws)
 
-        def record(connection: sqlite3.Connection) -> Any:
-            book, about = self._book(connection)
+        def record(sheet: Sheet) -> Any:
+            book = self._book(sheet)
             kind = "string" if noted.is_text else "integer"
-            _check_kind(about, kind, "row_id")
-            if not about.ids:
-                text = (replace(about, ids=kind).to_text(),)
-                connection.execute("UPDATE about SET text = ?", text)
+            _check_kind(book.about, kind, "row_id")
+            book.about = replace(book.about, ids=kind)
             number = book.kind(call.scales)
-            verdict, histories = book.judged(asked, number)
-            if exhausted == "raise" and verdict.withheld.any():
-                raise OverspentError(_overspent(verdict, about))
-            book.put(asked, verdict.new, histories, number)
-            book.note(call, number, verdict)
+            verdict = book.judged(noted, number)
+            if (exhausted == "raise" or noted.together) and verdict.withheld.any():
+                raise OverspentError(_overspent(verdict, book.about, noted.together))
+            if verdict.new.any():
+                book.put(noted, verdict, number)
+            book.write(call, number, verdict)
             return verdict.withheld
 
-        return person_file.change(self.path, self.timeout, record)
+        return self._store.change(self.timeout, record)
 
-    def _book(self, connection: sqlite3.Connection) -> tuple[Book, About]:
-        about = person_file.about(connection, self.path)
-        if about.fingerprint != self.fingerprint:
+    @property
+    def _store(self) -> Store:
+        return Store(self.path, "PersonLedger")
+
+    def _book(self, sheet: Sheet) -> Book:
+        book = Book(sheet)
+        if book.about.fingerprint != self.fingerprint:
             raise LedgerError(foreign(self.path))
-        if self._marks(about).check != about.check:
+        if self._marks(book.about).check != book.about.check:
             raise LedgerError(
                 f"the ledger {str(self.path)!r} knows persons by another key, and would take "
                 "everybody for somebody new; open it with the key it was created with."
             )
-        return Book(connection, self.path, about.rule), about
+        return book
 
-    def _read(self, look: Callable[[Book, About], Answer]) -> Answer:
-        return person_file.read(self.path, self.timeout, lambda each: look(*self._book(each)))
+    def _read(self, look: Callable[[Book], Answer]) -> Answer:
+        return self._store.read(self.timeout, lambda sheet: look(self._book(sheet)))
 
     def _marks(self, about: About) -> PersonMarks:
         return PersonMarks(self._key_now(), about.salt)
@@ -528,7 +546,7 @@ class PersonLedger:
         return about
 
     def _page(self) -> Page:
-        return self._read(lambda book, about: _page(book, about, self.path))
+        return self._read(lambda book: _page(book, self.path))
 
 
 class _Held:
@@ -580,19 +598,8 @@ def _check_kind(about: About, kind: str, what: str) -> None:
         )
 
 
-def _integer_id(person: Any) -> Any:
-    """Return the bits of an id that is a whole number."""
-    if isinstance(person, bool | np.bool_) or not isinstance(person, Integral):
-        raise TypeError(f"person must be an id, a str or an int, got {quoted(person)}.")
-    number = int(person)
-    if not -_MOST <= number < 2 * _MOST:
-        raise TypeError(f"person must be an int of 64 bits, got {quoted(person)}.")
-    return integer_ids(np.array([number], dtype=np.int64 if number < _MOST else np.uint64))
-
-
-def _fill(about: About, base: Sequence[Entry], connection: sqlite3.Connection) -> None:
+def _fill(about: About, base: Sequence[Entry], sheet: Sheet) -> None:
     """Write the first state: what it is about, and what everybody has had."""
-    connection.execute("INSERT INTO about VALUES (?)", (about.to_text(),))
     kinds: list[Mapping[Axis, float]] = []
     counts: dict[int, int] = {}
     for entry in base:
@@ -600,31 +607,10 @@ def _fill(about: About, base: Sequence[Entry], connection: sqlite3.Connection) -
             kinds.append(entry.scales)
         kind = kinds.index(entry.scales)
         counts[kind] = counts.get(kind, 0) + entry.releases
-    rows = [(kind, json.dumps(scales_to(scales))) for kind, scales in enumerate(kinds)]
-    connection.executemany("INSERT INTO kinds VALUES (?, ?)", rows)
-    text = json.dumps(sorted(counts.items()))
-    connection.execute("INSERT INTO histories VALUES (?, ?)", (BASE, text))
+    start(sheet, about, kinds, [(tuple(sorted(counts.items())), 0)])
 
 
-@contextmanager
-def _closed(path: Path) -> Iterator[None]:
-    """Put the file of a ledger away, before its successor begins; or back, if that fails."""
-    away = path.with_name(f"{path.name}.migrated")
-    if away.exists():
-        raise FileExistsError(
-            errno.EEXIST, "there is a ledger that was migrated; move it elsewhere", str(away)
-        )
-    with explained(path, "the ledger cannot be closed, and nothing was changed"):
-        os.rename(path, away)
-        sync_folder(path.parent)
-    try:
-        yield
-    except BaseException:
-        os.rename(away, path)
-        raise
-
-
-def _overspent(verdict: Verdict, about: About) -> str:
+def _overspent(verdict: Verdict, about: About, together: bool) -> str:
     overspent, changed = int(verdict.overspent.sum()), int(verdict.changed.sum())
     said = []
     if overspent:
@@ -633,25 +619,29 @@ def _overspent(verdict: Verdict, about: About) -> str:
         said.append(f"{changed:,} changed since their last release")
     elif changed:
         said.append(f"{changed:,} lack other values, or are in another block, than before")
+    way = (
+        'pass exhausted="withhold" to leave them out, or plan more releases of each row '
+        "(releases=) in the fit before the first one."
+    )
+    if together:  # rows of who is left out would be seen with others, a second time
+        way = "rows are exchanged with all of a table; release those of others as one by itself."
     return (
         f"of {len(verdict.changed):,} rows, {' and '.join(said)}, and nothing was spent or "
-        'released; pass exhausted="withhold" to leave them out, or plan more releases of each row '
-        "(releases=) in the fit before the first one."
+        f"released; {way}"
     )
 
 
-def _page(book: Book, about: About, path: Path) -> Page:
+def _page(book: Book, path: Path) -> Page:
     """Return what a ledger holds, for people."""
-    tally, calls = book.tally(), book.calls()
+    about, tally, calls = book.about, book.tally(), book.calls()
     n_new, n_rows = (sum(getattr(call, name) for call in calls) for name in ("new", "rows"))
     lines = [
-        f"{sum(tally.values()):,} person(s) on record have had {n_new:,} release(s), in "
+        f"{sum(n for n, _ in tally):,} person(s) on record have had {n_new:,} release(s), in "
         f"{len(calls):,} call(s) of {n_rows:,} row(s).",
         _CHANGES[about.changes],
     ]
     head = ["persons", "releases had", "releases left"]
-    had = [(book.judge.left(counts, about.scales), n) for counts, n in tally.items()]
-    cells = [[f"{n:,}", str(left.released), str(left.releases)] for left, n in had]
+    cells = [[f"{n:,}", str(left.released), str(left.releases)] for n, left in tally]
     recent = [
         [str(value) for value in (shown(call.dataset), call.release, call.rows, call.new)]
         + [str(value) for value in (call.repeated, call.withheld, shown(call.note))]

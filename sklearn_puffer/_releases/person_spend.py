@@ -1,12 +1,18 @@
-"""Spends of a ledger of persons: many rows, judged and put on record in one transaction."""
+"""Spends of a ledger of persons: many rows, judged and put on record in one transaction.
+
+Persons lie in the parts of the store by the first bits of their marks, which are as good as random:
+a part is an array of persons, ascending, and one of the marks of their noise, person by person.
+There are as many parts as keep each of them small, a power of two, and all of them exist, so that
+who is in no part is not on record.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,48 +20,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import BoolArray, IntArray, counted, task
-from sklearn_puffer._releases.composition import Axis, Rule
-from sklearn_puffer._releases.person_file import damaged
-from sklearn_puffer._releases.person_state import (
-    Call,
-    Counts,
-    Judge,
-    followed,
-    scales_from,
-    scales_to,
-)
+from sklearn_puffer._releases.composition import Axis, Meter
+from sklearn_puffer._releases.ledger_state import checksum_of, scales_from, scales_to
+from sklearn_puffer._releases.person_state import About, Call, Counts, PersonLeft, followed
+from sklearn_puffer._releases.store import NONSENSE, DamagedError, Sheet
 
 Marks = NDArray[np.uint64]
 
 BASE = 0
 """The history of persons that are not on record yet."""
 
-_MARK, _DRAW = 16, 8  # bytes of the mark of a person, and of a draw
-_FEW = 8  # persons on record for each that is asked for: that many are read rather than sought
-
-_AT_ONCE = 1 << 15  # rows of one call of the database
-_PUT = (
-    "INSERT INTO persons VALUES (?, ?, ?, ?) ON CONFLICT (person) DO UPDATE SET "
-    "form = excluded.form, history = excluded.history, "
-    "draws = CAST(draws || excluded.draws AS BLOB)"
-)
-
-_Found = tuple[NDArray[np.intp], IntArray, IntArray, Sequence[bytes]]
+_MOST = 1024  # persons in a part, on average
+_PERSON = np.dtype([("mark", "<u8", 2), ("form", "<u8"), ("history", "<u4"), ("releases", "<u4")])
+_DRAW = np.dtype("<u8")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Rows that are to be released, a person each.
+class Known:
+    """Persons on record: who they are, in ascending order, and all draws of one after the other."""
 
-    Attributes
-    ----------
-    persons : ndarray of uint64 of shape (n, 2)
-    forms, draws : ndarray of uint64 of shape (n,)
-    """
-
-    persons: Marks
-    forms: Marks
+    persons: NDArray[np.void]
     draws: Marks
+
+    @property
+    def owners(self) -> IntArray:
+        """Whose each draw is, as a place among the persons."""
+        owners: IntArray = np.repeat(np.arange(len(self.persons)), self.persons["releases"])
+        return owners
+
+    def has(self, places: IntArray, draws: Marks) -> BoolArray:
+        """Return whether each draw is on record for the person at its place; -1 is at none."""
+        asks = np.full(len(self.persons) + 1, -1)
+        asks[places] = np.arange(len(places))  # the last one is of who is at no place
+        found = np.zeros(len(places), dtype=bool)
+        asking = asks[self.owners]
+        found[asking[(asking >= 0) & (self.draws == draws[asking])]] = True
+        return found
+
+    def and_more(self, rows: NDArray[np.void], draws: Marks) -> Known:
+        """Return what is known when each of these persons has had one more draw."""
+        places = matched(rows["mark"], self.persons["mark"])
+        is_old, n = places >= 0, len(self.persons)
+        persons = np.concatenate([self.persons, rows[~is_old]])
+        for field in ("form", "history"):
+            persons[field][places[is_old]] = rows[field][is_old]
+        persons["releases"][places[is_old]] += 1
+        own = np.where(is_old, places, n - 1 + np.cumsum(~is_old))
+        order = in_order(persons["mark"])
+        rank = np.argsort(order)  # the inverse
+        by_owner = np.argsort(rank[np.concatenate([self.owners, own])], kind="stable")
+        return Known(persons[order], np.concatenate([self.draws, draws])[by_owner])
 
 
 @dataclass(frozen=True)
@@ -70,11 +84,18 @@ class Verdict:
         Another form of the person is on record, who may have another release.
     overspent : ndarray of bool
         The person has had all releases.
+    known : Known
+        Who is on record in the parts of these persons.
+    places, histories : ndarray of int
+        Where each person is among them, -1 at none, and what each has had.
     """
 
     repeated: BoolArray
     changed: BoolArray
     overspent: BoolArray
+    known: Known
+    places: IntArray
+    histories: IntArray
 
     @property
     def withheld(self) -> BoolArray:
@@ -88,32 +109,23 @@ class Verdict:
 
 
 class Book:
-    """The tables of a ledger, within one transaction."""
+    """What a ledger has of its persons, within one transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, rule: Rule) -> None:
-        self._connection, self._path, self._rule = connection, path, rule
-        self._read()
-
-    def _read(self) -> None:
-        fetch = self._connection.execute
+    def __init__(self, sheet: Sheet) -> None:
+        self._sheet = sheet
         try:
-            kinds = fetch("SELECT kind, scales FROM kinds ORDER BY kind").fetchall()
-            self.kinds = [scales_from(json.loads(scales)) for _, scales in kinds]
-            rows = fetch("SELECT history, counts FROM histories ORDER BY history").fetchall()
-            self.histories = [_counts(json.loads(counts), len(kinds)) for _, counts in rows]
-            numbers = [number for number, _ in kinds], [number for number, _ in rows]
-            if any(own != list(range(len(own))) for own in numbers) or not rows:
-                raise ValueError("they are not numbered")
-        except (ValueError, TypeError) as fault:
-            raise damaged(self._path, "its histories cannot be read") from fault
-        self.judge = Judge(self._rule, self.kinds)
+            self.about = About.from_record(sheet.record)
+            self.kinds = [scales_from(scales) for scales in sheet.record["kinds"]]
+            found = sheet.record["histories"]
+            self.histories = [_counts(counts, len(self.kinds)) for counts, _ in found]
+            self._sizes = [int(size) for _, size in found]
+        except NONSENSE as fault:
+            raise DamagedError("its histories cannot be read") from fault
         self._numbers = {counts: k for k, counts in enumerate(self.histories)}
 
     def kind(self, scales: Mapping[Axis, float]) -> int:
         """Return the number of a kind of release, which is one more if it is new."""
         if scales not in self.kinds:
-            row = (len(self.kinds), json.dumps(scales_to(scales)))
-            self._connection.execute("INSERT INTO kinds VALUES (?, ?)", row)
             self.kinds.append(dict(scales))
         return self.kinds.index(dict(scales))
 
@@ -122,121 +134,192 @@ class Book:
         if counts not in self._numbers:
             self._numbers[counts] = len(self.histories)
             self.histories.append(counts)
-            row = (self._numbers[counts], json.dumps(counts))
-            self._connection.execute("INSERT INTO histories VALUES (?, ?)", row)
+            self._sizes.append(0)
         return self._numbers[counts]
 
-    def history_of(self, person: bytes) -> Counts:
-        """Return what a person has had."""
-        query = "SELECT history FROM persons WHERE person = ?"
-        found = self._connection.execute(query, (person,)).fetchone()
-        history = BASE if found is None else found[0]
-        if not 0 <= history < len(self.histories):
-            raise damaged(self._path, "a person's history is none of its histories")
-        return self.histories[history]
+    def left(self, person: Marks) -> PersonLeft:
+        """Return what the person with a mark, of shape (1, 2), may still be released."""
+        persons = self._found(person).persons
+        place = int(matched(person, persons["mark"])[0])
+        return self._left(self.histories[BASE if place < 0 else persons["history"][place]])
 
-    def tally(self) -> dict[Counts, int]:
-        """Return how many of the persons on record have had what."""
-        query = "SELECT history, count(*) FROM persons GROUP BY history ORDER BY history"
-        return {self.histories[h]: count for h, count in self._connection.execute(query)}
+    def tally(self) -> list[tuple[int, PersonLeft]]:
+        """Return how many of the persons on record have how much left."""
+        pairs = zip(self._sizes, self.histories, strict=True)
+        return [(size, self._left(counts)) for size, counts in pairs if size]
 
-    def judged(self, asked: Asked, kind: int) -> tuple[Verdict, IntArray]:
-        """Return what becomes of each row, and the history of each person."""
-        n = len(asked.forms)
-        histories, changed = np.full(n, BASE, dtype=np.int64), np.zeros(n, dtype=bool)
-        repeated = np.zeros(n, dtype=bool)
-        where, forms, own, draws = self._found(asked.persons)
-        if where.size:
-            histories[where] = own
-            changed[where] = forms != asked.forms[where].view(np.int64)
-            repeated[where] = _any_equal(draws, asked.draws[where])
-        full = np.zeros(len(self.histories), dtype=bool)
+    def _left(self, counts: Counts) -> PersonLeft:
+        meter, scales = self._meter(counts), self.about.scales
+        return PersonLeft(meter.times(_once(scales)), meter.left(), sum(n for _, n in counts))
+
+    def _meter(self, counts: Counts) -> Meter:
+        """Return what a history has spent."""
+        spent: dict[Axis, dict[float, int]] = {}
+        for kind, count in counts:
+            for axis, scale in self.kinds[kind].items():
+                own = spent.setdefault(axis, {})
+                own[scale] = own.get(scale, 0) + count
+        return self.about.rule.meter(spent)
+
+    def judged(self, asked: Any, kind: int) -> Verdict:
+        """Return what becomes of each row, of which its marks are asked (`Noted`)."""
+        known = self._found(asked.persons)
+        places = matched(asked.persons, known.persons["mark"])
+        where = np.flatnonzero(places >= 0)
+        own = known.persons[places[where]]
+        histories, changed = np.full(len(places), BASE), np.zeros(len(places), dtype=bool)
+        histories[where], changed[where] = own["history"], own["form"] != asked.forms[where]
+        repeated = known.has(places, asked.draws)
+        full, once = np.zeros(len(self.histories), dtype=bool), _once(self.kinds[kind])
         for history in _used(histories).tolist():
-            full[history] = not self.judge.allows(self.histories[history], kind)
+            full[history] = not self._meter(self.histories[history]).allows(once)
         overspent = full[histories] & ~repeated
-        return Verdict(repeated, changed & ~repeated & ~overspent, overspent), histories
+        changed &= ~repeated & ~overspent
+        return Verdict(repeated, changed, overspent, known, places, histories)
 
-    def _found(self, persons: Marks) -> _Found:
-        """Return the places, forms, histories and draws of those persons that are on record."""
-        few = f"SELECT count(*) FROM (SELECT 1 FROM persons LIMIT {_FEW * len(persons) + 1})"
-        (n_first,) = self._connection.execute(few).fetchone()
-        found = self._scanned(persons) if n_first <= _FEW * len(persons) else self._sought(persons)
-        own, draws = found[2], found[3]
-        if own.size and not 0 <= own.min() <= own.max() < len(self.histories):
-            raise damaged(self._path, "a person's history is none of its histories")
-        if any(len(each) % _DRAW for each in draws):
-            raise damaged(self._path, "a person's releases are cut off")
+    def put(self, asked: Any, verdict: Verdict, kind: int) -> None:
+        """Put one more release of each of the new rows on record."""
+        new, sheet, known = verdict.new, self._sheet, verdict.known
+        rows = np.zeros(int(new.sum()), _PERSON)
+        rows["mark"], rows["form"], rows["releases"] = asked.persons[new], asked.forms[new], 1
+        rows["history"] = self._followed(verdict, kind)
+        touched = np.unique(_parts_of(rows["mark"], sheet.n_parts))
+        n_parts = _enough(sheet.n_parts, sum(self._sizes))
+        if n_parts > sheet.n_parts:
+            known = self._read(np.arange(sheet.n_parts))
+            sheet.divide(n_parts)
+            touched = np.arange(n_parts)
+        self.lay(known.and_more(rows, asked.draws[new]), touched)
+
+    def _followed(self, verdict: Verdict, kind: int) -> IntArray:
+        """Return the histories that rows come to by one more release, and count them there."""
+        n, own = len(self.histories), verdict.histories[verdict.new]
+        from_where = np.bincount(own, minlength=n).tolist()
+        known = np.bincount(own[verdict.places[verdict.new] >= 0], minlength=n).tolist()
+        next_of = np.zeros(n, dtype=np.int64)
+        for history in np.flatnonzero(from_where).tolist():
+            number = next_of[history] = self.history(followed(self.histories[history], kind))
+            self._sizes[number] += from_where[history]
+            self._sizes[history] -= known[history]
+        found: IntArray = next_of[own]
         return found
 
-    def _sought(self, persons: Marks) -> _Found:
-        """Look every person up."""
-        query = "SELECT ?, form, history, draws FROM persons WHERE person = ?"
-        seek, blobs = self._connection.execute, counted(as_blobs(persons), "persons looked up")
-        each = (seek(query, (k, blob)).fetchone() for k, blob in enumerate(blobs))
-        rows = [row for row in each if row is not None]
-        at, forms, own, draws = zip(*rows, strict=True) if rows else ((), (), (), ())
-        return np.array(at, dtype=np.intp), _whole(forms), _whole(own), draws
+    def _found(self, persons: Marks) -> Known:
+        """Return who is on record in the parts of some persons."""
+        return self._read(np.unique(_parts_of(persons, self._sheet.n_parts)))
 
-    def _scanned(self, persons: Marks) -> _Found:
-        """Read all that are on record, of whom most are asked for."""
-        query = "SELECT person, form, history, draws FROM persons ORDER BY person"
-        rows = _fetched(self._connection.execute(query), "persons read")
-        known, forms, own, draws = zip(*rows, strict=True) if rows else ((), (), (), ())
-        if any(len(each) != _MARK for each in known):
-            raise damaged(self._path, "a person's mark is cut off")
-        marks = np.frombuffer(b"".join(known), dtype=">u8").astype(np.uint64).reshape(-1, 2)
-        places = matched(persons, marks)
-        where = np.flatnonzero(places >= 0)
-        at = places[where]
-        return where, _whole(forms)[at], _whole(own)[at], [draws[k] for k in at.tolist()]
+    def _read(self, parts: IntArray) -> Known:
+        pairs = [
+            self._sheet.part(part) for part in counted(parts.tolist(), "parts of the ledger read")
+        ]
+        try:
+            persons = np.frombuffer(b"".join(data for data, _ in pairs), dtype=_PERSON)
+            draws = np.frombuffer(b"".join(more for _, more in pairs), dtype=_DRAW)
+            if persons["releases"].sum() != len(draws):
+                raise ValueError("a release without a person")
+            self.histories[int(persons["history"].max(initial=0))]
+        except NONSENSE as fault:
+            raise DamagedError("its persons cannot be read") from fault
+        return Known(persons, draws)
 
-    def put(self, asked: Asked, new: BoolArray, histories: IntArray, kind: int) -> None:
-        """Put one more release of each of the new rows on record."""
-        next_of = np.full(len(self.histories), BASE, dtype=np.int64)
-        for history in _used(histories[new]).tolist():
-            next_of[history] = self.history(followed(self.histories[history], kind))
-        where = np.flatnonzero(new)
-        where = where[in_order(asked.persons[where])]
-        rows = zip(
-            as_blobs(asked.persons[where]),
-            asked.forms[where].view(np.int64).tolist(),
-            next_of[histories[where]].tolist(),
-            _cut(asked.draws[where].astype("<u8").tobytes(), _DRAW),
-            strict=True,
-        )
-        with task("persons put on record", len(where)) as done:
-            while part := list(islice(rows, _AT_ONCE)):  # between which Ctrl-C is heard
-                self._connection.executemany(_PUT, part)
-                done(len(part))
+    def lay(self, known: Known, parts: IntArray) -> None:
+        """Write some parts, of which all persons are known."""
+        ends = np.concatenate([[0], np.cumsum(known.persons["releases"], dtype=np.int64)])
+        where = _parts_of(known.persons["mark"], self._sheet.n_parts)
+        bounds = (np.searchsorted(where, parts, side).tolist() for side in ("left", "right"))
+        with task("persons put on record", len(known.persons)) as done:  # Ctrl-C is heard between
+            for part, first, last in zip(parts.tolist(), *bounds, strict=True):
+                draws = known.draws[ends[first] : ends[last]]
+                self._sheet.put(part, known.persons[first:last].tobytes(), draws.tobytes())
+                done(last - first)
 
-    def note(self, call: Call, kind: int, verdict: Verdict) -> None:
-        """Put a call on record."""
+    def write(self, call: Call, kind: int, verdict: Verdict) -> None:
+        """Put a call on record, and the head, where the persons are already."""
         masks = verdict.new, verdict.repeated, verdict.withheld
         numbers = len(verdict.new), *(int(mask.sum()) for mask in masks)
-        row = (call.dataset, call.release, call.note, kind, *numbers)
-        self._connection.execute("INSERT INTO calls VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self._sheet.append([call.dataset, call.release, call.note, kind, *numbers])
+        histories = list(zip(self.histories, self._sizes, strict=True))
+        self._sheet.write(_record(self.about, self.kinds, histories))
 
     def calls(self) -> tuple[Call, ...]:
         """Return the calls on record."""
-        query = "SELECT dataset, release, note, kind, rows, new, repeated, withheld FROM calls"
-        found = self._connection.execute(f"{query} ORDER BY call").fetchall()
+        found = self._sheet.lines()
         try:
             return tuple(
                 Call(dataset, release, note, self.kinds[kind], *numbers)
                 for dataset, release, note, kind, *numbers in found
             )
-        except (IndexError, TypeError) as fault:
-            raise damaged(self._path, "its calls cannot be read") from fault
+        except NONSENSE as fault:
+            raise DamagedError("its calls cannot be read") from fault
 
 
-def _fetched(cursor: sqlite3.Cursor, what: str) -> list[Any]:
-    """Return all rows that a query finds."""
-    rows: list[Any] = []
-    with task(what) as done:
-        while part := cursor.fetchmany(_AT_ONCE):
-            rows += part
-            done(len(part))
-    return rows
+def start(
+    sheet: Sheet,
+    about: About,
+    kinds: Sequence[Mapping[Axis, float]],
+    histories: Sequence[tuple[Counts, int]],
+    known: Known | None = None,
+) -> None:
+    """Begin a ledger in which these persons are known, and everybody has had some releases."""
+    known = known or Known(np.zeros(0, _PERSON), np.zeros(0, _DRAW))
+    sheet.divide(_enough(1, len(known.persons)))
+    sheet.record = _record(about, kinds, histories)
+    Book(sheet).lay(known, np.arange(sheet.n_parts))
+    sheet.write(sheet.record)
+
+
+def _record(
+    about: About,
+    kinds: Sequence[Mapping[Axis, float]],
+    histories: Sequence[tuple[Counts, int]],
+) -> dict[str, Any]:
+    kinds_now = [scales_to(scales) for scales in kinds]
+    return about.to_record() | {"kinds": kinds_now, "histories": histories}
+
+
+def fill_from_tables(path: Path, sheet: Sheet) -> None:
+    """Write what a ledger of version 0.2 holds; any error is that of another file."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as old:
+        [(text,)] = old.execute("SELECT text FROM about")
+        [(fault,)] = old.execute("PRAGMA integrity_check(1)")
+        kinds, histories, persons, calls = (
+            old.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+            for table in ("kinds", "histories", "persons", "calls")
+        )
+    record = json.loads(text)
+    if fault != "ok" or record.pop("checksum") != checksum_of(record):
+        raise ValueError("it is damaged")
+    rows = np.zeros(len(persons), _PERSON)
+    for row, (mark, form, history, draws) in zip(rows, persons, strict=True):
+        own = np.frombuffer(mark, dtype=">u8"), form % 2**64, history, len(draws) // _DRAW.itemsize
+        row["mark"], row["form"], row["history"], row["releases"] = own
+    known = Known(rows, np.frombuffer(b"".join(row[3] for row in persons), dtype=_DRAW))
+    sizes = np.bincount(rows["history"], minlength=len(histories)).tolist()
+    counts = [_counts(json.loads(each), len(kinds)) for _, each in histories]
+    for _, *call in calls:
+        sheet.append(call)
+    scales = [dict(json.loads(each)) for _, each in kinds]
+    start(sheet, About.from_record(record), scales, list(zip(counts, sizes, strict=True)), known)
+
+
+def _once(scales: Mapping[Axis, float]) -> dict[Axis, dict[float, int]]:
+    return {axis: {scale: 1} for axis, scale in scales.items()}
+
+
+def _parts_of(persons: Marks, n_parts: int) -> IntArray:
+    """Return in which of so many parts persons are: the first bits of their marks."""
+    rest = np.uint64(64 - n_parts.bit_length())
+    found: IntArray = (persons[:, 0] >> np.uint64(1) >> rest).astype(np.int64)
+    return found
+
+
+def _enough(n_parts: int, n_persons: int) -> int:
+    """Return how many parts to have, and when they do not suffice, four times as many or more."""
+    if n_persons <= _MOST * n_parts:
+        return n_parts
+    while 4 * n_persons > _MOST * n_parts:
+        n_parts *= 2
+    return n_parts
 
 
 def matched(persons: Marks, known: Marks) -> IntArray:
@@ -261,32 +344,8 @@ def matched(persons: Marks, known: Marks) -> IntArray:
 
 
 def in_order(persons: Marks) -> NDArray[np.intp]:
-    """Return the order of marks as the database has it."""
+    """Return the order of marks as it is on record."""
     return np.lexsort((persons[:, 1], persons[:, 0]))
-
-
-def as_blobs(persons: Marks) -> list[bytes]:
-    """Return each mark as 16 bytes, whose order is that of the numbers."""
-    return _cut(persons.astype(">u8").tobytes(), _MARK)
-
-
-def _cut(data: bytes, size: int) -> list[bytes]:
-    pieces: list[bytes] = np.frombuffer(data, dtype=f"V{size}").tolist()
-    return pieces
-
-
-def _any_equal(lists: Sequence[bytes], values: Marks) -> BoolArray:
-    """Return whether each value is in its list, of 8 bytes an item."""
-    lengths = np.array([len(each) // _DRAW for each in lists])
-    items = np.frombuffer(b"".join(lists), dtype="<u8")
-    owners = np.repeat(np.arange(len(lists)), lengths)
-    found = np.zeros(len(lists), dtype=bool)
-    found[owners[items == values[owners]]] = True
-    return found
-
-
-def _whole(values: Sequence[int]) -> IntArray:
-    return np.array(values, dtype=np.int64)
 
 
 def _used(histories: IntArray) -> IntArray:

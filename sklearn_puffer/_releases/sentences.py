@@ -101,6 +101,7 @@ def assumptions_of(facts: Facts) -> list[str]:
         f"Only column(s) {_all([c.name for c in facts.columns])} are protected, and only as "
         "released by this noiser without a random_state; the number of rows, their order, their "
         "index and the types of the columns are handed through.",
+        *([] if facts.model else [_NEW_VALUES]),
         _about_refusals(),
     ]
     said += quiet_sentences(facts)
@@ -190,6 +191,14 @@ def about_sample(part: RowSample | None) -> list[str]:
     ]
 
 
+_NEW_VALUES = (
+    "A value that fit has not seen and that has no bin is refused, or (unknown=) read as one that "
+    "it has seen, by a rule that is the same for every row: a number as the nearest one, a "
+    "category as the one that is named, or as the commonest one. Such rows are outside of the "
+    "fitted law, and where it depends on the secret which rows are, they may tell more."
+)
+
+
 def _about_refusals() -> str:
     return (
         "Refusals and warnings that depend on the rows are not covered. transform refuses a value "
@@ -221,8 +230,8 @@ def quiet_sentences(facts: Facts) -> list[str]:
 
 CHANNEL_REMEDY = (
     "the solver came back with no channel that the proof accepts; use bins (n_bins) or fewer "
-    "columns, so that no cell has next to no mass, merge rare secrets, mix base rates into a "
-    'classifier (fits.ClassifierFit(smoothing=0.01)), or use noise="laplace".'
+    "columns, so that no cell has next to no mass, merge rare secrets, or use "
+    'noise="swap" or "laplace".'
 )
 """What helps where the certificate of a channel does not hold."""
 
@@ -231,8 +240,12 @@ _LESS_NOISE = (
 )
 _LESS_MOVED = (
     "release fewer columns, use bins of more rows (n_bins), a larger epsilon, or give "
-    "OptimalChannel more time (time_limit=) or a larger floor, where it has them"
+    "OptimalChannel a larger floor, where it has one"
 )
+
+
+ONCE = "Other clones of this noiser, as a search makes them, do not repeat this kind of warning."
+"""What a clone adds to a warning."""
 
 
 def worthless_sentence(utility: Sequence[ColumnUtility], *, channel: bool = False) -> str:
@@ -275,19 +288,13 @@ def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> st
         "population: it says which row is whose, and "
         "noise against that says little about what can be learnt; take as prior what a classifier "
         f"learns, prior={_boosting(n_rows)} of sklearn.ensemble (fits.ClassifierFit has the "
-        f"settings), with {_channel(n_rows)}, which changes rows least; or release fewer columns "
-        "or bins."
+        'settings), with noise="swap", which changes rows least; or release fewer columns or bins.'
     )
 
 
 def _boosting(n_rows: int) -> str:
     """Return boosting that so many rows do not make surer of itself than it should be."""
     return "HistGradientBoostingClassifier()" if n_rows >= _MANY_ROWS else MODEST
-
-
-def _channel(n_rows: int) -> str:
-    """Return a channel that is found in minutes."""
-    return 'noise="optimal"' if n_rows < _MANY_ROWS else "noise=OptimalChannel(time_limit=600)"
 
 
 def collapsed_sentence(name: Name, n_bins: int, medians: Sequence[float]) -> str:
@@ -394,7 +401,7 @@ def moved_sentence(moved: dict[Name, int]) -> str:
     listing = ", ".join(f"{count} in {name!r}" for name, count in moved.items())
     return (
         "unknown= moved values that were not seen in fit to the nearest ones, or to the category "
-        f"that stands for them: {listing}."
+        f"that stands for them (the commonest one, if none was named): {listing}."
     )
 
 

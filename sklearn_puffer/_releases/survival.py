@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sklearn_puffer._base import Section, shown
+from sklearn_puffer._base import PufferfishWarning, Section, shown
 from sklearn_puffer._tables import Name, named_frame
 
 
-class UtilityWarning(UserWarning):
+class UtilityWarning(PufferfishWarning):
     """Warns that a release tells less about a column than a constant in its place would.
 
     Of its own kind, so that it can be filtered apart from warnings about the promise.
@@ -95,11 +95,14 @@ def utility_frame(utility: Sequence[ColumnUtility]) -> Any:
 
 
 def survival(utility: Sequence[ColumnUtility]) -> str:
-    """Return in a sentence how many columns tell less than a constant."""
+    """Return in a sentence in how many columns a constant would change values less."""
     worse = [shown(column.name) for column in utility if column.worse]
-    whole = f"Of {len(utility)} columns, {len(worse) or 'none'} tell"
-    names = f": {', '.join(worse)}" if worse else ""
-    return f"{whole}{'s' if len(worse) < 2 else ''} less than a constant would{names}."
+    if not worse:
+        return "In no column do values change more than if a constant stood in their place."
+    return (
+        f"In {len(worse)} of {len(utility)} columns values change more than if a constant stood in "
+        f"their place: {', '.join(worse)}."
+    )
 
 
 def utility_section(utility: Sequence[ColumnUtility]) -> Section:

@@ -13,6 +13,7 @@ from sklearn_puffer._releases.channel_certificate import ChannelCertificate, Cha
 from sklearn_puffer._releases.written_rules import rule_from_dict
 
 _APART = {"rule", "around", "fitted"}
+_GONE = {"lower_bound", "n_blocks"}  # of the facts of a channel
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ def certificate_from_dict(record: Mapping[str, Any], *, awaited: bool = False) -
             f"{quoted(record.get('version'))} of the library"
         )
     kind = ChannelCertificate if "channel" in record else Certificate
+    if kind is ChannelCertificate:
+        record = _of_channel(record)
     own = {
         name: read_as(hint, _given(record, name), name)
         for name, (hint, is_needed) in _told(kind).items()
@@ -72,6 +75,20 @@ def certificate_from_dict(record: Mapping[str, Any], *, awaited: bool = False) -
         around = Elsewhere()
     rule = _given(record, "rule")
     return kind(**own, around=around, rule=None if rule is None else rule_from_dict(rule))
+
+
+def _of_channel(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the record of a channel without what earlier versions wrote besides."""
+    for name, what in (("over_set", "a confidence set"), ("models", "a classifier")):
+        if record.get(name):
+            raise FieldError(
+                f"field {name} is about {what}, for which this version knows no channels; release "
+                'with the version that wrote it, or fit again with noise="swap"'
+            )
+    facts = record["channel"]
+    if not isinstance(facts, Mapping):
+        return record
+    return {**record, "channel": {k: v for k, v in facts.items() if k not in _GONE}}
 
 
 @cache

@@ -11,6 +11,7 @@ from sklearn_puffer._signoff.release_display import ReleaseDisplay
 from sklearn_puffer._signoff.report import Report
 from sklearn_puffer._signoff.reporting import report
 from sklearn_puffer._signoff.spend_display import SpendDisplay
+from sklearn_puffer._signoff.swap_display import SwapDisplay
 from sklearn_puffer._signoff.tradeoff_display import TradeoffDisplay
 from sklearn_puffer._signoff.utility_display import UtilityDisplay
 
@@ -23,6 +24,7 @@ __all__ = [
     "ReleaseDisplay",
     "Report",
     "SpendDisplay",
+    "SwapDisplay",
     "TradeoffDisplay",
     "UtilityDisplay",
     "audit",

@@ -1,7 +1,8 @@
 """One attack: a classifier learns on some rows, chooses events on others, and is judged on others.
 
-Rows of a secret are independent draws of its law, so what was chosen on other rows is fixed, and
-what is counted on the rows that are left is binomial.
+Rows are independent draws, so what was chosen on other rows is fixed, and what is counted on the
+rows that are left is binomial. Those of a swap are tables of their own: those that are learnt from,
+and chosen on, and those that are left.
 """
 
 from __future__ import annotations
@@ -12,14 +13,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
+from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted
-from sklearn_puffer._signoff.attackers import scored, trained
-from sklearn_puffer._signoff.exact_tests import Promise, findable, least_p, lower, p_value, upper
+from sklearn_puffer._signoff.attackers import counts_copies, scored, trained
+from sklearn_puffer._signoff.exact_tests import (
+    Exchanged,
+    Promise,
+    Whole,
+    findable,
+    least_p,
+    lower,
+    p_value,
+    upper,
+)
 from sklearn_puffer._tables import Name
 
 TRAIN, CHOOSE = 0.4, 0.2
+COPIES = "copies in the release"
 _THRESHOLDS = 60
 
 
@@ -36,31 +47,23 @@ class Question:
 
 @dataclass(frozen=True)
 class Parts:
-    """Which rows train, choose and test: drawn by a seed within each secret, whatever they hold."""
+    """Which rows train, choose and test: drawn by a seed, whatever they hold, secrets included."""
 
     train: Array
     choose: Array
     test: Array
 
     @classmethod
-    def of(cls, codes: Array, seed: int) -> Parts:
-        """Return the parts of the rows of a sensitive column.
+    def of(cls, n_rows: int, seed: int) -> Parts:
+        """Return the parts of so many rows.
 
-        >>> parts = Parts.of(np.repeat([0, 1], 50), 0)
+        >>> parts = Parts.of(100, 0)
         >>> len(parts.train), len(parts.choose), len(parts.test)
         (40, 20, 40)
         """
-        dealt = [_dealt(np.flatnonzero(codes == code), seed) for code in np.unique(codes)]
-        return cls(*(np.concatenate(part) for part in zip(*dealt, strict=True)))
-
-
-def _dealt(rows: Array, seed: int) -> tuple[Array, Array, Array]:
-    n_train, n_choose = int(TRAIN * len(rows)), int(CHOOSE * len(rows))
-    if not n_train or not n_choose:
-        return rows[:0], rows[:0], rows
-    train, others = train_test_split(rows, train_size=n_train, random_state=seed)
-    choose, test = train_test_split(others, train_size=n_choose, random_state=seed)
-    return train, choose, test
+        rows = shuffle(np.arange(n_rows), random_state=seed)
+        ends = [int(TRAIN * n_rows), int(TRAIN * n_rows) + int(CHOOSE * n_rows)]
+        return cls(*np.split(rows, ends))
 
 
 @dataclass(frozen=True)
@@ -132,17 +135,57 @@ class Field:
     certified: Mapping[tuple[Any, Any], float]
     level: float
     tests: int
+    exchanged: Exchanged | None = None
+    slack: FloatArray | None = None
+
+    def event(self, asked: Question, rows: Array) -> Whole | None:
+        """Return the same for an event that these rows are in, all of them where there are two."""
+        if self.exchanged is None or self.slack is None or not self.exchanged.two:
+            return self.whole(asked)
+        return replace(self.exchanged, slack=float(self.slack[rows].sum()))
+
+    def whole(self, asked: Question) -> Whole | None:
+        """Return how many rows have either secret, if events may depend on all that is released."""
+        if self.exchanged is not None:
+            return self.exchanged
+        if self.promise.alpha is not None:  # under an order alpha there is no such test
+            return None
+        return int((self.codes == asked.i).sum()), int((self.codes == asked.j).sum())
 
 
 def attacks_on(field: Field, rows: Any, attackers: Mapping[str, Any], view: str) -> list[Attack]:
-    """Return what each attacker finds out about each pair; ``rows`` is what he sees."""
+    """Return what each attacker finds out about each pair; ``rows`` is what he sees.
+
+    He sees all of them, and so how often each occurs: that is one more column, where it differs.
+    """
     found = []
+    more = rows if field.promise.alpha is not None else with_copies(rows)
     asked = {code for each in field.questions for code in (each.i, each.j)}
     train = field.parts.train[np.isin(field.codes[field.parts.train], list(asked))]
     for name, attacker in counted(list(attackers.items()), "attackers"):
-        model = trained(attacker, rows.iloc[train], field.codes[train])
-        found += [_judged(field, model, rows, name, each, view) for each in field.questions]
+        seen = more if counts_copies(attacker) else rows
+        model = trained(attacker, seen.iloc[train], field.codes[train])
+        found += [_judged(field, model, seen, name, each, view) for each in field.questions]
     return found
+
+
+def with_copies(rows: Any) -> Any:
+    """Return rows with a column of how often each occurs among them, if that differs."""
+    names = list(rows.columns)
+    groups = rows.groupby(names, dropna=False, observed=True, sort=False).ngroup().to_numpy()
+    copies = np.bincount(groups)[groups]
+    if (copies == copies[:1]).all():
+        return rows
+    found = rows.copy()
+    found[beside(names, COPIES)] = copies
+    return found
+
+
+def beside(names: Sequence[Any], told: str) -> Any:
+    """Return a name for one more column, of the type of the others."""
+    if isinstance(names[0], str):
+        return told + "'" * sum(told in str(each) for each in names)
+    return int(max(names)) + 1
 
 
 def _judged(field: Field, model: Any, rows: Any, name: str, asked: Question, view: str) -> Attack:
@@ -157,6 +200,8 @@ def _judged(field: Field, model: Any, rows: Any, name: str, asked: Question, vie
     k, h = int((x >= event).sum()), int((y >= event).sum())
     auc, off = _auc(x, y), math.sqrt(math.log(2.0 / field.level) / (2.0 * min(n, m)))
     promise, corrected = field.promise, field.level / field.tests
+    inside = [part[own >= event] for part, own in zip(tested, (x, y), strict=True)]
+    whole = field.event(asked, np.concatenate(inside))
     return Attack(
         view=view,
         attacker=name,
@@ -175,8 +220,8 @@ def _judged(field: Field, model: Any, rows: Any, name: str, asked: Question, vie
         allowed=promise.epsilon,
         certified=field.certified[asked.secret, asked.against],
         share=h / m,
-        p=p_value(promise, k, n, h, m),
-        findable=findable(promise, max(h, 1) / m, n, m, corrected),
+        p=p_value(promise, k, n, h, m, whole),
+        findable=findable(promise, max(h, 1) / m, n, m, corrected, whole),
     )
 
 
@@ -252,6 +297,8 @@ def corrected(attacks: Sequence[Attack]) -> list[Attack]:
     return found
 
 
-def enough_rows(promise: Promise, n: int, m: int, level: float) -> bool:
+def enough_rows(field: Field, asked: Question) -> bool:
     """Return whether there are rows enough for an attack that is always right to be significant."""
-    return bool(min(n, m) > 0 and least_p(promise, n, m) <= level)
+    own = field.codes[field.parts.test]
+    n, m = int((own == asked.i).sum()), int((own == asked.j).sum())
+    return least_p(field.promise, n, m, field.whole(asked)) <= field.level / field.tests

@@ -67,6 +67,15 @@ def _default() -> dict[str, Any]:
     }
 
 
+class _AsTheyCome(Pipeline):
+    """A pipeline that takes any columns."""
+
+
+def counts_copies(attacker: Any) -> bool:
+    """Return whether an attacker is given one column more; a pipeline may be made for some."""
+    return isinstance(attacker, _AsTheyCome) or not isinstance(attacker, Pipeline)
+
+
 def boosted(max_iter: int) -> Any:
     """Return boosted trees that take columns as they are."""
     from sklearn.ensemble import HistGradientBoostingClassifier  # heavy, and few ask for it
@@ -77,7 +86,7 @@ def boosted(max_iter: int) -> Any:
         early_stopping=False,
         categorical_features="from_dtype",
     )
-    return Pipeline([("boosted", model)])
+    return _AsTheyCome([("boosted", model)])
 
 
 def trained(attacker: Any, rows: Any, labels: Array) -> Any:

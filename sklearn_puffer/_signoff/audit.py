@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn_puffer._base import Document, Page, Section, listed, shown
-from sklearn_puffer._releases import jsonable, short_number
+from sklearn_puffer._releases import counted_loss, jsonable, short_number
 from sklearn_puffer._signoff.attack import Attack
 from sklearn_puffer._signoff.exact_tests import POWER
 from sklearn_puffer._signoff.exclusion import Exclusion
@@ -50,20 +50,13 @@ class Finding:
 
     def __str__(self) -> str:
         own = self.attack
-        told = (
-            ""
-            if self.exact is None
-            else (
-                f" (under the laws counted from these rows it loses {short_number(self.exact)}, an "
-                "estimate)"
-            )
-        )
+        told = "" if self.exact is None else f" {counted_loss(self.exact)}."
         return (
             f"{own.attacker} finds {shown(own.sensitive)} = {shown(own.secret)} against "
             f"{shown(own.against)} with log odds of {own.log_odds:.2f} "
             f"({_ends(own.low, own.high)}), where {short_number(own.allowed)} was promised: "
             f"p = {own.p_all:.2g} over {self.n_tests} tests. Either the release loses more than "
-            f"its certificate says, or these rows do not follow the law that was fitted{told}."
+            f"its certificate says, or these rows do not follow the law that was fitted.{told}"
         )
 
 
@@ -113,7 +106,7 @@ class Audit(Document):
     >>> import pandas as pd
     >>> from sklearn_puffer import PufferfishNoiser, audit
     >>> cars = [0, 5, 2, 4, 5, 0, 1, 9, 0, 3]
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 100, "cars": cars * 20})
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 5000, "cars": cars * 1000})
     >>> noiser = PufferfishNoiser(0.5, sensitive="loan", noise="optimal").fit(table)
     >>> found = audit(noiser, table)
     >>> found.fitted, len(found.table)
@@ -294,10 +287,7 @@ class Audit(Document):
                 "between the fitted law and the true one are hidden."
             )
         if self.exact is not None:
-            lines.append(
-                f"Under the laws counted from these rows the release loses "
-                f"{short_number(self.exact)} (an estimate, too high where rows are few)."
-            )
+            lines.append(f"{counted_loss(self.exact)}.")
         if self.drifted:
             lines.append("These rows do not look like those of fit: certificate_.check says where.")
         return lines
@@ -390,7 +380,7 @@ def _best_cells(name: str, attacks: Sequence[Attack], attacker: bool = False) ->
 def _utility_section(survived: Sequence[Survived], peers: Sequence[Peer]) -> list[Section]:
     if not survived:
         return []
-    note = "what the rows say before the release, and after"
+    note = "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
     head = ["what", "column", "before", "after", *(shown(peer.name) for peer in peers)]
     cells = [
         [s.what, shown(s.column), *map(_figure, (s.before, s.after, *_of_peers(s, peers)))]

@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, check_count, quoted
 from sklearn_puffer._signoff.audit import Audit
-from sklearn_puffer._signoff.drawing import DARK, WARM, Display, label, name_ticks
+from sklearn_puffer._signoff.drawing import DARK, WARM, Display, check_axes, label, name_ticks
 
 
 @dataclass(eq=False)
@@ -37,12 +37,12 @@ class AuditDisplay(Display):
     >>> import pandas as pd
     >>> from sklearn_puffer import AuditDisplay, PufferfishNoiser, audit
     >>> cars = [0, 5, 2, 4, 5, 0, 1, 9, 0, 3]
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 100, "cars": cars * 20})
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 5000, "cars": cars * 1000})
     >>> noiser = PufferfishNoiser(0.5, sensitive="loan", noise="optimal").fit(table)
     >>> display = AuditDisplay.from_audit(audit(noiser, table), most=1)
     >>> display.allowed.round(3), display.n_left_out
     (array([0.622]), 5)
-    >>> axes = display.plot().ax_  # doctest: +SKIP
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
     names: Sequence[str]
@@ -55,7 +55,14 @@ class AuditDisplay(Display):
     n_left_out: int = 0
 
     @classmethod
-    def from_audit(cls, audit: Any, *, most: int = 12) -> Self:
+    def from_audit(
+        cls,
+        audit: Any,
+        *,
+        most: int = 12,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Take the attacks of an audit, those that reached most first.
 
         Parameters
@@ -64,17 +71,24 @@ class AuditDisplay(Display):
             Whose attacks are shown.
         most : int, default=12
             How many attacks at most.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
 
         Returns
         -------
         AuditDisplay
-            With the data to draw.
+            Drawn, with its data, ``ax_`` and ``figure_``.
 
         Raises
         ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
         TypeError
             If it is no audit.
         """
+        check_axes(ax)
         if not isinstance(audit, Audit):
             raise TypeError(
                 f"audit must be an Audit, got {quoted(audit)}; audit(noiser, table) makes one."
@@ -91,7 +105,8 @@ class AuditDisplay(Display):
         names = [_name(each) for each in drawn]
         unchanged = float(np.mean(kept)) if kept else np.nan
         left_out = len(ranked) - len(drawn)
-        return cls(names, auc, low, high, allowed, control, unchanged, left_out)
+        display = cls(names, auc, low, high, allowed, control, unchanged, left_out)
+        return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
         rows = np.arange(len(self.names))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,14 @@ from sklearn_puffer._base import (
 from sklearn_puffer._base import (
     task as reported,
 )
-from sklearn_puffer._noiser import PufferfishNoiser, PufferfishRelease, held_channel
+from sklearn_puffer._noiser import (
+    HeldSwap,
+    PufferfishNoiser,
+    PufferfishRelease,
+    held_channel,
+    held_swap,
+)
+from sklearn_puffer._releases import short_number
 from sklearn_puffer._signoff.attack import (
     CHOOSE,
     TRAIN,
@@ -41,7 +48,7 @@ from sklearn_puffer._signoff.attack import (
 )
 from sklearn_puffer._signoff.attackers import MOST_LEVELS, attackers_of
 from sklearn_puffer._signoff.audit import CONTROL, RELEASED, Audit, pair_names
-from sklearn_puffer._signoff.exact_tests import Promise, findable, rows_needed
+from sklearn_puffer._signoff.exact_tests import Exchanged, Promise, findable, rows_needed
 from sklearn_puffer._signoff.exclusion import Exclusion, exclusion
 from sklearn_puffer._signoff.peers import OWN, Peer, PeerRows, given_rows, peer_of, peers_of
 from sklearn_puffer._signoff.readers import (
@@ -58,6 +65,7 @@ from sklearn_puffer._tables import (
     Features,
     Name,
     Table,
+    Values,
     frame_table,
     read_secret,
     secret_columns,
@@ -100,11 +108,13 @@ def audit(
     attackers : classifier, list or {name: classifier}, default=None
         None for boosted trees, nearest neighbours and logistic regression. A pipeline is given the
         released columns as a DataFrame, with words as ``category``; any other classifier numbers
-        (ranks between 0 and 1, and an indicator of each word). Classifiers without
+        (ranks between 0 and 1, and an indicator of each word). All but pipelines of yours have one
+        column more, how often each row occurs, where that differs. Classifiers without
         ``predict_proba`` or ``decision_function`` have one threshold.
     task : name of a column, or (estimator, y), default=None
         What the rows are used for: how well a model does on true rows that learnt from released
-        ones, next to one that learnt from true ones.
+        ones, next to one that learnt from true ones: the area under its ROC curve, or R2 of a
+        regressor.
     sensitive_features : Series, DataFrame or array-like of n_rows, default=None
         The secrets, where `fit` had them beside the table.
     level : float, default=0.05
@@ -141,14 +151,21 @@ def audit(
 
     Notes
     -----
-    *Formal guarantees.* If the rows given each secret are independent draws of one law, and if the
-    release of such rows keeps the promise under it, there is a finding with a chance of ``level``
-    at most, whatever the attackers do: an event chosen on other rows has binomial counts, its
-    p-value holds at any number of rows, and those of all pairs, directions and attackers are
-    corrected together (S. Holm, 1979). Intervals of p and q are those of C. Clopper and E. Pearson
-    (1934), the log odds combine the two with half the error each, and the area under the ROC curve
-    has W. Hoeffding's interval (1963, section 5) for two samples. Each interval misses with a
-    chance of ``level`` at most by itself, not all together.
+    *Formal guarantees.* If the rows with their secrets are independent draws of one law, and if the
+    release of each keeps the promise under it, there is a finding with a chance of ``level`` at
+    most, whatever the attackers do: of the tested rows in an event that was chosen on other rows,
+    so many have the one secret as draws at the best odds allowed, also where the event depends on
+    the whole release; the p-value holds at any number of rows, and those of all pairs, directions
+    and attackers are corrected together (S. Holm, 1979). Intervals of p and q are those of C.
+    Clopper and E. Pearson (1934), the log odds combine the two with half the error each, and the
+    area under the ROC curve has W. Hoeffding's interval (1963, section 5) for two samples. Each
+    interval misses with a chance of ``level`` at most by itself, not all together, and if equal
+    rows are few.
+
+    A table is released as a whole, so attackers know how often each row occurs in it (but for
+    promises of an order alpha, of which no such test is known). Additive noise makes that
+    worthless. Of a channel whose cells hold one row each it tells which rows were not moved: its
+    promise is for a reader of one row alone, and does not cover them.
 
     The certificate is about the law that was fitted, and held-out rows follow the true one. So a
     finding says that *either* the release loses more than was certified, *or* these rows follow
@@ -165,6 +182,13 @@ def audit(
     of the fitted rows is computed from the whole numbers of the channel, in expectation over its
     draws, and nothing is drawn or estimated. They know of secrets what the fitted adversary does.
 
+    Rows that a swap exchanges are not independent: half of the theorem above fails. So those that
+    attackers are judged on are swapped as a table of their own, and counts of an event are held
+    against sums of independent coins of any chances (the swap deals the cells that rows come from
+    uniformly to the places of a cell, and counts of what is dealt so are such sums: J. Borcea, P.
+    Braenden and T. Liggett, 2009). That takes more rows, most of all where there are more than two
+    secrets.
+
     The audit draws releases of its own, which are dropped: handing one on as well as another
     release of the same rows would be two.
 
@@ -173,8 +197,9 @@ def audit(
     >>> import pandas as pd
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn_puffer import PufferfishNoiser, audit
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 200, "cars": [0, 5, 2, 4, 1, 9, 0, 3] * 50})
-    >>> fitted, held = table[:200], table[200:]
+    >>> cars = [0, 5, 2, 4, 1, 9, 0, 3] * 2000
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 8000, "cars": cars})
+    >>> fitted, held = table[:-200], table[-200:]
     >>> noiser = PufferfishNoiser(0.5, sensitive="loan", noise="optimal").fit(fitted)
     >>> found = audit(noiser, held, LogisticRegression())
     >>> found.findings, found.caught
@@ -242,8 +267,10 @@ def _audit(
 ) -> Audit:
     part = frame.iloc[rows]
     codes = [each.codes[rows] for each in secrets]
-    fields, few = _fields(noiser, secrets, codes, len(asked.attackers), asked.level, asked.seed)
-    released = noiser.transform(part, on_drift="ignore")
+    parts = Parts.of(len(rows), asked.seed)
+    held = _held_swap(noiser, part, secrets, codes, parts)
+    fields, few = _fields(noiser, secrets, codes, asked, parts, held)
+    released = _released(noiser, part, parts)
     done()
     columns = [name for name in released.columns if name in noiser.utility_.index]
     before, after = _features(part, columns), _features(released, columns)
@@ -254,11 +281,10 @@ def _audit(
         done()
     attacks, control = found
     drift = _drift(noiser, frame, secrets)
-    first = fields[0].parts
     excluded = _excluded(noiser, fields[0].promise)
     others = (*_others(noiser, part, after, columns, fields, asked), *_told(excluded))
     done()
-    survived = _survived(before, after, columns, asked.work, rows, first)
+    survived = _survived(before, after, columns, asked.work, rows, parts)
     done()
     beside = list(_peers(noiser, before, codes, rows, fields, asked))
     done()
@@ -270,9 +296,9 @@ def _audit(
         promise=noiser.certificate_.promise(),
         n_rows=len(part),
         n_given=len(frame),
-        n_train=len(first.train),
-        n_choose=len(first.choose),
-        n_test=len(first.test),
+        n_train=len(parts.train),
+        n_choose=len(parts.choose),
+        n_test=len(parts.test),
         survived=tuple(survived),
         exclusion=excluded,
         peers=tuple(beside),
@@ -281,10 +307,41 @@ def _audit(
         fitted=_rows_of_fit(drift),
         best=min(_best(field) for field in fields),
         untested=pair_names(few),
-        notes=(*_channel_notes(noiser, excluded), *_notes(noiser, part, released, columns)),
+        notes=(
+            *_channel_notes(noiser, excluded),
+            *_swap_notes(noiser.certificate_, held),
+            *_notes(noiser, part, released, columns),
+        ),
         version=__version__,
         date=utc_now(),
     )
+
+
+def _released(noiser: Any, part: Any, parts: Parts) -> Any:
+    """Return a release; of a swap that of two tables, of which the tested rows are one."""
+    if not hasattr(noiser, "swap_"):
+        return noiser.transform(part, on_drift="ignore")
+    tables = [np.sort(rows) for rows in (np.append(parts.train, parts.choose), parts.test)]
+    pieces = [(rows, noiser.transform(part.iloc[rows])) for rows in tables]
+    found = part[list(pieces[0][1].columns)].copy()
+    for name in found.columns:
+        values = found[name].array.copy()
+        for rows, piece in pieces:
+            values[rows] = piece[name].array
+        found[name] = values
+    return found
+
+
+def _held_swap(
+    noiser: Any, part: Any, secrets: Sequence[_Secret], codes: Sequence[Array], parts: Parts
+) -> HeldSwap | None:
+    given = {
+        each.name: Values("category", own, levels=each.labels)
+        for each, own in zip(secrets, codes, strict=True)
+    }
+    whole = given.keys() <= set(part.columns)
+    part = part[[name for name in part.columns if name in noiser._names]]
+    return held_swap(noiser, frame_table(part), None if whole else given, parts.test)
 
 
 _Few = tuple[Name, Any, Any, int, int]
@@ -306,30 +363,37 @@ def _fields(
     noiser: Any,
     secrets: Sequence[_Secret],
     codes: Sequence[Array],
-    n_attackers: int,
-    level: float,
-    seed: int,
+    asked: _Asked,
+    parts: Parts,
+    held: HeldSwap | None,
 ) -> tuple[list[Field], list[_Few]]:
     """Return what is asked of each sensitive column, and the pairs with too few rows to ask."""
     certificate = noiser.certificate_
     promise = Promise(certificate.epsilon, certificate.delta, certificate.alpha)
-    pairs = _pairs(noiser)
-    tests = 2 * n_attackers * sum(map(len, pairs.values()))
+    exchanged, slack, pairs = None, None, _pairs(noiser)
+    if held is not None:  # who sees all strata learns what they tell, too
+        promise = replace(promise, epsilon=promise.epsilon + held.strata)
+        two = all(len({*each.labels, *sum(pairs[each.name], ())}) == 2 for each in secrets)
+        exchanged, slack = Exchanged(float(held.slack.sum()), two), np.zeros(len(codes[0]))
+        slack[parts.test] = held.slack
+    tests, level = 2 * len(asked.attackers) * sum(map(len, pairs.values())), asked.level
     fields, few = [], []
     for secret, own in zip(secrets, codes, strict=True):
-        parts = Parts.of(own, seed)
-        asked = []
+        losses = _certified(certificate.pairs, secret.name)
+        field = Field(own, parts, (), promise, losses, level, tests, exchanged, slack)
+        questions = []
         for question in _questions(secret, pairs[secret.name]):
             n, m = (_usable(parts, own, code) for code in (question.i, question.j))
-            if enough_rows(promise, n, m, level / tests):
-                asked.append(question)
+            if min(n, m) > 0 and enough_rows(field, question):
+                questions.append(question)
             elif question.i < question.j:
                 few.append((secret.name, question.secret, question.against, n, m))
-        losses = _certified(certificate.pairs, secret.name)
-        if asked:
-            fields.append(Field(own, parts, asked, promise, losses, level, tests))
+        if questions:
+            fields.append(replace(field, questions=questions))
     if not fields:
-        raise ValueError(_too_few(few, rows_needed(promise, level / tests), tests, level))
+        share = None if promise.alpha is not None else exchanged or 1.0 - TRAIN - CHOOSE
+        needed = rows_needed(promise, level / tests, share)
+        raise ValueError(_too_few(few, needed, tests, level))
     return fields, few
 
 
@@ -362,7 +426,8 @@ def _too_few(few: Sequence[_Few], needed: int, tests: int, level: float) -> str:
     return (
         f"table has too few rows for {tests} tests at level={level:g}: of column {quoted(name)} "
         f"{listed([a, b])} have {n} and {m} test rows, and even an attack that is always right "
-        f"needs {needed} of each; give {asked:,} rows of each, fewer attackers, or a larger level."
+        f"needs {needed} of each; give some {asked:,} rows of each, fewer attackers, or a larger "
+        "level."
     )
 
 
@@ -400,7 +465,7 @@ def _others(
     found = []
     if asked.repeats > 1:
         more = [
-            _features(noiser.transform(part, on_drift="ignore"), columns)
+            _features(_released(noiser, part, fields[0].parts), columns)
             for _ in counted(range(asked.repeats - 1), "releases")
         ]
         found += who_average(fields, [after, *more], first)
@@ -476,9 +541,10 @@ def _rows_of_fit(drift: Any) -> bool:
 def _best(field: Field) -> float:
     """Return the loss of randomised response that is found with the usual chance."""
     own = field.codes[field.parts.test]
-    sizes = [(int((own == each.i).sum()), int((own == each.j).sum())) for each in field.questions]
-    n, m = max(sizes, key=min)
-    return findable(field.promise, None, n, m, field.level / field.tests)
+    sizes = {q: (int((own == q.i).sum()), int((own == q.j).sum())) for q in field.questions}
+    best = max(field.questions, key=lambda q: min(sizes[q]))
+    level = field.level / field.tests
+    return findable(field.promise, None, *sizes[best], level, field.whole(best))
 
 
 def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> list[str]:
@@ -509,17 +575,49 @@ def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> li
     return notes
 
 
+COUNTING = (
+    "These attackers read the whole release, and know how often each row occurs in it; a channel's "
+    "promise is for who reads one row alone. Where they find more, merge values (n_bins=, fewer "
+    "columns) until most rows occur often."
+)
+
+
 def _channel_notes(noiser: Any, excluded: Exclusion | None) -> list[str]:
     """Return what to know of who holds a channel, which no promise covers."""
-    if excluded is not None:
-        return [excluded.sentence()]
     if not hasattr(noiser.certificate_, "channel"):
         return []
+    if excluded is not None:
+        return [COUNTING, excluded.sentence()]
     return [
+        COUNTING,
         "What a reader learns who holds the channel, and the list of fitted rows, was not "
-        "computed: a form holds no laws, laws that were given are no counts of rows, and with very "
-        "many rows it takes too long. No promise covers him: keep both secret."
+        "computed: a form holds no laws, and laws that were given are no counts of rows. No "
+        "promise covers him: keep both secret.",
     ]
+
+
+def _swap_notes(certificate: Any, held: HeldSwap | None) -> list[str]:
+    """Return what to know of a swap, whose rows hang together."""
+    if held is None:
+        return []
+    notes = [
+        "Rows of a swap hang together, so those that attackers were judged on were swapped as a "
+        "table of their own: attackers know secrets of people of another table alone."
+    ]
+    if held.strata > 0.0:
+        notes.append(
+            "Attackers see the columns whose values rows keep, which the promise takes as known: "
+            f"so what they tell by themselves, up to e^{short_number(held.strata)}, is allowed "
+            "beside epsilon."
+        )
+    if held.within is not None:
+        ends = "{:.3f} to {:.3f}".format(*held.within.ends)
+        notes.append(
+            f"Within cells: a fresh model finds {held.within.gain:.3f} nats a row of the secret in "
+            f"these rows beyond its cell ({ends}), and {certificate.facts.within[1]:.3f} in those "
+            "of fit: the promise takes for granted that there is nothing to find."
+        )
+    return notes
 
 
 def _check_noiser(noiser: Any) -> None:

@@ -12,14 +12,10 @@ from sklearn_puffer._signoff.columns import ColumnFacts
 from sklearn_puffer._signoff.promises import CHANNEL_TRUSTS, promise_of, trusts_of
 from sklearn_puffer._tables import Name
 from sklearn_puffer.accounting import MAX_CELLS
-from sklearn_puffer.fits import ClassifierFit
-from sklearn_puffer.noise import OPTIMAL, OptimalChannel, optimal_channel
+from sklearn_puffer.noise import OPTIMAL, optimal_channel
 
 FEWEST, COARSE, FINE = 3, 5, 10
 _FEW_VALUES = 200  # of a number: with more of them, tables as they are get no candidate
-_FEW_ROWS = 5  # of a cell: with fewer a counted law is that of single rows
-_SET_CELLS = 256  # over which channels keep confidence sets
-_MODEST = {"max_iter": 30, "max_leaf_nodes": 7}
 _WORDS = {
     "laplace": "Laplace noise",
     "gaussian": "Gaussian noise",
@@ -82,8 +78,6 @@ class Scope:
         Settings that the caller gave.
     secrets : mapping
         {sensitive column: its values, the most frequent one first}.
-    channel_seconds : float or None
-        The time that the search for one channel gets.
     n_rows : int
         Rows that settings are fitted to.
     gaps_in_secrets : bool, default=False
@@ -95,7 +89,6 @@ class Scope:
     epsilons: tuple[float, ...]
     fixed: Mapping[str, Any]
     secrets: Mapping[Name, Sequence[Any]]
-    channel_seconds: float | None
     n_rows: int
     gaps_in_secrets: bool = False
 
@@ -117,17 +110,6 @@ class Scope:
     def wide(self) -> bool:
         """Whether that is more than the exact loss is computed on, with few bins."""
         return self.cells(COARSE) > MAX_CELLS
-
-    @property
-    def thin(self) -> bool:
-        """Whether cells have few rows, so that what is counted of them is known one by one."""
-        return self.cells(COARSE) * _FEW_ROWS > self.n_rows
-
-    @property
-    def channel(self) -> Any:
-        """The channel that is tried."""
-        limit = self.channel_seconds
-        return OPTIMAL if limit is None else OptimalChannel(time_limit=limit)
 
 
 def cells_of(column: ColumnFacts, bins: int | None) -> int:
@@ -155,7 +137,7 @@ def without(scope: Scope, column: Name) -> list[Candidate]:
     settings = [_Setting(5, f"{_noise_word(scope)}", {}, _bins(scope)[0], (column,))]
     if "noise" not in scope.fixed:
         settings.append(
-            _Setting(5, _WORDS[OPTIMAL], {"noise": scope.channel}, _bins(scope)[0], (column,))
+            _Setting(5, _WORDS[OPTIMAL], {"noise": OPTIMAL}, _bins(scope)[0], (column,))
         )
     return [_candidate(scope, epsilon, each) for each in settings for epsilon in scope.epsilons]
 
@@ -180,18 +162,13 @@ def _settings(scope: Scope) -> Iterator[_Setting]:
     if len(scope.columns) > 1:
         yield _Setting(0, f"{noise}, each column apart", {"dependence": "independent"}, first)
     yield _Setting(late, noise, {}, first)
-    yield _Setting(2, channel, {"noise": scope.channel}, first)
-    learnt = {"prior": _classifier(), "noise": scope.channel} if scope.thin else {}
-    if scope.thin:
-        yield _Setting(3, f"{channel}, a classifier", learnt, first)
+    yield _Setting(2, channel, {"noise": OPTIMAL}, first)
     yield _Setting(late + 2, f"{noise}, remapped", {"output": "remapped"}, first)
     for bins in other if not scope.wide else ():
         yield _Setting(3, noise, {}, bins)
         yield _Setting(4, f"{noise}, remapped", {"output": "remapped"}, bins)
     for bins in other:
-        yield _Setting(4, channel, {"noise": scope.channel}, bins)
-        if scope.thin:
-            yield _Setting(6, f"{channel}, a classifier", learnt, bins)
+        yield _Setting(4, channel, {"noise": OPTIMAL}, bins)
     yield _Setting(4, f"{noise}, confidence set", {"adversaries": "confidence"}, first)
     yield from _channels_in_few_bins(scope, channel, first)
     yield from _fewer_columns_together(scope, noise, first)
@@ -203,14 +180,9 @@ def _settings(scope: Scope) -> Iterator[_Setting]:
 
 
 def _channels_in_few_bins(scope: Scope, channel: str, bins: Any) -> Iterator[_Setting]:
-    """Yield channels that move fewer rows since there are fewer cells, and those over sets."""
-    fewer = [FEWEST] if bins == COARSE and "n_bins" not in scope.fixed else []
-    for each in fewer:
-        yield _Setting(3, channel, {"noise": scope.channel}, each)
-    over_sets = {"noise": scope.channel, "adversaries": "confidence"}
-    for each in (bins, *fewer):
-        if scope.cells(each if isinstance(each, int) else None) <= _SET_CELLS:
-            yield _Setting(6, f"{channel}, confidence set", over_sets, each)
+    """Yield channels that move fewer rows since there are fewer cells."""
+    if bins == COARSE and "n_bins" not in scope.fixed:
+        yield _Setting(3, channel, {"noise": OPTIMAL}, FEWEST)
 
 
 def _fewer_columns_together(scope: Scope, noise: str, bins: Any) -> Iterator[_Setting]:
@@ -233,7 +205,7 @@ def _fewer_secrets(scope: Scope, channel: str, bins: Any) -> Iterator[_Setting]:
         return
     pairs = {n: [(values[0], other) for other in values[1:]] for n, values in scope.secrets.items()}
     merged = {n: _merged(values) for n, values in scope.secrets.items() if len(values) > 2}
-    params = {"noise": scope.channel}
+    params = {"noise": OPTIMAL}
     most = " and ".join(quoted(values[0]) for n, values in scope.secrets.items() if n in merged)
     label = f"{channel}, {most} against each"
     yield _Setting(5, label, {**params, "secret_pairs": pairs}, bins)
@@ -319,13 +291,3 @@ def _differs(fixed: Any, tried: Any) -> bool:
     if None not in (optimal_channel(fixed), optimal_channel(tried)):
         return False
     return fixed is not tried and not (isinstance(fixed, str | int | float) and fixed == tried)
-
-
-def _classifier() -> ClassifierFit:
-    """Return boosting that some thousand rows do not make surer of itself than it should be."""
-    from sklearn.ensemble import HistGradientBoostingClassifier  # heavy, and few ask for it
-
-    modest = HistGradientBoostingClassifier(
-        **_MODEST, categorical_features="from_dtype", random_state=0
-    )
-    return ClassifierFit(modest, cv=3)

@@ -100,8 +100,8 @@ def _cells(scope: Scope) -> Iterator[str]:
     yield (
         f"{len(scope.columns)} columns span {scope.cells(COARSE):.2g} cells even with {COARSE} "
         f"bins, and losses of rows are exact up to {MAX_CELLS:,}: noise on the row as a whole "
-        "rests on a proven bound, which asks for more of it; a channel does not, and neither do "
-        "fewer columns"
+        'rests on a proven bound, which asks for more of it; noise="swap" does not, and neither '
+        "do fewer columns"
     )
 
 
@@ -125,7 +125,7 @@ def _single_rows(trials: Sequence[Trial]) -> Iterator[str]:
         yield (
             f"most rows occur once in {len(labels)} settings ({'; '.join(labels[:3])}): the law "
             "counted from them is this table and not the population, and a promise against it says "
-            "little about what can be learnt; take fewer bins or columns, or a classifier"
+            'little about what can be learnt; take fewer bins or columns, or noise="swap"'
         )
 
 

@@ -26,7 +26,7 @@ _LONGEST = 24
 
 
 class Display(ABC):
-    """A picture whose data are computed by ``from_...``, and which `plot` only draws.
+    """A picture whose data are computed by ``from_...``, which draws it; `plot` draws it again.
 
     Attributes
     ----------
@@ -77,13 +77,18 @@ class Display(ABC):
 
 def axes_of(ax: Any) -> Any:
     """Return the axes, or those of a new figure."""
+    check_axes(ax)
+    return _pyplot().subplots(layout="constrained")[1] if ax is None else ax
+
+
+def check_axes(ax: Any) -> None:
+    """Refuse what cannot be drawn on: called before anything is computed to be drawn."""
     if ax is None:
-        return _pyplot().subplots(layout="constrained")[1]
-    if not (hasattr(ax, "figure") and hasattr(ax, "set_xlabel")):
+        _pyplot()
+    elif not (hasattr(ax, "figure") and hasattr(ax, "set_xlabel")):
         raise TypeError(
             f"ax must be one Axes of matplotlib, got {quoted(ax)}; leave it out for a new figure."
         )
-    return ax
 
 
 def _pyplot() -> Any:
@@ -91,7 +96,7 @@ def _pyplot() -> Any:
         from matplotlib import pyplot
     except ImportError as fault:
         raise ModuleNotFoundError(
-            "plot draws with matplotlib, which is not installed; "
+            "displays draw with matplotlib, which is not installed; "
             'pip install "sklearn-puffer[plot]".'
         ) from fault
     return pyplot

@@ -3,24 +3,40 @@ r"""What counts of an event say about a promise, exactly and at any number of ro
 An attacker's event E, fixed before the test rows are looked at, occurs in k of n rows with one
 secret and in h of m rows with the other. Rows that are independent given their secrets make these
 binomial, with chances p and q. A promise allows p at most some increasing function of q.
+
+Whether a row is in an event may also depend on the whole release, as on how often it occurs there.
+Then rows are in it together, and what is counted is how many of those in it have the one secret:
+given the release their secrets are independent of each other, whatever the event is made of. Where
+rows change owners they are not even that (`Exchanged`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, betaincc, betaincinv
+from scipy.special import (
+    betainc,
+    betaincc,
+    betaincinv,
+    expit,
+    gammainccinv,
+    gammaincinv,
+    logit,
+)
 
-from sklearn_puffer._base import FloatArray
+from sklearn_puffer._base import Array, FloatArray
 
 _STEPS = 60
 _FINE = 20_001
 _MOST_LOSS = 50.0
 _KEPT = 4096
+_SPARED = 1e-9
+_NOTHING = 1e-12
 POWER = 0.8
 """The chance with which a loss must be found to be called findable."""
 
@@ -50,6 +66,17 @@ class Promise:
         """Return the smallest chance under the other secret."""
         part = np.maximum(np.asarray(p) - self.delta, 0.0) / self._kept
         return self._kept * part ** (1.0 / self._power) * math.exp(-self.epsilon)
+
+    def tilted(self, prior: Any) -> Any:
+        """Return the largest chance of a secret given a release, delta aside."""
+        return expit(logit(prior) + self.epsilon)
+
+    def spared(self, n: int) -> int:
+        """Return of how many of n rows delta may tell everything, but for a chance of 1e-9."""
+        k = 0
+        while self.delta > 0.0 and at_least(k + 1, n, self.delta) > _SPARED:
+            k += 1
+        return k
 
     def auc(self) -> float:
         """Return the largest area under a ROC curve: of (epsilon, delta) in closed form."""
@@ -82,6 +109,73 @@ class Promise:
         with np.errstate(divide="ignore"):
             log = self.epsilon + np.log(np.minimum(np.asarray(q) / self._kept, 1.0))
         return np.exp(np.minimum(self._power * log, 1.0))
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    r"""How counts of an event are judged where rows have changed owners, and so hang together.
+
+    Attributes
+    ----------
+    slack : float
+        By how many rows drawn flows may move a mean.
+    two : bool
+        Whether nobody has a third secret.
+
+    Notes
+    -----
+    *Formal guarantees.* Let the tested rows be a table that is swapped by itself, let a row tell of
+    its owner's secret what its cell tells and no more, and let the event depend on the released
+    table and on other people. Given the list of rows it is uniform who owns which, so that the
+    released table tells nothing of the permutation (`noise.RecordSwap`); given it and the whole
+    flows, the cells that rows come from are dealt uniformly to the places of each cell. Toss the
+    coin of each secret before it is dealt. The number that comes to some of the places is that of
+    a symmetrised product of linear forms, which is stable, and so is a sum of independent coins of
+    unlike chances (J. Borcea, P. Braenden and T. Liggett, 2009); cells are independent. So k and h
+    given the flows, and n and m given the rows, are such sums each, whose tails are below those of
+    the binomial and the Poisson law of the same mean, but within 1 of that (W. Hoeffding, 1956; T.
+    Anderson and S. Samuels, 1967). Drawn flows differ from mean ones by less than 1, and nothing on
+    balance, so that the mean of k or h is off by half a row at most for each that is broken. The
+    promise is about mean flows: :math:`E k / E n` is allowed by it, given :math:`E h / E m`. Of two
+    secrets k + h and n + m are known, and bounds of two means, each with half of the level, tell
+    all four; of more, four do, each with a quarter, however k, h, n and m depend on each other.
+    """
+
+    slack: float
+    two: bool
+
+    def beyond(self, promise: Promise, k: Any, n: Any, h: Any, m: Any, level: float) -> Any:
+        """Return whether the promise is kept by no means that are likely at a level."""
+        k, h = np.asarray(k), np.asarray(h)
+        if self.two:
+            event, whole = k + h, n + m
+            own = np.minimum(lower(k, event, level / 2.0) * event, k - 1.0)
+            most = np.maximum(upper(n, whole, level / 2.0) * whole, n + 1.0)
+            other, least = event - own, whole - most
+        else:
+            own = np.where(
+                k < 2, 0.0, np.minimum(gammaincinv(np.maximum(k, 1), level / 4.0), k - 1.0)
+            )
+            other, most = (np.maximum(gammainccinv(x + 1.0, level / 4.0), x + 1.0) for x in (h, n))
+            least = np.minimum(gammaincinv(max(m, 1), level / 4.0), m - 1.0)
+        first = np.maximum(own - self.slack, 0.0) / most
+        second = np.minimum((other + self.slack) / max(float(least), 1e-9), 1.0)
+        return first > promise.most(second)
+
+    def p_value(self, promise: Promise, k: int, n: int, h: int, m: int) -> float:
+        """Return the least level at which that is so."""
+        low, high = -600.0, 0.0
+        if not self.beyond(promise, k, n, h, m, 1.0):
+            return 1.0
+        for _ in range(_STEPS):
+            middle = (low + high) / 2.0
+            found = self.beyond(promise, k, n, h, m, math.exp(middle))
+            low, high = (low, middle) if found else (middle, high)
+        return math.exp(high)
+
+
+Whole = tuple[int, int] | Exchanged
+"""How many rows the whole release has of either secret, or that its rows changed owners."""
 
 
 def at_least(k: Any, n: Any, p: Any) -> Any:
@@ -124,8 +218,17 @@ def upper(k: Any, n: Any, alpha: float) -> Any:
 
 
 @lru_cache(maxsize=_KEPT)  # pairs of secrets often have as many rows as each other
-def p_value(promise: Promise, k: int, n: int, h: int, m: int) -> float:
+def p_value(promise: Promise, k: int, n: int, h: int, m: int, whole: Whole | None = None) -> float:
     r"""Return a p-value of "the promise is kept", which may be too large but never too small.
+
+    Parameters
+    ----------
+    promise : Promise
+    k, n, h, m : int
+        Tested rows in the event and in all, of either secret.
+    whole : (int, int) or Exchanged, optional
+        How many rows the whole release has of either secret, where the event may depend on all of
+        it; not with an alpha. Or that it is a table whose rows changed owners.
 
     Notes
     -----
@@ -137,46 +240,78 @@ def p_value(promise: Promise, k: int, n: int, h: int, m: int) -> float:
     the true p, and so each of the two is below x with a chance of x at most, and twice the smaller
     one, too.
 
+    With ``whole`` let rows and their secrets be independent draws of one law, and the tested ones
+    chosen whatever they hold. Given the release, and the secrets of the rows that the event was
+    chosen by, each tested row has the one secret by itself, at odds of at most e^epsilon times
+    q/(1 - q), q being the share of that secret among the two. So A(q) is that k or more of the
+    k + h rows in the event have it, of chance `Promise.tilted`, and B(q) that so few or fewer of
+    the whole release have it. With a delta both laws are pure ones in all but a part delta (P.
+    Kairouz, S. Oh and P. Viswanath, 2015): `Promise.spared` rows, which may be of it, come off k.
+
     Examples
     --------
     >>> p_value(Promise(1.0), 95, 100, 5, 100) < 1e-6, p_value(Promise(1.0), 70, 100, 30, 100)
     (True, 1.0)
     """
+    if whole is None:
+        return _worst(lambda q: at_least(k, n, promise.most(q)), lambda q: at_most(h, m, q))
+    if isinstance(whole, Exchanged):
+        return whole.p_value(promise, k, n, h, m)
+    own, total = k - promise.spared(n + m), sum(whole)
+    found = _worst(
+        lambda q: at_least(own, own + h, promise.tilted(q)), lambda q: at_most(whole[0], total, q)
+    )
+    return min(1.0, found + _SPARED * (promise.delta > 0.0))
+
+
+def _worst(rising: Callable[[float], Any], falling: Callable[[float], Any]) -> float:
+    """Return twice the least of the larger of two chances, no less than it is."""
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2.0
-        if at_least(k, n, promise.most(middle)) < at_most(h, m, middle):
-            low = middle
-        else:
-            high = middle
-    ends = max(at_least(k, n, promise.most(high)), at_most(h, m, low))
-    return min(1.0, 2.0 * float(ends))
+        low, high = (middle, high) if rising(middle) < falling(middle) else (low, middle)
+    return min(1.0, 2.0 * float(max(rising(high), falling(low))))
 
 
-def least_p(promise: Promise, n: int, m: int) -> float:
+def least_p(promise: Promise, n: int, m: int, whole: Whole | None = None) -> float:
     """Return the p-value of an attack that is always right: no other is smaller."""
-    return p_value(promise, n, n, 0, m)
+    return p_value(promise, n, n, 0, m, whole)
 
 
-def rows_needed(promise: Promise, level: float) -> int:
+def rows_needed(promise: Promise, level: float, share: float | Exchanged | None = None) -> int:
     """Return of how many rows of each secret an attack that is always right is significant.
+
+    Of events of the whole release these are a ``share`` of all rows, unless rows are exchanged.
 
     >>> rows_needed(Promise(1.0), 0.05)
     12
     """
+
+    def least(n: int) -> float:
+        whole = (round(n / share),) * 2 if isinstance(share, float) else share
+        return least_p(promise, n, n, whole)
+
     n = 1
-    while least_p(promise, n, n) > level:
+    while least(n) > level:
         n *= 2
         if n > 1 << 40:
             return n
     below = n // 2
     while n - below > 1:
         middle = (n + below) // 2
-        below, n = (below, middle) if least_p(promise, middle, middle) <= level else (middle, n)
+        below, n = (below, middle) if least(middle) <= level else (middle, n)
     return n
 
 
-def power(promise: Promise, p: float, q: float, n: int, m: int, level: float) -> float:
+def power(
+    promise: Promise,
+    p: float,
+    q: float,
+    n: int,
+    m: int,
+    level: float,
+    whole: Whole | None = None,
+) -> float:
     """Return the chance that an event of chances p and q is significant at a level.
 
     >>> round(power(Promise(1.0), 0.99, 0.01, 100, 100, 0.05), 3)
@@ -184,23 +319,39 @@ def power(promise: Promise, p: float, q: float, n: int, m: int, level: float) ->
     """
     counts = np.arange(m + 1)
     masses = np.diff(at_most(counts, m, q), prepend=0.0)
-    least = _least_significant(promise, upper(counts, m, level / 2.0), n, level)
-    return float(masses @ at_least(least, n, p))
-
-
-def _least_significant(promise: Promise, ends: FloatArray, n: int, level: float) -> Any:
-    """Return for each count of the one event how many of the other are significant."""
-    most = promise.most(ends)
-    low, high = np.zeros(len(ends), dtype=int), np.full(len(ends), n + 1)
+    counts, masses = (each[masses > _NOTHING] for each in (counts, masses))
+    tail = _tails(promise, counts, n, m, level, whole)
+    low, high = np.zeros(len(counts), dtype=int), np.full(len(counts), n + 1)
     while (high - low > 1).any():
         middle = (low + high) // 2
-        small = at_least(middle, n, most) <= level / 2.0
+        small = tail(middle) <= level / 2.0
         low, high = np.where(small, low, middle), np.where(small, middle, high)
-    return high
+    return float(masses @ at_least(high, n, p))
+
+
+def _tails(
+    promise: Promise, counts: Array, n: int, m: int, level: float, whole: Whole | None
+) -> Callable[[Array], Any]:
+    """Return the chances of so many rows in the event, for each count of the other secret."""
+    if whole is None:
+        most = promise.most(upper(counts, m, level / 2.0))
+        return lambda k: at_least(k, n, most)
+    if isinstance(whole, Exchanged):
+        return lambda k: 1.0 - whole.beyond(promise, k, n, counts, m, level)
+    share = promise.tilted(upper(whole[0], sum(whole), level / 2.0))
+    own, spared = promise.spared(n + m), _SPARED * (promise.delta > 0.0)
+    return lambda k: at_least(k - own, k - own + counts, share) + spared / 2.0
 
 
 @lru_cache(maxsize=_KEPT)
-def findable(promise: Promise, q: float | None, n: int, m: int, level: float) -> float:
+def findable(
+    promise: Promise,
+    q: float | None,
+    n: int,
+    m: int,
+    level: float,
+    whole: Whole | None = None,
+) -> float:
     r"""Return the smallest loss that is found with a chance of 80 %, or infinity.
 
     The loss is that of the event: log p/q, above the delta. Without a q it is that of randomised
@@ -213,7 +364,7 @@ def findable(promise: Promise, q: float | None, n: int, m: int, level: float) ->
     def enough(loss: float) -> bool:
         own = 1.0 / (1.0 + math.exp(loss)) if q is None else q
         p = min(1.0, promise.delta + own * math.exp(loss))
-        return power(promise, p, own, n, m, level) >= POWER
+        return power(promise, p, own, n, m, level, whole) >= POWER
 
     low, high = promise.epsilon, _most_loss(promise, q)
     if high <= low or not enough(high):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, xlog1py, xlogy
 
-from sklearn_puffer._base import Array, FloatArray, shown
+from sklearn_puffer._base import FloatArray, shown
+from sklearn_puffer._losses import copies_law
 from sklearn_puffer._noiser import HeldChannel
 from sklearn_puffer._releases import jsonable, short_number
 from sklearn_puffer._signoff.attack import Attack
@@ -22,8 +22,6 @@ from sklearn_puffer._signoff.exact_tests import Promise
 
 HOLDS, EXCLUDES = "holds the channel", "holds the channel and the list of fitted rows"
 COMPUTED = "computed, not drawn"
-_WORK = 2_000_000_000  # products of chances: some seconds
-_TAIL = 9.0  # standard deviations, beyond which no count is looked at
 _ROUNDING = 1e-6
 
 
@@ -76,22 +74,21 @@ class Exclusion:
         }
 
 
-def exclusion(held: HeldChannel, promise: Promise) -> Exclusion | None:
-    """Return what is found out of a release of the fitted rows; None if that takes too long.
+def exclusion(held: HeldChannel, promise: Promise) -> Exclusion:
+    """Return what is found out of a release of the fitted rows.
 
     Notes
     -----
     The view of a row is the cell y that it came out as, and how many rows did. With M(x, y, c) the
     expected number of rows of x that come out as y when c rows do, the chance of the view (y, c)
     given the secret s is the sum of P(s|x) M(x, y, c) over x, divided by that over all views. All
-    views are gone through, so that nothing is drawn or estimated but for rounding, and counts that
-    are further than nine standard deviations above their mean. He looks at each y by itself; at all
+    views are gone through, so that nothing is drawn or estimated but for rounding, and counts of
+    next to no chance. He looks at each y by itself; at all
     together he would learn more.
     """
-    if _work(held) > _WORK:
-        return None
     found = list(_by_cell(held))
-    counted = np.concatenate([each[:, 1:] for each in found], axis=1)
+    counted = np.concatenate(found, axis=1)
+    counted = counted[:, counted.any(axis=0)]
     alone = float((held.counts == 1).sum() / held.counts.sum())
     logs = _moves(counted, held.pairs)
     pinned = float(counted.sum(axis=0)[logs > promise.epsilon + _ROUNDING].sum() / counted.sum())
@@ -105,15 +102,8 @@ def exclusion(held: HeldChannel, promise: Promise) -> Exclusion | None:
     return Exclusion(held.sensitive, int(held.counts.sum()), alone, pinned, move, tuple(attacks))
 
 
-def _work(held: HeldChannel) -> float:
-    """Return about how many products it takes to go through all views."""
-    mean = np.asarray(held.chances.T @ held.counts, dtype=float)
-    most = np.minimum(mean + _TAIL * np.sqrt(mean) + 20.0, float(held.counts.sum()))
-    return float((np.bincount(held.chances.indices, minlength=len(mean)) * most**2).sum())
-
-
 def _by_cell(held: HeldChannel) -> Iterator[FloatArray]:
-    """Yield for each released cell the masses of its counts, of shape (k, most + 1)."""
+    """Yield for each released cell the masses of its counts, shape (k, n_counts)."""
     columns = held.chances.tocsc()
     for y in range(columns.shape[1]):
         here = slice(columns.indptr[y], columns.indptr[y + 1])
@@ -122,63 +112,7 @@ def _by_cell(held: HeldChannel) -> Iterator[FloatArray]:
         cells, chances = cells[there], chances[there]
         if len(cells):
             counts = held.counts[cells]
-            yield held.secrets[:, cells] / counts @ expected_origins(counts, chances)
-
-
-def expected_origins(counts: Array, chances: FloatArray, most: int | None = None) -> FloatArray:
-    r"""Return how many rows come from each cell, where c rows come in all, times the chance of c.
-
-    Parameters
-    ----------
-    counts : ndarray of int of shape (m,)
-        Rows of each cell, at least 1.
-    chances : ndarray of shape (m,)
-        Of each of them to be released as one and the same cell.
-    most : int, default=None
-        The largest c; None for nine standard deviations above its mean.
-
-    Returns
-    -------
-    ndarray of shape (m, most + 1)
-        :math:`E[K_x; \sum_x K_x = c]` with independent binomial :math:`K_x`: column c sums to c
-        times the chance of c.
-
-    Examples
-    --------
-    >>> expected_origins(np.array([1, 1]), np.array([1.0, 0.5]))
-    array([[0. , 0.5, 0.5],
-           [0. , 0. , 0.5]])
-    """
-    top = _most(counts, chances) if most is None else most
-    laws = [_binomial(int(n), float(w), top) for n, w in zip(counts, chances, strict=True)]
-    before, after = _products(laws, top), _products(laws[::-1], top)[::-1]
-    found = np.zeros((len(laws), top + 1))
-    for k, law in enumerate(laws):
-        others = np.convolve(before[k], after[k + 1])[: top + 1]
-        whole = np.convolve(np.arange(len(law)) * law, others)[: top + 1]
-        found[k, : len(whole)] = whole
-    return found
-
-
-def _products(laws: Sequence[FloatArray], top: int) -> list[FloatArray]:
-    """Return the laws of the sums of the first 0, 1, 2, ... counts."""
-    found = [np.ones(1)]
-    for law in laws:
-        found.append(np.convolve(found[-1], law)[: top + 1])
-    return found
-
-
-def _binomial(n: int, w: float, top: int) -> FloatArray:
-    k = np.arange(min(n, top) + 1.0)
-    ways = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-    law: FloatArray = np.exp(ways + xlogy(k, w) + xlog1py(n - k, -w))
-    return law
-
-
-def _most(counts: Array, chances: Any) -> int:
-    mean = float((counts * chances).sum())
-    deviation = math.sqrt(float((counts * chances * (1.0 - chances)).sum()))
-    return int(min(counts.sum(), math.ceil(mean + _TAIL * deviation) + 20))
+            yield copies_law(counts, chances, held.secrets[:, cells] / counts)[1]
 
 
 # ---------------------------------------------------------------------------------------- figures

@@ -10,10 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sklearn_puffer._base import Section, __version__, quoted, shown
-from sklearn_puffer._releases import OF_A_SAMPLE, UncertifiedError
+from sklearn_puffer._releases import (
+    OF_A_SAMPLE,
+    WHOLE_TABLE,
+    UncertifiedError,
+    conditions,
+    swap_conditions,
+)
 from sklearn_puffer._signoff.plain_words import not_promised, promise_section
 from sklearn_puffer._signoff.report import Report
-from sklearn_puffer.noise import FAMILIES
+from sklearn_puffer.noise import FAMILIES, record_swap
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import ConfidenceSet
 
@@ -23,15 +29,10 @@ _PRIORS = {
     "the prior of": "what a classifier learns about the secrets from the released columns",
     "the fitted Gaussian prior": "normal laws fitted to the rows",
 }
-_CONDITIONS = (
-    "The reader holds neither the channel nor the saved noiser nor the list of fitted rows.",
-    "The reader knows nothing else about a row.",
-    "The rows released follow the law of those fitted.",
-    "The law that is taken for granted is true.",
-)
 _ABOUT_NOISE = (
     "as much noise is added as the promise needs, which may be none; values without an order are "
-    "drawn anew with some chance; a channel draws a row from the law that changes rows least"
+    "drawn anew with some chance; a channel draws a row from the law that changes rows least; a "
+    "swap exchanges whole rows among their owners"
 )
 _LEFT_OUT = (
     "What is a function of the raw rows is left out: the size of the noise and the grid it is "
@@ -52,12 +53,14 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
         If nothing is promised that they could be told of.
     """
     _check_promised(noiser)
-    certificate = noiser.certificate_
+    certificate, channel = noiser.certificate_, noiser._channel is not None
+    taken = ", on four conditions" if noiser._swap is not None else ""
+    taken = certificate._to_recipients() if channel else taken
     return Report(
         kind="external",
         holds=True,
-        verdict="the promise holds",
-        lines=(_promise(noiser, certificate.notion), _reader(noiser)),
+        verdict=f"the promise holds{taken}",
+        lines=(_promise(noiser, certificate.notion), *[WHOLE_TABLE] * channel, _reader(noiser)),
         sections=tuple(_sections(noiser, certificate.notion)),
         about={"fitted": certificate.date, "version": f"sklearn_puffer {certificate.version}"},
         record=_record(noiser),
@@ -87,14 +90,28 @@ def seeded(certificate: Any) -> bool:
 
 
 def _promise(noiser: Any, notion: Notion) -> str:
+    if noiser._swap is not None:
+        return str(noiser.certificate_.promise())
     sensitive = " or of ".join(map(shown, noiser._sensitive_names))
     told = notion.promise().replace("secrets", f"secrets of {sensitive}")
-    times = noiser.certificate_.releases
-    seen = "a released row" if times == 1 else f"{times} releases of the same rows together"
+    seen = noiser.certificate_._seen()
     return f"Whoever sees {seen}, and has the knowledge named below, can {told}."
 
 
+def _about_swap(certificate: Any) -> str:
+    """Return of which rows a swap promises something, as far as it was asked for."""
+    to_come = " Of other tables that are released by it nothing is said here."
+    if certificate.asked_of_set:
+        to_come = " It is kept, as asked, for other rows, too, within the sampling error of counts."
+    return (
+        "This is about the table that was fitted, released once as a whole; how often secrets are "
+        f"those of rows that are alike is counted from it.{to_come}"
+    )
+
+
 def _reader(noiser: Any) -> str:
+    if noiser._swap is not None:
+        return _about_swap(noiser.certificate_)
     prior = noiser.certificate_.prior
     found = [told for kind, told in _PRIORS.items() if prior.startswith(kind)]
     own = found[0] if found else "a law that was fitted to the rows"
@@ -133,11 +150,14 @@ def _has_set(noiser: Any) -> bool:
 
 
 def _sections(noiser: Any, notion: Notion) -> list[Section]:
-    channel = noiser._channel is not None
+    granted = [] if noiser._channel is None else conditions(noiser.certificate_)
+    if noiser._swap is not None:
+        granted = swap_conditions(noiser.certificate_, figures=False)
+    taken = [f"{told[0].upper()}{told[1:]}." for told in granted]
     return [
         promise_section(notion),
         not_promised(caveats(noiser)),
-        *([Section("What the promise takes for granted", sentences=_CONDITIONS)] * channel),
+        *([Section("What the promise takes for granted", sentences=taken)] if taken else []),
         _columns(noiser),
         _secrets(noiser),
         Section(
@@ -155,8 +175,9 @@ def released(noiser: Any) -> list[Any]:
 
 def _columns(noiser: Any) -> Section:
     how = _how(noiser)
-    known = _known(noiser)
-    kept = "as it is, since a reader may know it"
+    known, kept = _known(noiser), "as it is, since a reader may know it"
+    if noiser._swap is not None:
+        kept = "exchanged with its row, among people who have it alike, since a reader may know it"
     rows = [[shown(each), kept if each in known else how] for each in released(noiser)]
     passed = [[shown(each), "as it is, and NOT protected"] for each in noiser._passed]
     cells = [["column", "how it is released"], *rows, *passed]
@@ -173,6 +194,8 @@ def _known(noiser: Any) -> list[Any]:
 def _how(noiser: Any) -> str:
     if noiser._channel is not None:
         return "within a row that a channel draws"
+    if noiser._swap is not None:
+        return "exchanged with its row"
     noise = noiser.certificate_.noise
     named = f"{noise} noise" if noise in FAMILIES else "noise of a family of its own"
     return f"with {named}"
@@ -214,6 +237,9 @@ def caveats(noiser: Any) -> list[str]:
         == "propagate",
         "Released values are biased towards the middle of their column: they serve single rows, "
         "and not sums or means.": certificate.output == "remapped",
+        "The rows themselves are published as they are: whose a row was can be seen where somebody "
+        "can be told by it, and who finds his own row with somebody else learns more of "
+        "him.": noiser._swap is not None,
         "With a delta (or an order alpha) single releases may tell more than a factor of "
         "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
     }
@@ -227,7 +253,8 @@ def settings_of(noiser: Any) -> dict[str, Any]:
     own |= {"releases": certificate.releases, "noise": certificate.noise}
     own |= {"dependence": certificate.dependence, "missing": noiser._missing}
     own["output"] = certificate.output
-    return own
+    swap = None if noiser._swap is None else record_swap(noiser.noise)
+    return own | ({n: getattr(swap, n) for n in ("cells", "balance", "within")} if swap else {})
 
 
 def _record(noiser: Any) -> dict[str, Any]:

@@ -132,12 +132,14 @@ def _was(column: Any) -> str:
     if column.unordered or column.levels is not None:
         what = "values without an order" if column.unordered else "categories in order"
     spread = "" if column.spread is None or column.unordered else f", sd {column.spread:.4g}"
-    return f"{what}, {len(column.atoms)} distinct{bins}{spread}"
+    distinct = "" if column.free else f", {len(column.atoms)} distinct"
+    return f"{what}{distinct}{bins}{spread}"
 
 
 def _is(noise: Any, family: str, column: Any) -> str:
     if noise is None:
-        return "drawn with its row, by the channel"
+        swap = family == "record swap"
+        return "exchanged with its row" if swap else "drawn with its row, by the channel"
     if noise.theta == 0.0:
         return "as it was, but for bins" if column.edges is not None else "as it was, without noise"
     if noise.unordered:
@@ -180,7 +182,7 @@ def _absent(what: str, told: str) -> Section:
 def _ledger_sections(ledger: Any, certificate: Any) -> list[Section]:
     """Return what is on record, once the ledger has said that it is of this noiser."""
     if not isinstance(ledger, Ledger):
-        ledger._read(lambda book, about: ledger._check_noiser(certificate, about))
+        ledger._read(lambda book: ledger._check_noiser(certificate, book.about))
         return _document_sections("Ledger", ledger)
     ledger._check_noiser(certificate)
     entries = [

@@ -9,16 +9,27 @@ from typing import Any, Self
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, check_count, listed, quoted
-from sklearn_puffer._signoff.drawing import MAP, Display, label, name_ticks
+from sklearn_puffer._signoff.drawing import (
+    DARK,
+    LIGHT,
+    MAP,
+    MIDDLE,
+    WARM,
+    Display,
+    check_axes,
+    label,
+    name_ticks,
+)
 from sklearn_puffer._tables import Name
 
 _WRITTEN = 7  # secrets up to which losses stand in the cells
 _HALF = 0.5
+_ROOM = 1.25  # to the right of the budget, or the largest bar
 
 
 @dataclass(eq=False)
 class LossDisplay(Display):
-    """The loss of each secret against each other one: a heat map, both directions.
+    """The loss of each secret against each other one, both ways: bars of two, of more a heat map.
 
     Parameters
     ----------
@@ -47,7 +58,7 @@ class LossDisplay(Display):
     >>> display.secrets, display.upper.round(3), display.budget
     (['no', 'yes'], array([[  nan, 0.5  ],
            [0.456,   nan]]), 0.5)
-    >>> axes = display.plot().ax_  # doctest: +SKIP
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
     secrets: Sequence[Any]
@@ -59,7 +70,15 @@ class LossDisplay(Display):
     most: int = 16
 
     @classmethod
-    def from_noiser(cls, noiser: Any, *, sensitive: Any = None, most: int = 16) -> Self:
+    def from_noiser(
+        cls,
+        noiser: Any,
+        *,
+        sensitive: Any = None,
+        most: int = 16,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Take the losses of a fitted noiser's certificate.
 
         Parameters
@@ -70,17 +89,24 @@ class LossDisplay(Display):
             The sensitive column; may be left out where there is only one.
         most : int, default=16
             How many secrets are drawn at most, those with the largest losses.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
 
         Returns
         -------
         LossDisplay
-            With the data to draw.
+            Drawn, with its data, ``ax_`` and ``figure_``.
 
         Raises
         ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
         TypeError, ValueError
             If it is not fitted, or has no such column.
         """
+        check_axes(ax)
         certificate = getattr(noiser, "certificate_", noiser)
         if not hasattr(certificate, "pairs") or not hasattr(certificate, "notion"):
             raise TypeError(
@@ -93,10 +119,38 @@ class LossDisplay(Display):
         upper, lower = _worst(pairs, secrets)
         unit = "delta" if certificate.delta and certificate.alpha is None else "nats"
         budget = float(certificate.notion.budget)
-        return cls(secrets, upper, lower, budget, unit, name, check_count(most, "most", minimum=2))
+        display = cls(
+            secrets, upper, lower, budget, unit, name, check_count(most, "most", minimum=2)
+        )
+        return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
         rows = self._drawn()
+        if len(rows) == 2:
+            self._draw_bars(ax, rows, options)
+        else:
+            self._draw_map(ax, rows, options)
+
+    def _draw_bars(self, ax: Any, rows: Sequence[int], options: dict[str, Any]) -> None:
+        """Draw the loss of either of two secrets against the other, and the budget across."""
+        ways = [(i, j) for i, j in (rows, rows[::-1]) if not np.isnan(self.upper[i, j])]
+        ends = np.array([(self.lower[way], self.upper[way]) for way in ways])
+        right = _ROOM * max(self.budget, ends[np.isfinite(ends)].max(initial=0.0)) or 1.0
+        look = {"height": 0.5, "edgecolor": DARK, "linewidth": 0.8}
+        for k, (told, colour) in enumerate([("at least", MIDDLE), ("at most", LIGHT)]):
+            bars = {**look, "color": colour, "zorder": 2 - k, "label": told, **options}
+            ax.barh(range(len(ways)), np.minimum(ends[:, k], right), **bars)
+        ax.axvline(self.budget, color=WARM, linewidth=2.0, label=f"budget: {self.budget:g}")
+        for k, (low, high) in enumerate(ends.tolist()):
+            told = self._text(low, high, written=True).replace("to\n", "to ").replace("\n", ", ")
+            ax.text(0.02 * right, k, told, va="center", fontsize="small", zorder=3)
+        names = [label(each) for each in self.secrets]
+        name_ticks(ax.yaxis, [f"{names[i]} against {names[j]}" for i, j in ways])
+        ax.set(xlabel=f"loss ({self.unit})", ylabel=f"secret of {label(self.sensitive)}")
+        ax.set(xlim=(0.0, right), ylim=(len(ways) - _HALF, -_HALF))
+        ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+
+    def _draw_map(self, ax: Any, rows: Sequence[int], options: dict[str, Any]) -> None:
         upper, lower = (each[np.ix_(rows, rows)] for each in (self.upper, self.lower))
         top = self.budget if self.budget > 0.0 else 1.0
         image = ax.imshow(

@@ -11,7 +11,7 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, check_count, check_verbose, heading, listening
 from sklearn_puffer._noiser import column_moves
-from sklearn_puffer._signoff.drawing import MAP, Display, and_more, label, name_ticks
+from sklearn_puffer._signoff.drawing import MAP, Display, and_more, check_axes, label, name_ticks
 from sklearn_puffer._tables import Name
 
 _WRITTEN = 8  # groups up to which shares stand in the cells
@@ -39,13 +39,13 @@ class MovesDisplay(Display):
     >>> import pandas as pd
     >>> from sklearn_puffer import MovesDisplay, PufferfishNoiser
     >>> home = ["rent", "own", "own", "rent", "own", "rent"]
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "home": home * 5})
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 1500, "home": home * 500})
     >>> noiser = PufferfishNoiser(epsilon=0.3, sensitive="loan", noise="optimal").fit(table)
     >>> display = MovesDisplay.from_noiser(noiser, table)
     >>> display.labels, display.shares.round(2)
     (['own', 'rent'], array([[0.72, 0.28],
            [0.28, 0.72]]))
-    >>> axes = display.plot().ax_  # doctest: +SKIP
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
     name: Name
@@ -63,6 +63,8 @@ class MovesDisplay(Display):
         n_bins: int = 12,
         most: int = 12,
         verbose: int = 0,
+        ax: Any = None,
+        **kwargs: Any,
     ) -> Self:
         """Compute what becomes of the values of a column; no noise is drawn.
 
@@ -80,19 +82,26 @@ class MovesDisplay(Display):
             How many values at most; the rarest are one.
         verbose : int, default=0
             1 shows after two seconds on standard error what is done, and how much is left.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
 
         Returns
         -------
         MovesDisplay
-            With the data to draw.
+            Drawn, with its data, ``ax_`` and ``figure_``.
 
         Raises
         ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
         NotFittedError
             If there was no fit.
         TypeError, ValueError
             If the table does not fit, or there is no such column.
         """
+        check_axes(ax)
         with (
             listening(check_verbose(verbose), "moves of the values"),
             heading("moves of the values"),
@@ -109,7 +118,7 @@ class MovesDisplay(Display):
         some = before > 0.0
         shares = np.full(joint.shape, np.nan)
         shares[some] = joint[some] / before[some, None]
-        return cls(moves.name, labels, shares, before)
+        return cls(moves.name, labels, shares, before).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
         look = {"cmap": MAP, "vmin": 0.0, "vmax": 100.0, "aspect": "auto", **options}

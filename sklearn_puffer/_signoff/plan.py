@@ -24,7 +24,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._releases import sentences
 from sklearn_puffer._signoff.columns import ColumnFacts
-from sklearn_puffer._signoff.promises import WHOLE_ROW, only_adds_a_model
+from sklearn_puffer._signoff.promises import WHOLE_ROW
 from sklearn_puffer._signoff.trials import Trial, best_of
 from sklearn_puffer._tables import Name, named_frame, recoded, records_frame
 
@@ -61,8 +61,6 @@ class Plan(Document):
         Columns of dates that become days first.
     time_limit : float or None
         Seconds, after which no setting was tried.
-    channel_seconds : float or None
-        Seconds that the search for each channel got.
     promise : str
         What is promised by the settings that change nothing but noise, bins and output.
     version, date : str
@@ -89,7 +87,6 @@ class Plan(Document):
     n_tried: int
     days: tuple[Name, ...] = ()
     time_limit: float | None = None
-    channel_seconds: float | None = None
     promise: str = WHOLE_ROW
     version: str = ""
     date: str = field(default="", compare=False)
@@ -142,7 +139,8 @@ class Plan(Document):
         -------
         PufferfishNoiser or Pipeline
             A pipeline where dates become days or values are merged first. Fitted to the rows that
-            the plan was made from, it has the figures of its row.
+            the plan was made from, it has the figures of its row. Other rows it refuses where
+            ``fit`` has not seen their values, unless ``unknown="nearest"`` is set.
 
         Raises
         ------
@@ -216,8 +214,7 @@ class Plan(Document):
         -------
         list of (int, str)
             The best among settings with the plain promise under which most rows do not occur once:
-            elsewhere the law that is counted is the table itself. If there is none, the best
-            against a classifier, if it is not too weak.
+            elsewhere the law that is counted is the table itself.
         """
         rows = []
         for epsilon in sorted({trial.candidate.epsilon for trial in self.trials}):
@@ -232,8 +229,7 @@ class Plan(Document):
         own = [t for t in own if not t.weak]
         plain = [t for t in own if t.candidate.promise == self.promise]
         counted = [t for t in plain if not _memorised(t)]
-        model = [t for t in own if only_adds_a_model(t.candidate.promise, self.promise)]
-        return next(iter([*counted, *model, *plain, *own]), None)
+        return next(iter([*counted, *plain, *own]), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.
@@ -255,7 +251,6 @@ class Plan(Document):
             "n_rows": self.n_rows,
             "n_tried": self.n_tried,
             "time_limit": _plain(self.time_limit),
-            "channel_seconds": _plain(self.channel_seconds),
             "days": [_plain(name) for name in self.days],
             "columns": [
                 {key: _plain(value) for key, value in asdict(each).items()} for each in self.facts
@@ -288,11 +283,6 @@ class Plan(Document):
                 f"Settings were fitted to {self.n_tried:,} of {self.n_rows:,} rows, chosen by what "
                 "they hold, each value of the sensitive columns with its share: on all rows "
                 "figures differ, and fits take longer."
-            )
-        if self.channel_seconds is not None and any(t.candidate.is_channel for t in self.trials):
-            lines.append(
-                f"The search for each channel got {self.channel_seconds:g} s: a larger "
-                "time_limit=, or noise=OptimalChannel(time_limit=...), may find better ones."
             )
         left = sum(trial.verdict == "not tried" for trial in self.trials)
         if left:
@@ -412,7 +402,7 @@ def _remarks(trial: Trial) -> list[str]:
     if _memorised(trial):
         said.append(
             "Most rows occur once, so that the counted law is this table: a promise against it "
-            "says little about what can be learnt, and a classifier is the better adversary."
+            'says little about what can be learnt; noise="swap" is for such tables.'
         )
     if trial.fitted and trial.change == 0.0:
         said.append(

@@ -43,11 +43,9 @@ from sklearn_puffer._tables import (
     recoded,
     resolve,
 )
-from sklearn_puffer.noise import OPTIMAL, OptimalChannel
 
 _WORK = 500_000  # rows times columns squared that a fit takes about a second for
 _LEAST_ROWS = 1_000
-_SHARE = 20  # of the time, which the search for one channel gets
 _OWN = ("epsilon", "sensitive", "public", "verbose", "random_state", "on_uncertified", "max_rows")
 
 
@@ -67,8 +65,7 @@ def plan(
 
     Every setting is fitted for real, and its certificate and expected changes are computed from
     the laws: no noise is drawn, and no row released. Settings are noises and the optimal channel,
-    bins, strategies, column groups, fewer or merged secrets, confidence sets and what a classifier
-    knows.
+    bins, strategies, column groups, fewer or merged secrets and confidence sets.
 
     Parameters
     ----------
@@ -89,9 +86,7 @@ def plan(
         many as keep rows times columns squared within 500,000, and at least 1,000. None takes all.
     time_limit : float or None, default=60.0
         Seconds after which no setting is begun, and fits end at their next report; what was found
-        until then is returned, and the others are listed as not tried. Each channel searches for
-        a twentieth of it (one second at least), and so does that of `Plan.noiser`. None for no
-        limit.
+        until then is returned, and the others are listed as not tried. None for no limit.
     verbose : int, default=0
         1 prints to standard error how far it has come.
     **settings : dict
@@ -115,8 +110,8 @@ def plan(
     --------
     >>> import pandas as pd
     >>> from sklearn_puffer import plan
-    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars, "id": range(30)})
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 300
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 1500, "cars": cars, "id": range(3000)})
     >>> found = plan(table, sensitive="loan", epsilon=[0.5, 1.0], time_limit=None)
     >>> found.columns["use"].to_dict()
     {'loan': 'sensitive', 'cars': 'release', 'id': 'leave out'}
@@ -164,7 +159,7 @@ def _plan(
     middle = sorted(budgets)[(len(budgets) - 1) // 2]
     proposed = with_shares(proposed, hidden, middle, fixed, part, clock)
     gaps = any(each.missing for each in facts if each.use == "sensitive")
-    scope = _scope(hidden, proposed, budgets, fixed, counts, clock, len(part))
+    scope = _scope(hidden, proposed, budgets, fixed, counts, len(part))
     scope = replace(scope, gaps_in_secrets=gaps)
     trials = _trials(scope, part, clock)
     shared = {each.name: each for each in proposed}
@@ -178,7 +173,6 @@ def _plan(
         n_tried=len(part),
         days=tuple(name for name in days if name in shared or name in hidden),
         time_limit=clock.limit,
-        channel_seconds=scope.channel_seconds,
         version=__version__,
         date=utc_now(),
     )
@@ -200,19 +194,14 @@ def _scope(
     budgets: tuple[float, ...],
     fixed: Mapping[str, Any],
     counts: Mapping[Name, Mapping[Any, int]],
-    clock: Clock,
     n_rows: int,
 ) -> Scope:
-    seconds = None if clock.limit is None else max(1.0, clock.limit / _SHARE)
-    if isinstance(fixed.get("noise"), str) and fixed["noise"] == OPTIMAL and seconds is not None:
-        fixed = {**fixed, "noise": OptimalChannel(time_limit=seconds)}
     return Scope(
         sensitive=tuple(hidden),
         columns=tuple(proposed),
         epsilons=budgets,
         fixed=fixed,
         secrets={name: list(values) for name, values in counts.items()},
-        channel_seconds=seconds,
         n_rows=n_rows,
     )
 

@@ -53,11 +53,6 @@ def trusts_of(promise: str) -> list[str]:
     return [_TRUSTS[part] for part in promise.split(", ") if part in _TRUSTS]
 
 
-def only_adds_a_model(promise: str, plain: str) -> bool:
-    """Return whether a promise is the plain one, but against a classifier."""
-    return {*promise.split(", ")} ^ {*plain.split(", ")} == {MODEL}
-
-
 def _together(dependence: Any) -> str:
     if not isinstance(dependence, str):
         return GROUPS

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.metrics import pairwise_distances
 
 from sklearn_puffer._base import Array, counted, quoted
-from sklearn_puffer._signoff.attack import Attack, Field, attacks_on
+from sklearn_puffer._signoff.attack import Attack, Field, attacks_on, beside
 from sklearn_puffer._signoff.attackers import boosted, encoder
 from sklearn_puffer._signoff.survived import Survived
 from sklearn_puffer._tables import Name, resolve
@@ -85,20 +85,13 @@ def who_know(
     attackers = {"boosted": boosted(20)}
     found = []
     for name, column in counted(list(columns.items()), "readers"):
-        alone = column.to_frame(_beside(after.columns, name))
+        alone = column.to_frame(beside(after.columns, f"{name} as it was"))
         both = after.copy()
         both[alone.columns[0]] = column.array
         for field in fields:
             found += attacks_on(field, alone, attackers, f"knows {name}, no release")
             found += attacks_on(field, both, attackers, f"knows {name}, and the release")
     return found
-
-
-def _beside(names: Any, name: Name) -> Name:
-    """Return a name for one more column, of the type of the others."""
-    if isinstance(names[0], str):
-        return f"{name} as it was" + "'" * sum(f"{name} as it was" in str(each) for each in names)
-    return int(max(names)) + 1
 
 
 def same_when_keyed(noiser: Any, part: Any) -> bool | None:

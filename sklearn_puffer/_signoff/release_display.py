@@ -17,6 +17,7 @@ from sklearn_puffer._signoff.drawing import (
     Display,
     and_more,
     are_long,
+    check_axes,
     label,
     name_ticks,
 )
@@ -66,7 +67,7 @@ class ReleaseDisplay(Display):
     array([-3.5,  0.5,  4.5,  8.5, 12.5])
     >>> display.before.round(2), display.after.round(2)
     (array([0.3, 0.3, 0.3, 0.1]), array([0.26, 0.37, 0.27, 0.1 ]))
-    >>> axes = display.plot().ax_  # doctest: +SKIP
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
     name: Name
@@ -89,6 +90,8 @@ class ReleaseDisplay(Display):
         released: Any = None,
         n_bins: int = 30,
         verbose: int = 0,
+        ax: Any = None,
+        **kwargs: Any,
     ) -> Self:
         """Compare a column of a table with what is released of it.
 
@@ -107,19 +110,26 @@ class ReleaseDisplay(Display):
             Into how many stretches numbers go.
         verbose : int, default=0
             1 shows after two seconds on standard error what is done, and how much is left.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
 
         Returns
         -------
         ReleaseDisplay
-            With the data to draw.
+            Drawn, with its data, ``ax_`` and ``figure_``.
 
         Raises
         ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
         NotFittedError
             If there was no fit.
         TypeError, ValueError
             If the table does not fit, or there is no such column.
         """
+        check_axes(ax)
         with (
             listening(check_verbose(verbose), "moves of the values"),
             heading("moves of the values"),
@@ -140,7 +150,7 @@ class ReleaseDisplay(Display):
             float(after[0] + after[-1]) if numbers else 0.0,
             moves.left_out,
             released is None,
-        )
+        ).plot(ax=ax, **kwargs)
 
     @property
     def _said(self) -> str:

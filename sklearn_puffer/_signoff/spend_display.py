@@ -11,7 +11,16 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, quoted
 from sklearn_puffer._releases import Call, Entry, Ledger, PersonLedger, Rule
-from sklearn_puffer._signoff.drawing import DARK, LIGHT, WARM, Display, are_long, label, style
+from sklearn_puffer._signoff.drawing import (
+    DARK,
+    LIGHT,
+    WARM,
+    Display,
+    are_long,
+    check_axes,
+    label,
+    style,
+)
 
 _MOST = 6  # lines
 _BARS: dict[str, dict[str, Any]] = {
@@ -57,7 +66,7 @@ class SpendDisplay(Display):
     ...     display = SpendDisplay.from_ledger(ledger)
     >>> display.series["data"].round(3)
     array([0.5 , 0.75])
-    >>> axes = display.plot().ax_  # doctest: +SKIP
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
     internal: ClassVar[str] = (
@@ -70,38 +79,46 @@ class SpendDisplay(Display):
     of_persons: bool = False
 
     @classmethod
-    def from_ledger(cls, ledger: Any) -> Self:
+    def from_ledger(cls, ledger: Any, *, ax: Any = None, **kwargs: Any) -> Self:
         """Take what is on record.
 
         Parameters
         ----------
         ledger : Ledger or PersonLedger
             Of any noiser.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
 
         Returns
         -------
         SpendDisplay
-            With the data to draw.
+            Drawn, with its data, ``ax_`` and ``figure_``.
 
         Raises
         ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
         TypeError
             If it is none.
         LedgerError, OSError
             If its file cannot be read.
         """
+        check_axes(ax)
         if isinstance(ledger, PersonLedger):
             calls = ledger.history()
-            return cls([_name(each) for each in calls], _rows(calls), of_persons=True)
-        if not isinstance(ledger, Ledger):
+            display = cls([_name(each) for each in calls], _rows(calls), of_persons=True)
+        elif isinstance(ledger, Ledger):
+            entries, rule = ledger.history(), ledger.rule
+            series = {name: _shares(rule, name, entries) for name in ledger.datasets}
+            display = cls([_name(each) for each in entries], series)
+        else:
             raise TypeError(
                 f"ledger must be a Ledger or PersonLedger, got {quoted(ledger)}; open it with "
                 "Ledger.open."
             )
-        entries, datasets = ledger.history(), ledger.datasets
-        rule = ledger.rule
-        series = {name: _shares(rule, name, entries) for name in datasets}
-        return cls([_name(each) for each in entries], series)
+        return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
         if self.of_persons:

@@ -133,7 +133,8 @@ def task_figures(
 ) -> list[Survived]:
     """Return how well a model does on true rows that learnt from true, or from released rows.
 
-    A target that is a released column is learnt from as it is released.
+    A target that is a released column is learnt from as it is released. Beside an AUC stands the
+    share of the most frequent class, which who knows nothing gets right.
     """
     features = [name for name in columns if not (task.by_column and name == task.name)]
     features = [name for name in features if _words(raw[name]) == _words(released[name])]
@@ -147,8 +148,15 @@ def task_figures(
         for rows, target in ((raw, task.target), (released, noisy))
         for own in [np.intersect1d(_known(target), _known(task.target))]
     ]
-    what = "R2 on true rows" if is_regressor(task.model) else "accuracy on true rows"
-    return [Survived(what, task.name, *scores)]
+    if is_regressor(task.model):
+        return [Survived("R2 on true rows", task.name, *scores)]
+    labels, counts = np.unique(task.target[test], return_counts=True)
+    rate = float(counts.max() / len(test))
+    base = f"base rate of {quoted(labels[counts.argmax()])}"
+    return [
+        Survived("AUC on true rows", task.name, *scores),
+        Survived(base, task.name, rate, rate),
+    ]
 
 
 def _known(target: Array) -> Array:
@@ -170,4 +178,36 @@ def _score(task: Task, rows: Any, target: Array, true: Any, train: Array, test: 
     if not isinstance(model, Pipeline):
         model = make_pipeline(encoder(rows.iloc[train]), model)
     model.fit(rows.iloc[train], target[train])
-    return float(model.score(true.iloc[test], task.target[test]))
+    if is_regressor(task.model):
+        return float(model.score(true.iloc[test], task.target[test]))
+    return _auc(model, true.iloc[test], task.target[test])
+
+
+def _auc(model: Any, rows: Any, target: Array) -> float:
+    """Return the area under the ROC curve of each class against the rest, on average.
+
+    A class that the model has not learnt is told by chance; of one class alone there is no area.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    classes, labels = list(model.classes_), np.unique(target)
+    if len(labels) < 2:
+        return math.nan
+    looks = _looks(model, rows, classes)
+    areas = [
+        roc_auc_score(target == label, looks[:, classes.index(label)]) if label in classes else 0.5
+        for label in labels
+    ]
+    return float(np.mean(areas))
+
+
+def _looks(model: Any, rows: Any, classes: Sequence[Any]) -> Array:
+    """Return how much each row looks like each class, in whatever unit the model has."""
+    if hasattr(model, "predict_proba"):
+        return np.asarray(model.predict_proba(rows))
+    if hasattr(model, "decision_function"):
+        margin = np.asarray(model.decision_function(rows))
+        margin = np.stack([-margin, margin], axis=1) if margin.ndim == 1 else margin
+        if margin.shape[1] == len(classes):  # and not one of each pair of classes
+            return margin
+    return np.asarray(np.asarray(model.predict(rows))[:, None] == np.array(classes))

@@ -11,7 +11,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, check_choice, listed, quoted
 from sklearn_puffer._signoff.audit import Audit
-from sklearn_puffer._signoff.drawing import COLOURS, MARKERS, WARM, Display, label
+from sklearn_puffer._signoff.drawing import COLOURS, MARKERS, WARM, Display, check_axes, label
 
 _MEASURES = ["advantage", "auc"]
 _CHANCE = {"advantage": 0.0, "auc": 0.5}
@@ -54,7 +54,7 @@ class TradeoffDisplay(Display):
     >>> import pandas as pd
     >>> from sklearn_puffer import PufferfishNoiser, TradeoffDisplay, audit
     >>> cars = [0, 5, 2, 4, 5, 0, 1, 9, 0, 3]
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 100, "cars": cars * 20})
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 5000, "cars": cars * 1000})
     >>> audits = {}
     >>> for epsilon in (0.3, 1.0):
     ...     noiser = PufferfishNoiser(epsilon, sensitive="loan", noise="optimal").fit(table)
@@ -62,7 +62,7 @@ class TradeoffDisplay(Display):
     >>> display = TradeoffDisplay.from_audits(audits)
     >>> display.what, display.allowed.round(3)
     ('unchanged share', array([0.149, 0.462]))
-    >>> axes = display.plot().ax_  # doctest: +SKIP
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
     names: Sequence[str]
@@ -78,7 +78,13 @@ class TradeoffDisplay(Display):
 
     @classmethod
     def from_audits(
-        cls, audits: Any, *, utility: str | None = None, measure: str = "advantage"
+        cls,
+        audits: Any,
+        *,
+        utility: str | None = None,
+        measure: str = "advantage",
+        ax: Any = None,
+        **kwargs: Any,
     ) -> Self:
         """Take from each audit, and each of its peers, the attack that reached most.
 
@@ -88,21 +94,28 @@ class TradeoffDisplay(Display):
             What is compared: of the same rows and task, or the utilities are not alike.
         utility : str, default=None
             Which figure of ``Audit.utility``: ``"unchanged share"`` (the mean over columns), or
-            that of a task, such as ``"accuracy on true rows"``. None for the task, where all have
+            that of a task, such as ``"AUC on true rows"``. None for the task, where all have
             one alike, and the share otherwise.
         measure : {"advantage", "auc"}, default="advantage"
             What attackers are measured by.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
 
         Returns
         -------
         TradeoffDisplay
-            With the data to draw.
+            Drawn, with its data, ``ax_`` and ``figure_``.
 
         Raises
         ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
         TypeError, ValueError
             If these are no audits, or have no such figure.
         """
+        check_axes(ax)
         named = _named(audits)
         check_choice(measure, "measure", _MEASURES)
         what = _figure(named, utility)
@@ -121,7 +134,7 @@ class TradeoffDisplay(Display):
             np.array([_as_they_are(each, what, measure) for each in named.values()], dtype=float),
             what,
             measure,
-        )
+        ).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
         for k in range(len(self.names)):

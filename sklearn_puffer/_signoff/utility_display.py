@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, check_choice, check_count, quoted
-from sklearn_puffer._signoff.drawing import Display, label, style
+from sklearn_puffer._signoff.drawing import Display, check_axes, label, style
 from sklearn_puffer._signoff.plan import Plan
 
 FIGURES = {
@@ -44,14 +44,14 @@ class UtilityDisplay(Display):
     --------
     >>> import pandas as pd
     >>> from sklearn_puffer import UtilityDisplay, plan
-    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 300
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 1500, "cars": cars})
     >>> display = UtilityDisplay.from_plan(plan(table, sensitive="loan", epsilon=[0.5, 1.0]))
     >>> list(display.lines)[:3]
     ['optimal channel', 'optimal channel, 5 bins', 'Laplace noise, remapped, 5 bins']
     >>> display.lines["Laplace noise, remapped, 5 bins"].round(2)
     array([0.23, 0.13])
-    >>> axes = display.plot().ax_  # doctest: +SKIP
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
     """
 
     epsilons: FloatArray
@@ -61,7 +61,15 @@ class UtilityDisplay(Display):
     n_left_out: int = 0
 
     @classmethod
-    def from_plan(cls, plan: Any, *, figure: str = "change", most: int = 6) -> Self:
+    def from_plan(
+        cls,
+        plan: Any,
+        *,
+        figure: str = "change",
+        most: int = 6,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Take the settings of a plan that keep its promise, the best ones first.
 
         Parameters
@@ -72,17 +80,24 @@ class UtilityDisplay(Display):
             The expected change in standard deviations, or the share of values left as they are.
         most : int, default=6
             How many lines at most.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
 
         Returns
         -------
         UtilityDisplay
-            With the data to draw.
+            Drawn, with its data, ``ax_`` and ``figure_``.
 
         Raises
         ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
         TypeError, ValueError
             If it is no plan, or none of its settings holds.
         """
+        check_axes(ax)
         if not isinstance(plan, Plan):
             raise TypeError(f"plan must be a Plan, got {quoted(plan)}; plan(table, ...) makes one.")
         check_choice(figure, "figure", list(FIGURES))
@@ -91,7 +106,8 @@ class UtilityDisplay(Display):
         lines = _lines(trials, epsilons, figure)
         best = _best_first(lines, figure)
         shown = {name: lines[name] for name in best[: check_count(most, "most")]}
-        return cls(epsilons, shown, _constant(plan, figure), figure, len(lines) - len(shown))
+        display = cls(epsilons, shown, _constant(plan, figure), figure, len(lines) - len(shown))
+        return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
         for k, (name, values) in enumerate(self.lines.items()):

@@ -6,7 +6,9 @@ from sklearn_puffer._strategies.bound_types import (
     Impossible,
     Strategy,
     Tightest,
+    asked,
     checked_bound,
+    checked_pairs,
 )
 from sklearn_puffer._strategies.component_couplings import (
     bottleneck_coupling,
@@ -51,9 +53,11 @@ __all__ = [
     "Strategy",
     "Summary",
     "Tightest",
+    "asked",
     "average",
     "bottleneck_coupling",
     "checked_bound",
+    "checked_pairs",
     "couplings",
     "factor_of_shift",
     "ground_cost",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Protocol, cast
@@ -11,9 +11,11 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from sklearn_puffer._base import FloatArray
-from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion
-from sklearn_puffer.priors import PriorPair
+from sklearn_puffer.noise import Noise, check_noise
+from sklearn_puffer.notions import Notion, check_notion
+from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair, distinct
+
+_PRIORS = (Discrete, GaussianMixture)
 
 
 class Bound(Protocol):
@@ -163,3 +165,52 @@ def both_ways(losses: FloatArray) -> FloatArray:
     [[1.0, 1.0], [2.0, 2.0]]
     """
     return np.stack([losses, losses], axis=1)
+
+
+def asked(pairs: Any, noise: Any, notion: Any) -> list[PriorPair]:
+    """Return the pairs that a strategy is asked about.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are no pairs of priors, or the noise or the notion is none.
+    """
+    check_noise(noise)
+    check_notion(notion)
+    return checked_pairs(pairs)
+
+
+def checked_pairs(pairs: Any) -> list[PriorPair]:
+    """Return pairs of priors, of one family and over the same columns.
+
+    >>> from sklearn_puffer.priors import Discrete
+    >>> len(checked_pairs([(Discrete([0], [1.0]), Discrete([1], [1.0]))]))
+    1
+    """
+    if not isinstance(pairs, Iterable) or isinstance(pairs, str | bytes):
+        raise TypeError(f"pairs must be a sequence of pairs of priors (p, q), got {pairs!r}.")
+    checked = list(pairs)
+    if set(map(type, checked)) != {PriorPair}:  # else there may be many, and no need to copy them
+        checked = [_pair_of(pair) for pair in checked]
+    if not checked:
+        raise ValueError("pairs must hold at least one pair of priors (p, q), got none.")
+    priors = distinct(checked)
+    strange = [prior for prior in priors if not isinstance(prior, _PRIORS)]
+    if strange:
+        raise TypeError(f"pairs must hold two priors (p, q) each, got {strange[0]!r} in one.")
+    axes = sorted({prior.n_axes for prior in priors})
+    if len(axes) > 1:
+        raise ValueError(f"pairs must be over the same columns, got priors over {axes} columns.")
+    families = sorted({type(prior).__name__ for prior in priors})
+    if len(families) > 1:
+        raise ValueError(
+            f"pairs must hold priors of one family, got {families}; calibrate each family apart "
+            "and take the largest scale."
+        )
+    return checked
+
+
+def _pair_of(pair: Any) -> PriorPair:
+    if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
+        raise TypeError(f"pairs must hold two priors (p, q) each, got {pair!r}.")
+    return PriorPair(*pair)

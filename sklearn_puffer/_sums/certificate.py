@@ -209,14 +209,20 @@ def _about_presence(who: Reporters) -> str:
     if who.source is not None:
         known = "how many rows there are of each class"
     independent = f"What is public is {known}. The reports are independent of each other."
-    if all(map(is_always_there, who.users)):
+    there = [is_always_there(user, who.secrets) for user in who.users]
+    if all(there):
         return (
             f"{independent} Everybody but the user in question is present, and their reports are "
             "unknown to the adversary."
         )
+    absent = "Anybody may be absent, and the reports of those present"
+    if any(there):
+        absent = (
+            "Users whose presence is below 1 may be absent, all others but the user in question "
+            "are present, and their reports"
+        )
     return (
-        f"{independent} Users whose presence is below 1 may be absent, all others but the user in "
-        "question are present, and their reports are unknown to the adversary. The loss is the "
+        f"{independent} {absent} are unknown to the adversary. The loss is the "
         "largest over all sets of absent users, who may be known to the adversary; the "
         "probabilities of these sets multiply the chances of an answer under either secret alike, "
         "and cancel."
@@ -229,7 +235,7 @@ def _about_refusals(system: SumOfUsers, who: Reporters) -> str:
     if system.whole:
         wrong = "a report that the law of its user (or class) does not have"
     absent = "; a missing report is never refused"
-    if any(map(is_always_there, who.users)):
+    if any(is_always_there(user, who.secrets) for user in who.users):
         wrong += ", and a missing report of a user whose presence is 1"
         absent = "; presence= below 1 allows absence"
     further = ""

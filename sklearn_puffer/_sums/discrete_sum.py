@@ -78,7 +78,7 @@ class DiscreteSum:
         Other users never increase a loss, so the largest over all patterns of presence is the loss
         with those others only who are always there.
         """
-        return [user if is_always_there(user) else _NOBODY for user in self.users]
+        return [user if is_always_there(user, self.secrets) else _NOBODY for user in self.users]
 
     def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
         """Return the smallest scale, in steps, of every condition that applies.

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import (
+    PufferfishWarning,
     check_choice,
     check_seed,
     check_verbose,
@@ -95,7 +96,8 @@ class PufferfishSum(CertifiedEstimator):
     secrets : str, default="distribution-absence"
         What is protected about a user: "value" (which value was reported), "value-absence" (a value
         against absence), "distribution-absence" (presence) or "distribution" (which of two laws
-        the report follows).
+        the report follows). Where absence is a secret, anybody may be absent: a presence of 1 is
+        refused, and the noise is what each user needs alone.
     query : {"sum", "mean", "count"}, default="sum"
         The mean is the sum divided by the number of reports, which is public; a count is a sum of
         reports that are 0 or 1.
@@ -121,7 +123,8 @@ class PufferfishSum(CertifiedEstimator):
     presence : float or mapping, default=None
         For tables: the probability that a user is present, or {class: probability}. Below 1 it
         allows missing reports; the noise then counts on none of these users' reports to hide those
-        of others, whoever is absent in the end. How far below does not matter.
+        of others, whoever is absent in the end. How far below does not matter. None is 1 where
+        absence is no secret, and below 1 where it is one.
     step : float, default=None
         Reports are rounded half up to its multiples. None for a step that the values have in
         common, such as 1 or 0.01. Gaussian users have none: their sum is rounded to the grid of the
@@ -166,9 +169,9 @@ class PufferfishSum(CertifiedEstimator):
     -----
     *Formal guarantees.* All of ``releases`` calls of `release` together, on the same independent
     reports, which follow the laws of ``users_``, are (epsilon, delta)-Pufferfish private for all
-    pairs of the certificate (001, Eq. 1), for every set of absent users whose presence is below 1,
-    known to the adversary or not, given that all others are present and their reports unknown to
-    the adversary, the error of the sampler included. The proof is recomputed without the strategy.
+    pairs of the certificate (001, Eq. 1), for every set of absent users who may be absent, known to
+    the adversary or not, given that all others are present and their reports unknown to the
+    adversary, the error of the sampler included. The proof is recomputed without the strategy.
     Under ``strategy="worst_case"`` and the sound published conditions of 001 it holds whatever the
     other users report or know, because
 
@@ -295,7 +298,7 @@ class PufferfishSum(CertifiedEstimator):
         ----------
         values : array-like of shape (n_reports,), or DataFrame
             The reports, one for each user in the order of `fit`; or the table again, or its column.
-            NaN for a user who is absent, where the presence is below 1.
+            NaN for a user who is absent, where the presence is below 1, or absence a secret.
 
         Returns
         -------
@@ -327,7 +330,7 @@ class PufferfishSum(CertifiedEstimator):
         self._note_parameters()
         _calls[self] = itertools.count()
         if answers.theta == 0.0:
-            warnings.warn(UNCHANGED, UserWarning, stacklevel=3)
+            warnings.warn(UNCHANGED, PufferfishWarning, stacklevel=3)
 
     def _remember(self, reports: Reporters, answers: Answers) -> None:
         self._reporters, self._unit = reports, answers.unit
@@ -372,7 +375,7 @@ class PufferfishSum(CertifiedEstimator):
         message += ' Or pass on_uncertified="warn" to release all the same, without a guarantee.'
         if way == "raise":
             raise UncertifiedError(message)
-        warnings.warn(message, UserWarning, stacklevel=4)
+        warnings.warn(message, PufferfishWarning, stacklevel=4)
 
     def _noisy(self, total: int | Fraction) -> float:
         """Return the sum in steps, plus noise; what no float or no 64 bits hold is saturated.
@@ -389,7 +392,7 @@ class PufferfishSum(CertifiedEstimator):
         seed = check_seed(self.random_state)
         if seed is None:
             return system_entropy()
-        warnings.warn(say.seed_sentence(seed), UserWarning, stacklevel=4)
+        warnings.warn(say.seed_sentence(seed), PufferfishWarning, stacklevel=4)
         return seeded_entropy(seed, 0, next(_calls.setdefault(self, itertools.count())))
 
 

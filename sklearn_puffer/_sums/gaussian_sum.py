@@ -397,7 +397,7 @@ class GaussianSum:
         members = counts if settings.together else np.ones_like(counts)
         groups = np.ones_like(counts) if settings.together else counts
         means, sds = members * means, np.sqrt(members) * sds
-        there = np.array([is_always_there(user) for user in reports.users])
+        there = np.array([is_always_there(user, reports.secrets) for user in reports.users])
         others = leave_one_out(sds, groups * there)
         certain = None if there.all() else others
         places = np.array([each.pair.user for each in asked])
@@ -420,8 +420,6 @@ class GaussianSum:
                 self.means, self.sds, notion, counts=self.counts, others=self.certain
             )
             published = {"corollary_1a": found.corollary_1a}
-            if found.equation_11 is not None:
-                published["equation_11"] = found.equation_11
             worst = self._alone(notion)
             return {"exact": min(found.exact.scale, worst), "worst_case": worst, **published}
         farthest = Fraction(float(np.abs(self.shifts).max()))

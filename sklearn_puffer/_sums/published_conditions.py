@@ -25,6 +25,7 @@ import numpy as np
 
 from sklearn_puffer._base import ULP, FloatArray, check_choice, check_positive, rounded_up
 from sklearn_puffer._strategies import monotone
+from sklearn_puffer._sums.users import check_chance
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.notions import Pufferfish
@@ -266,8 +267,8 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
 
     Raises
     ------
-    ValueError
-        If p equals q.
+    TypeError, ValueError
+        If p or q is no chance, p equals q, or the others have no discrete law.
 
     References
     ----------
@@ -280,6 +281,9 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
     >>> lemma_2_psi(0.25, 0.75, Discrete([0, 1], [0.5, 0.5]))[1].tolist()
     [1.0, 0.5]
     """
+    if not isinstance(others, Discrete) or others.n_axes != 1:
+        raise TypeError(f"others must be a Discrete law of one column, got {others!r}.")
+    p, q = check_chance(p, "p"), check_chance(q, "q")
     if p == q:
         raise ValueError(f"p and q must differ, got {p!r} twice; equal laws need no noise.")
     kept = others.counts > 0

@@ -80,9 +80,9 @@ def in_steps(values: Any, step: float, what: str) -> IntArray:
     return (floor + (quotient - floor >= 0.5)).astype(np.int64)
 
 
-def is_always_there(user: User) -> bool:
-    """Return whether a user is never absent, but where the secret says so."""
-    return user.presence >= 1.0
+def is_always_there(user: User, secrets: str) -> bool:
+    """Return whether a user is never absent: nobody whose absence is a secret."""
+    return "absence" not in secrets and (user.presence is None or user.presence >= 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +268,7 @@ class Reporters:
         return levels, np.concatenate(pairs)
 
     def _check_absent(self, classes: Array | None) -> None:
-        present = np.array([is_always_there(user) for user in self.users])
+        present = np.array([is_always_there(user, self.secrets) for user in self.users])
         wrong = np.flatnonzero(present if classes is None else present[classes])
         if wrong.size:
             raise ValueError(
@@ -278,7 +278,7 @@ class Reporters:
 
     def _check_alike(self) -> None:
         """Refuse a column alone, missing values or not, where it matters whose they are."""
-        if len({is_always_there(user) for user in self.users}) > 1:
+        if len({is_always_there(user, self.secrets) for user in self.users}) > 1:
             raise ValueError(
                 "values is one column, and presence= allows missing reports of some classes only; "
                 "pass the table, which tells the classes apart."

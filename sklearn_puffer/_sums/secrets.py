@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, as_array, check_pairs, floats
+from sklearn_puffer._base import FloatArray, as_array, check_pairs, floats, on_one_line
 from sklearn_puffer._sums.losses import with_mass
 from sklearn_puffer._sums.reports import Reporters, in_steps
 from sklearn_puffer._sums.settings import SumSettings, is_all
@@ -53,8 +53,17 @@ def _pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
 
 
 def _check_fitting(reporters: Reporters, settings: SumSettings) -> None:
-    """Refuse arguments that say nothing about the secrets."""
+    """Refuse arguments that say nothing about the secrets, or contradict them."""
     secrets = settings.secrets
+    sure = [k for k, user in enumerate(reporters.users) if user.presence == 1.0]
+    if "absence" in secrets and sure:
+        name = on_one_line(reporters.named(sure[0], settings.together))
+        raise ValueError(
+            f"secrets={secrets!r} protects whether {name} is present, and presence=1 says that "
+            "this is certain: a missing report would be refused and any other answered, which "
+            "tells the two apart; declare a presence below 1 (how far below does not matter), "
+            "leave presence out, or protect secrets='value'."
+        )
     alternatives, values = settings.columns.alternatives, settings.columns.values
     if alternatives is not None and secrets != "distribution":
         raise ValueError(

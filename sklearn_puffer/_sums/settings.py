@@ -35,7 +35,6 @@ CONDITIONS = (
     "relaxed",
     "corollary_1a",
     "corollary_1b",
-    "equation_11",
 )
 _STRATEGIES = ("exact", "worst_case", "published", *CONDITIONS)
 _LEAST_EPSILON = 1e-8  # less is lost in the rounding of the noise
@@ -148,7 +147,7 @@ class TableChoice:
             replace(
                 user,
                 alternative=laws.get(label),
-                presence=1.0 if presence.get(label) is None else presence[label],
+                presence=presence.get(label),
             )
             for user, label in zip(users, labels, strict=True)
         )

@@ -39,8 +39,9 @@ class User:
     ----------
     law : Discrete or GaussianMixture
         Of one column: what the user reports when present.
-    presence : float, default=1.0
-        Probability in [0, 1] of being present.
+    presence : float, default=None
+        Probability in [0, 1] of being present. None is 1 where absence is no secret, and unknown
+        where it is one.
     alternative : Discrete or GaussianMixture, optional
         The law that ``secrets="distribution"`` protects ``law`` against.
     values : array-like of shape (n,), optional
@@ -64,7 +65,8 @@ class User:
     Secrets are told apart given who of the other users is present: the probability of that, as in
     001, multiplies both densities alike, and cancels. The user's own presence is part of the
     secret. So no loss depends on how large ``presence`` is; but `PufferfishSum` keeps its promise
-    for every set of others who may be present, and so counts on those only whose presence is 1.
+    for every set of others who may be present, and so counts on those only whose presence is 1:
+    on nobody where absence is a secret, for a refusal of missing reports would tell that secret.
     (`SumLosses` and `sum_scale` are given that all others are there.) To model others who may or
     may not be there, unknown to the adversary, put the mass of absence on the atom 0 of their law.
 
@@ -81,7 +83,7 @@ class User:
     """
 
     law: Prior
-    presence: float = 1.0
+    presence: float | None = None
     alternative: Prior | None = None
     values: ArrayLike | None = None
     count: int = 1
@@ -91,7 +93,8 @@ class User:
         _check_law(self.law, "law")
         if self.alternative is not None:
             _check_law(self.alternative, "alternative")
-        object.__setattr__(self, "presence", _check_presence(self.presence))
+        if self.presence is not None:
+            object.__setattr__(self, "presence", check_chance(self.presence, "presence"))
         object.__setattr__(self, "count", _check_count(self.count))
         if self.values is not None:
             object.__setattr__(self, "values", _check_values(self.values))
@@ -385,14 +388,13 @@ def _check_law(law: Any, name: str) -> None:
         )
 
 
-def _check_presence(presence: Any) -> float:
-    if isinstance(presence, bool | np.bool_) or not isinstance(presence, Real):
-        raise TypeError(f"presence must be a number in [0, 1], got {presence!r}.")
-    number = as_float(presence)
+def check_chance(value: Any, name: str) -> float:
+    """Return a probability."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number in [0, 1], got {value!r}.")
+    number = as_float(value)
     if not 0.0 <= number <= 1.0:
-        raise ValueError(
-            f"presence must lie in [0, 1], got {quoted(presence)}; it is a probability."
-        )
+        raise ValueError(f"{name} must lie in [0, 1], got {quoted(value)}; it is a probability.")
     return number
 
 

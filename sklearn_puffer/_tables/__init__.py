@@ -9,7 +9,7 @@ from sklearn_puffer._tables.digests import row_digests, smallest
 from sklearn_puffer._tables.distinct import BLOCK_ROWS, distinct
 from sklearn_puffer._tables.engine import CHANGED, LazyTable, lazy_table
 from sklearn_puffer._tables.faults import Faults
-from sklearn_puffer._tables.features import Features
+from sklearn_puffer._tables.features import FeatureForm, Features, ranks_of
 from sklearn_puffer._tables.files import Layout, TableFile, TableWriter, kind_of, type_of
 from sklearn_puffer._tables.frame import (
     Finished,
@@ -45,7 +45,7 @@ from sklearn_puffer._tables.opening import is_lazy, way_to_rows
 from sklearn_puffer._tables.plans import check_lazy_kinds, lazy_names, planned
 from sklearn_puffer._tables.readers import Reader, column_reader
 from sklearn_puffer._tables.recoding import date_columns, recoded
-from sklearn_puffer._tables.row_ids import check_id_type, count_ids
+from sklearn_puffer._tables.row_ids import Text, canonical_id, check_id_type, count_ids, read_ids
 from sklearn_puffer._tables.sampling import canonical_rows
 from sklearn_puffer._tables.selection import (
     Pair,
@@ -58,17 +58,19 @@ from sklearn_puffer._tables.selection import (
     secret_pairs_of,
 )
 from sklearn_puffer._tables.thinning import sample_rows
-from sklearn_puffer._tables.unseen import Unknown, rule_of
+from sklearn_puffer._tables.unseen import NEAREST, Unknown, rule_of
 from sklearn_puffer._tables.values import Kind, Name, Values, without_na
 
 __all__ = [
     "BLOCK_ROWS",
     "CHANGED",
+    "NEAREST",
     "Cells",
     "CodeArray",
     "Coded",
     "Column",
     "Faults",
+    "FeatureForm",
     "Features",
     "Finished",
     "Kind",
@@ -86,6 +88,7 @@ __all__ = [
     "Table",
     "TableFile",
     "TableWriter",
+    "Text",
     "Unknown",
     "Values",
     "array_table",
@@ -93,6 +96,7 @@ __all__ = [
     "as_levels",
     "as_pandas",
     "beside",
+    "canonical_id",
     "canonical_rows",
     "cells_frame",
     "check_finite",
@@ -128,6 +132,8 @@ __all__ = [
     "present",
     "public_columns",
     "quantile_bins",
+    "ranks_of",
+    "read_ids",
     "read_secret",
     "reader_of",
     "recoded",

@@ -15,8 +15,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import listed
-from sklearn_puffer._tables.frame import is_frame
+from sklearn_puffer._base import listed, on_one_line
+from sklearn_puffer._tables.frame import frame_table, is_frame
 from sklearn_puffer._tables.opening import is_lazy
 from sklearn_puffer._tables.values import Name
 
@@ -206,13 +206,30 @@ def _as_arrow(piece: Any) -> Any:
     if isinstance(piece, pa.RecordBatch):
         return pa.Table.from_batches([piece])
     if isinstance(piece, pd.DataFrame):
-        return pa.Table.from_pandas(piece, preserve_index=False)
+        return _from_pandas(piece)
     if is_frame(piece) and hasattr(piece, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(piece).read_all()
     raise TypeError(
         f"batches holds a {type(piece).__name__}, and must hold pyarrow batches or tables, or "
         "DataFrames."
     )
+
+
+def _from_pandas(piece: pd.DataFrame) -> Any:
+    """Return a pandas frame as an Arrow table; what Arrow has no type for is refused by name."""
+    pa, table = arrow("a stream of batches"), frame_table(piece, "batches")
+    convert = partial(pa.Table.from_pandas, preserve_index=False)
+    try:
+        return convert(piece)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        if len(table.names) > 1:
+            for name in table.names:
+                _from_pandas(piece[[name]])
+        table.values(table.names[0])  # which has words for most
+        raise TypeError(
+            f"column {table.names[0]!r} of batches has no type in Arrow ({on_one_line(error)}); "
+            "drop it, or convert it to numbers or strings."
+        ) from error
 
 
 def _checked(stream: Stream) -> Stream:

@@ -43,7 +43,7 @@ _AS_TEXT: tuple[str, ...] = (
     "decimal",
     "time",
 )
-_AS_TEXT += ("hugeint", "uhugeint", "uuid")
+_AS_TEXT += ("hugeint", "uhugeint", "uuid", "timestamp with time zone", "blob")
 
 
 def on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
@@ -56,9 +56,9 @@ def on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
     """
     duckdb = import_module("duckdb")
     kinds = {name: kind for name, kind in zip(X.columns, X.types, strict=True) if name in names}
-    columns = {name: _sent(duckdb, name, kinds[name]) for name in names}
-    places = {name: str(k) for k, name in enumerate(names)}
-    sent = X.select(*(columns[name].alias(places[name]) for name in names))
+    places = {name: place for place, name in enumerate(X.columns, 1)}
+    own = [_sent(f"#{places[name]}", name, kinds[name]) for name in names]
+    sent = selected(X, [(column, str(k)) for k, column in enumerate(own)])
     schema = _renamed(sent.limit(0).to_arrow_table(), names).schema
     result = release(schema.empty_table()).schema
     out = {str(k): duckdb.sqltype(_duckdb_type(field)) for k, field in enumerate(result)}
@@ -70,11 +70,23 @@ def on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
     )
 
 
-def _sent(duckdb: Any, name: str, kind: Any) -> Any:
+def selected(X: Any, columns: Sequence[tuple[str, str]]) -> Any:
+    """Return columns of a relation, each with a name; "#1" is the first, since names ignore case.
+
+    Parameters
+    ----------
+    X : DuckDBPyRelation
+    columns : sequence of pairs
+        What is computed, in SQL, and its name.
+    """
+    quoted = [(own, name.replace('"', '""')) for own, name in columns]
+    return X.project(", ".join(f'{own} as "{name}"' for own, name in quoted))
+
+
+def _sent(column: str, name: str, kind: Any) -> str:
     """Return a column as it is handed to Python."""
-    column = duckdb.ColumnExpression(name)
     if kind.id in _LABELS + _AS_TEXT:
-        return column.cast("VARCHAR")
+        return f"hex({column})" if kind.id == "blob" else f"cast({column} as VARCHAR)"
     if str(kind) not in {own for own, _ in _TYPES.values()}:
         raise TypeError(
             f"column {name!r} has type {on_one_line(kind)}, which would not come back from Python "
@@ -105,7 +117,9 @@ def _back(duckdb: Any, place: str, name: str, kinds: Mapping[str, Any]) -> Any:
     """Return a column of the result by its name, and in its own type where it came as text."""
     column = duckdb.ColumnExpression(place)
     kind = kinds.get(name)
-    if kind is not None and kind.id in _AS_TEXT:
+    if kind is not None and kind.id == "blob":
+        column = duckdb.FunctionExpression("unhex", column)
+    elif kind is not None and kind.id in _AS_TEXT:
         column = column.cast(kind)
     return column.alias(name)
 

@@ -30,7 +30,14 @@ from sklearn_puffer._tables.refining import (
     may_refine,
     refined,
 )
-from sklearn_puffer._tables.values import Name, Values, check_type, narwhals_values, object_values
+from sklearn_puffer._tables.values import (
+    Name,
+    Values,
+    check_type,
+    declared_values,
+    narwhals_values,
+    object_values,
+)
 
 MOST_CELLS = 1 << 23
 """How many groups of rows are fetched at most."""
@@ -126,6 +133,8 @@ class LazyTable:
     def check_type(self, name: Name) -> None:
         """Refuse a column whose type has no place here, before anything is computed."""
         check_type(self.types[str(name)], name)
+        if isinstance(fault := self.opened.levels.get(str(name)), Exception):
+            raise fault
 
     def check_weights(self) -> int:
         """Return how many rows there are, and refuse weights that count none; one query.
@@ -430,11 +439,12 @@ class LazyTable:
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
         declared = self.opened.levels.get(str(name))
         if declared is None and column.dtype != nw.Binary:
-            return narwhals_values(column, name)
+            values = narwhals_values(column, name)
+            return _as_whole(values) if self.types[str(name)].is_integer() else values
         found = column.to_list()
         labels = [each.decode() if isinstance(each, bytes) else each for each in found]
-        if declared is not None:
-            return _declared(labels, *declared)
+        if isinstance(declared, tuple):
+            return _declared(labels, *declared, name)
         return object_values(pd.Series(labels, dtype=object), name)
 
 
@@ -516,12 +526,25 @@ def _collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
         return frame.collect("pyarrow")
 
 
-def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool) -> Values:
+def _as_whole(values: Values) -> Values:
+    """Return floats as the integers that their type promises: Dask has floats beside gaps."""
+    if values.kind == "integer":
+        return values
+    numbers = values.data if values.missing is None else np.where(values.missing, 0, values.data)
+    return replace(values, kind="integer", data=numbers.astype(np.int64))
+
+
+def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool, name: Name) -> Values:
     """Return labels as codes into the levels that the type of their column lists."""
-    codes = pd.Index(levels, dtype=object).get_indexer(pd.Index(labels, dtype=object))
-    missing = codes < 0
-    some = missing if missing.any() else None
-    return Values("category", codes, some, levels, declared=True, ordered=ordered)
+    index = pd.Index(levels, dtype=object)
+    codes = index.get_indexer(pd.Index(labels, dtype=object))
+    for label, code in zip(labels, codes, strict=True):
+        if code < 0 and label is not None:  # it must not pass for missing
+            raise ValueError(
+                f"column {name!r} holds {label!r}, which its type does not list; convert it "
+                "to strings with astype(str)."
+            )
+    return declared_values(codes, index, ordered)
 
 
 def _of_bins(bins: nw.Series[Any], column: Column) -> Values:

@@ -59,9 +59,70 @@ class Features:
                 frame[name] = self.keys[:, place]
         return Features(frame, self.keys)
 
+    def beside(self, numbers: Array) -> Features:
+        """Return the same rows with further columns of numbers, shape (n_rows, n_further)."""
+        own = [name for name in self.names if isinstance(name, int)]
+        first, plain = max(own, default=0) + 1, len(own) == len(self.names)
+        names = [first + k if plain else f"further {k}" for k in range(numbers.shape[1])]
+        further = pd.DataFrame(numbers, columns=pd.Index(names), index=self.frame.index)
+        ranks = [np.unique(each, return_inverse=True)[1].ravel() for each in numbers.T]
+        keys = np.concatenate([self.keys, np.stack(ranks, axis=1)], axis=1)
+        return Features(pd.concat([self.frame, further], axis=1), keys)
+
     def chosen(self, names: Any) -> Features:
         """Return the same rows with some of the columns only, in that order, for a model."""
         return Features(self.frame[list(names)], self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureForm:
+    """The columns that a model was fitted to: other rows are given to it in just this form.
+
+    Attributes
+    ----------
+    levels : dict of tuple or None
+        By name, in order: the categories of a column, None of one of numbers.
+    """
+
+    levels: Mapping[Name, tuple[Any, ...] | None]
+
+    @classmethod
+    def of(cls, columns: Mapping[Name, Values]) -> FeatureForm:
+        """Return the form of some columns.
+
+        >>> layout = FeatureForm.of({"job": Values("category", np.array([0]), levels=("cook",))})
+        >>> other = {"job": Values("category", np.array([0, 1]), levels=("baker", "cook"))}
+        >>> layout.features(other).frame["job"].tolist()
+        [nan, 'cook']
+        """
+        return cls({name: values.levels for name, values in columns.items()})
+
+    def features(self, columns: Mapping[Name, Values]) -> Features:
+        """Return rows in that form: categories that it does not have are missing in it.
+
+        Raises
+        ------
+        TypeError
+            If a column of numbers holds categories now, or the reverse.
+        """
+        return Features.of({name: self._fitting(name, columns[name]) for name in self.levels})
+
+    def _fitting(self, name: Name, values: Values) -> Values:
+        levels = self.levels[name]
+        if (levels is None) != (values.levels is None):
+            was, now = (
+                ("categories", "numbers") if levels is not None else ("numbers", "categories")
+            )
+            raise TypeError(
+                f"column {name!r} held {was} in fit, and holds {now}; convert it to what it was."
+            )
+        if levels is None:
+            return values
+        places = {level: place for place, level in enumerate(levels)}
+        table = np.array([places.get(level, -1) for level in (*(values.levels or ()), None)])
+        codes = values.data if values.missing is None else np.where(values.missing, -1, values.data)
+        found = table[codes]
+        return Values("category", found, found < 0, levels)
 
 
 def _column(values: Values) -> Any:

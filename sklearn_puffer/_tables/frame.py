@@ -7,7 +7,7 @@ with a mask of what is missing. Nothing here depends on the order of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -63,8 +63,8 @@ class Table(Source, Protocol):
     def build(self, columns: Mapping[Name, Finished]) -> Any:
         """Return a table of the caller's own type, with those columns."""
 
-    def original(self, name: Name) -> Any:
-        """Return a column untouched, as `build` takes it."""
+    def original(self, name: Name, rows: Array | None = None) -> Any:
+        """Return a column untouched, as `build` takes it; with ``rows``, each value from there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,13 @@ def secret_columns(sensitive_features: Any, n_rows: int, X: Any) -> dict[Name, V
     return columns
 
 
-def beside(given: Any, n_rows: int, X: Any, named: str) -> dict[Name, Values]:
+def beside(
+    given: Any,
+    n_rows: int,
+    X: Any,
+    named: str,
+    read: Callable[[Table, Name], Values] = lambda table, name: table.values(name),
+) -> dict[Name, Values]:
     """Return columns that are given beside X, aligned with it by position; ``named`` in errors.
 
     Raises
@@ -173,7 +179,7 @@ def beside(given: Any, n_rows: int, X: Any, named: str) -> dict[Name, Values]:
         raise ValueError(
             f"{named} has {table.n_rows} rows and X has {n_rows}; give one for each row."
         )
-    return {name: table.values(name) for name in table.names}
+    return {name: read(table, name) for name in table.names}
 
 
 def as_pandas(X: Any) -> Any:
@@ -200,8 +206,8 @@ def taken_rows(X: Any, kept: BoolArray) -> Any:
 
 def _as_pandas_column(column: nw.Series[Any]) -> Any:
     if column.dtype in (nw.Categorical, nw.Enum):
-        levels = narwhals_categories(column).levels
-        return pd.Categorical(column.to_list(), levels, ordered=column.dtype == nw.Enum)
+        found = narwhals_categories(column, column.name)
+        return pd.Categorical(column.to_list(), found.levels, ordered=found.ordered)
     if column.is_null().any() or not column.dtype.is_numeric():
         whole = column.dtype.is_integer()
         # pandas itself would make floats of integers with gaps, and large ones equal
@@ -304,10 +310,11 @@ class _PandasTable(_FrameTable):
     def _places(self) -> dict[Name, int]:
         return {name: place for place, name in enumerate(self.names)}
 
-    def original(self, name: Name) -> Any:
+    def original(self, name: Name, rows: Array | None = None) -> Any:
         if name not in self._columns:  # pandas makes a new object each time
             self._columns[name] = self.frame[name]
-        return self._columns[name]
+        column = self._columns[name]
+        return column if rows is None else column.iloc[rows].set_axis(column.index)
 
     def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
         built = {
@@ -361,8 +368,9 @@ class _NarwhalsTable(_FrameTable):
         # by a plain name: in polars one like "^a.*$" asks for other columns
         return narwhals_values(self.frame[str(name)].alias("values"), name)
 
-    def original(self, name: Name) -> Any:
-        return self.frame[str(name)]
+    def original(self, name: Name, rows: Array | None = None) -> Any:
+        column = self.frame[str(name)]
+        return column if rows is None else column[rows.tolist()]
 
     def build(self, columns: Mapping[Name, Finished]) -> Any:
         built = (
@@ -425,8 +433,9 @@ class _ArrayTable:
         whole = np.empty((self.n_rows, len(dtypes)), dtype=next(iter(dtypes.values())))
         return {name: whole[:, position] for position, name in enumerate(dtypes)}
 
-    def original(self, name: Name) -> Any:
-        return self.array[:, self.names.index(name)]
+    def original(self, name: Name, rows: Array | None = None) -> Any:
+        column = self.array[:, self.names.index(name)]
+        return column if rows is None else column[rows]
 
     def build(self, columns: Mapping[Name, Finished]) -> Array:
         arrays = [done.data if done.passed else self._column(done) for done in columns.values()]

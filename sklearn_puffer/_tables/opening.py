@@ -21,6 +21,8 @@ import narwhals.stable.v2 as nw
 
 from sklearn_puffer._base import listed, on_one_line, quoted, way_to_table
 from sklearn_puffer._tables.csv_types import other_separator, typed_csv
+from sklearn_puffer._tables.dask_plan import checked_labels, refused_category
+from sklearn_puffer._tables.duckdb_plan import selected
 
 Levels = tuple[tuple[str, ...], bool]
 """Labels that the type of a column lists, and whether in an order."""
@@ -37,14 +39,14 @@ class Opened:
     frame : LazyFrame
     types : mapping of types
         By name, those that the columns had, in their order; strings may have become bytes.
-    levels : mapping of Levels
-        By name, of columns whose type lists its labels.
+    levels : mapping of Levels or errors
+        By name, of columns whose type lists its labels, or with which they are refused.
     """
 
     native: Any
     frame: nw.LazyFrame[Any]
     types: Mapping[str, Any]
-    levels: Mapping[str, Levels] = field(default_factory=dict)
+    levels: Mapping[str, Levels | TypeError | ValueError] = field(default_factory=dict)
 
 
 class _Engine(NamedTuple):
@@ -102,8 +104,11 @@ def opened(X: Any) -> Opened:
     if _is_path(X):
         return opened(_scanned(os.fspath(X)))
     if _is_dataset(X):
-        return opened(_with_extra(lambda: import_module("duckdb").from_arrow(X), X, "duckdb"))
+        rows = _with_extra(lambda: import_module("duckdb").from_arrow(X), X, "duckdb")
+        names = enumerate(X.schema.names, 1)  # some of which DuckDB may have changed
+        return _opened(selected(rows, [(f"#{k}", name) for k, name in names]), _DUCKDB)
     engine = next(each for each in _ENGINES if each.is_one(X))
+    _check_renamed(X)
     found: Opened = _with_extra(lambda: _opened(X, engine), X, engine.extra)
     return found
 
@@ -112,8 +117,10 @@ def _opened(X: Any, engine: _Engine) -> Opened:
     if engine.extra != "polars":
         import_module("pyarrow")  # as which groups are fetched
     _check_names(X)
-    types = dict(_in_narwhals(X).collect_schema())
-    frame = _in_narwhals(engine.by_place(X, types))
+    types = dict(in_narwhals(X).collect_schema())
+    if _is_dask(X):  # in whose objects narwhals sees strings
+        types |= {name: nw.Object() for name in types if X.dtypes[name].name == "object"}
+    frame = in_narwhals(engine.by_place(X, types))
     return Opened(X, frame, types, _levels(X, types))
 
 
@@ -127,7 +134,8 @@ def _with_extra(open_it: Callable[[], Any], X: Any, extra: str) -> Any:
         ) from error
 
 
-def _in_narwhals(X: Any) -> nw.LazyFrame[Any]:
+def in_narwhals(X: Any) -> nw.LazyFrame[Any]:
+    """Return a lazy table of an engine, whose own name columns have."""
     with warnings.catch_warnings():
         # what it says of its own future is nothing that a caller of `fit` can change
         warnings.filterwarnings("ignore", message="Dask support is moving", category=FutureWarning)
@@ -148,6 +156,24 @@ def _check_names(X: Any) -> None:
         raise ValueError(f"X has more than one column called {listed(twice)}; rename them.")
 
 
+def _check_renamed(X: Any) -> None:
+    """Refuse names that DuckDB, which ignores case in them, has changed or takes for others."""
+    by_name = _is_ibis(X) and X.get_backend().name == "duckdb"
+    if not by_name and not _DUCKDB.is_one(X):
+        return
+    known = {name.lower(): name for name in reversed(X.columns)}
+    for name in X.columns:
+        stem, _, number = name.rpartition("_")
+        for meant in [stem] * number.isdecimal() + [name] * by_name:
+            other = known.get(meant.lower(), meant)
+            if other != meant:
+                raise ValueError(
+                    f"X has columns {other!r} and {name!r}, and DuckDB ignores case in names: it "
+                    "changes one of two that are alike but for case, or reads the other for it; "
+                    "rename one in the file, or pass pl.scan_parquet or pyarrow.dataset of it."
+                )
+
+
 def _columns(X: Any) -> list[Any]:
     if nw.dependencies.is_polars_lazyframe(X):
         return list(X.collect_schema().names())
@@ -161,23 +187,17 @@ def _of_polars(X: Any, types: Mapping[str, Any]) -> Any:
 
 def _of_dask(X: Any, types: Mapping[str, Any]) -> Any:
     """Return a Dask table by place, with labels for categories: each part may have own codes."""
-    frame = _in_narwhals(X)
-    keys = [
-        (nw.col(n).cast(nw.String) if dtype in (nw.Categorical, nw.Enum) else nw.col(n)).alias(
-            str(k)
-        )
-        for k, (n, dtype) in enumerate(types.items())
-    ]
-    return frame.select(*keys).to_native()
+    own = X.rename(columns={name: str(k) for k, name in enumerate(types)})
+    for k, (name, dtype) in enumerate(X.dtypes.items()):
+        if dtype.name in ("category", "object"):  # which says too little of what is in it
+            like = (name, "string" if dtype.name == "category" else object)
+            own[str(k)] = X[name].map_partitions(checked_labels, name, meta=like)
+    return own
 
 
 def _of_duckdb(X: Any, types: Mapping[str, Any]) -> Any:
-    columns = ['"' + name.replace('"', '""') + '"' for name in types]
-    keys = [
-        f'{f"encode({column})" if dtype == nw.String else column} as "{k}"'
-        for k, (column, dtype) in enumerate(zip(columns, types.values(), strict=True))
-    ]
-    return X.project(", ".join(keys))
+    own = [f"encode(#{k})" if t == nw.String else f"#{k}" for k, t in enumerate(types.values(), 1)]
+    return selected(X, [(column, str(k)) for k, column in enumerate(own)])
 
 
 def _of_spark(X: Any, types: Mapping[str, Any]) -> Any:
@@ -224,33 +244,28 @@ def _builtin(name: str) -> Any:
     )
 
 
-def _levels(X: Any, types: Mapping[str, Any]) -> dict[str, Levels]:
+def _levels(X: Any, types: Mapping[str, Any]) -> dict[str, Levels | TypeError | ValueError]:
     if _is_dask(X):
         found = {name: _of_category(X, name) for name in types if X.dtypes[name].name == "category"}
         return {name: levels for name, levels in found.items() if levels is not None}
     return {n: (tuple(t.categories), True) for n, t in types.items() if t == nw.Enum}
 
 
-def _of_category(X: Any, name: str) -> Levels | None:
+def _of_category(X: Any, name: str) -> Levels | TypeError | ValueError | None:
     """Return the labels of a categorical column of Dask, or None where it does not know them."""
     column, dtype = X[name].cat, X.dtypes[name]
-    if not column.known:
-        if dtype.ordered:
-            raise ValueError(
-                f"column {name!r} has ordered categories that Dask does not know; call "
-                f"X[{name!r}].cat.as_known(), or convert it with astype(str)."
-            )
+    if column.known and len(dtype.categories):  # a file that lists none "knows" none
+        return refused_category(dtype, name) or (tuple(dtype.categories), bool(dtype.ordered))
+    if not dtype.ordered:
         return None
-    strange = [level for level in dtype.categories if not isinstance(level, str)]
-    if strange:
-        raise TypeError(
-            f"column {name!r} has the category {strange[0]!r}, which is no string; convert it to "
-            "numbers, or to strings with astype(str)."
-        )
-    return tuple(dtype.categories), bool(dtype.ordered)
+    return ValueError(  # as_known() would not keep their order
+        f"column {name!r} has ordered categories that Dask does not know; list them, "
+        f"X[{name!r}].astype(pandas.CategoricalDtype([...], ordered=True)), or convert it with "
+        "astype(str)."
+    )
 
 
-def _is_of(module: str, kind: str) -> Callable[[Any], bool]:
+def is_of(module: str, kind: str) -> Callable[[Any], bool]:
     """Return the test for a class; there is no object of it before its module is imported."""
 
     def is_one(X: Any) -> bool:
@@ -260,8 +275,8 @@ def _is_of(module: str, kind: str) -> Callable[[Any], bool]:
     return is_one
 
 
-_is_dataset = _is_of("pyarrow.dataset", "Dataset")
-_is_dask = _is_of("dask.dataframe", "DataFrame")
+_is_dataset = is_of("pyarrow.dataset", "Dataset")
+_is_dask = is_of("dask.dataframe", "DataFrame")
 
 
 def _is_path(X: Any) -> bool:
@@ -270,12 +285,14 @@ def _is_path(X: Any) -> bool:
     return isinstance(X, os.PathLike)
 
 
+_DUCKDB = _Engine(is_of("duckdb", "DuckDBPyRelation"), _of_duckdb, "duckdb")
+_is_ibis = is_of("ibis.expr.types", "Table")
 _ENGINES = [
     _Engine(nw.dependencies.is_polars_lazyframe, _of_polars, "polars"),
-    _Engine(_is_of("duckdb", "DuckDBPyRelation"), _of_duckdb, "duckdb"),
+    _DUCKDB,
     _Engine(_is_dask, _of_dask, "dask"),
-    _Engine(_is_of("pyspark.sql.classic.dataframe", "DataFrame"), _of_spark, "spark"),
-    _Engine(_is_of("ibis.expr.types", "Table"), _of_ibis, "ibis"),
+    _Engine(is_of("pyspark.sql.classic.dataframe", "DataFrame"), _of_spark, "spark"),
+    _Engine(_is_ibis, _of_ibis, "ibis"),
 ]
 
 

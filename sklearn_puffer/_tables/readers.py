@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -44,14 +45,25 @@ def column_reader(
     values = as_levels(values) if column.kind == "category" else of_kind(column.kind, values)
     check_missing(values, column.name, missing)
     if missing == "category" and values.missing is not None and column.missing_code is None:
-        gone = values.n_missing
-        raise ValueError(unseen_message(column.name, [None], [gone], numeric=False))
+        values = _with_new_level(column, values)
     if column.kind == "category":
         return _LevelReader(column, values, unknown)
     check_same_kind(column, values)
     if column.edges is not None:
         return _BinReader(column, values)
     return _NumberReader(column, values, unknown)
+
+
+def _with_new_level(column: Column, values: Values) -> Values:
+    """Return categories in which missing is one, which `fit` has not seen; booleans are refused."""
+    if values.levels is None:
+        raise ValueError(
+            f"column {column.name!r} has {values.n_missing} missing value(s) (NaN), and had none "
+            "in fit; drop or fill those rows, or fit on data that has some."
+        )
+    assert values.missing is not None
+    data = np.where(values.missing, len(values.levels), values.data)
+    return replace(values, data=data, levels=(*values.levels, None), missing=None)
 
 
 class Reader(ABC):
@@ -71,6 +83,10 @@ class Reader(ABC):
         self._find(rows, out)
         if self._held is not None:
             self._note(self._held, self._counted(rows, out))
+
+    def lost(self, rows: slice) -> Array:
+        """Return which values of ``rows`` are categories that `fit` has not seen."""
+        return np.zeros(len(self.values.data[rows]), dtype=bool)
 
     @abstractmethod
     def _find(self, rows: slice, out: Array) -> None:
@@ -272,6 +288,11 @@ class _LevelReader(Reader):
         if gone is not None:
             out[gone] = len(self._codes) - 1
 
+    def lost(self, rows: slice) -> Array:
+        new = np.isin(self.values.data[rows], self._unseen)
+        gone = self.missing(rows)  # whose data are arbitrary
+        return new if gone is None else new & ~gone
+
     def spread(self, per_code: Array) -> Array:
         return per_code[self._codes]
 
@@ -284,8 +305,8 @@ class _LevelReader(Reader):
 def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, Array, int]:
     """Return the fitted code of each level of ``values``, with that of missing at the end.
 
-    Levels that `fit` has not seen have the code of the level that stands for them; then come their
-    own codes, and in how many rows they are.
+    Levels that `fit` has not seen have the code of the level that stands for them, or that of any;
+    then come their own codes, and in how many rows they are.
     """
     assert column.levels is not None
     assert values.levels is not None
@@ -295,7 +316,7 @@ def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Arra
     used, counts = np.unique(present(values), return_counts=True)
     unseen = codes[used] < 0 if used.size else np.zeros(0, dtype=bool)
     strange, rows = used[unseen], counts[unseen]
-    if strange.size and not isinstance(unknown, Other):
+    if strange.size and unknown == "error":
         shown = [values.levels[code] for code in strange.tolist()]
         raise ValueError(unseen_message(column.name, shown, rows.tolist(), numeric=False))
     if isinstance(unknown, Other):
@@ -307,6 +328,6 @@ def _code_of(column: Column, other: Other, known: Mapping[Any, int]) -> int:
     if other.value not in known:
         raise ValueError(
             f"unknown[{column.name!r}] is {quoted(other.value)}, which fit was not told of; fit "
-            "again with it, or name a value that was seen."
+            'again with it, name a value that was seen, or pass unknown="nearest" for all columns.'
         )
     return known[other.value]

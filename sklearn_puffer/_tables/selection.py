@@ -276,8 +276,9 @@ def _check_number(
     argument: Any, secrets: Sequence[Secret], n_adversaries: int, alone: bool
 ) -> None:
     """Refuse more pairs of all values than there is room for, before one is made."""
-    listed_too = argument if isinstance(argument, Mapping) else {}
-    sizes = {each.name: len(each.labels) for each in secrets if each.name not in listed_too}
+    given = argument if isinstance(argument, Mapping) else {}
+    whole = [each for each in secrets if _is_all(given.get(each.name, "all"))]
+    sizes = {each.name: len(each.labels) for each in whole}
     numbers = {name: size * (size - 1) // 2 for name, size in sizes.items()}
     if not numbers or not isinstance(argument, str | Mapping):
         return
@@ -290,6 +291,10 @@ def _check_number(
         "group its values (bins, regions), or list the pairs to protect in secret_pairs",
         alone=alone,
     )
+
+
+def _is_all(pairs: Any) -> bool:
+    return isinstance(pairs, str) and pairs == "all"
 
 
 def _all_pairs(secret: Secret) -> list[Pair]:
@@ -306,16 +311,19 @@ def _mapped_pairs(argument: Mapping[Any, Any], secrets: Sequence[Secret]) -> dic
             f"{meant(strange[0], names)}; the sensitive columns are {listed(names)}."
         )
     return {
-        secret.name: _checked_pairs(argument[secret.name], secret)
-        if secret.name in argument
-        else _all_pairs(secret)
+        secret.name: _all_pairs(secret)
+        if _is_all(argument.get(secret.name, "all"))
+        else _checked_pairs(argument[secret.name], secret)
         for secret in secrets
     }
 
 
 def _checked_pairs(pairs: Any, secret: Secret) -> list[Pair]:
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
-        raise TypeError(f"secret_pairs must be a list of pairs (s_i, s_j), got {pairs!r}.")
+        raise TypeError(
+            f'secret_pairs must be a list of pairs (s_i, s_j) or "all" for column {secret.name!r}, '
+            f"got {pairs!r}."
+        )
     checked = []
     for pair in pairs:
         listed_pair = isinstance(pair, Sequence | np.ndarray) and not isinstance(pair, str)

@@ -9,6 +9,9 @@ from typing import Any, Literal
 from sklearn_puffer._base import plain, quoted
 from sklearn_puffer._tables.values import Kind, Name
 
+NEAREST = 'pass unknown="nearest" (to set_params after fit, as --unknown to puffer release)'
+"""The way out of what `fit` has not seen that asks for no other fit."""
+
 _MOST_SHOWN = 100
 
 
@@ -83,12 +86,12 @@ def unseen_message(
     """Return the error about values that were not seen in `fit`, all of them with their counts."""
     it = "it" if len(values) == 1 else "them"
     ways = (
-        f'pass unknown="nearest" to move {it} to the nearest known value, n_bins to bin the column'
+        f"move {it} to the nearest known value; or fit again with n_bins to bin the column"
         if numeric
-        else "list every value in categories={column: [...]}, pass unknown={column: value} to turn "
-        f"{it} into a value declared there, such as 'other'"
+        else f"turn {it} into a known category; or fit again with a list of all in "
+        "categories={column: [...]}, with one for new ones in unknown={column: 'other'}"
     )
-    ways = f"{ways}, or fit on data that has {it}"
+    ways = f"{NEAREST} to {ways}, or on data that has {it}"
     if len(values) == 1:
         return (
             f"column {name!r} contains {quoted(values[0])}, which was not seen in fit; {ways} "

@@ -92,11 +92,9 @@ def take_levels(levels: Sequence[Any], codes: Array) -> Array:
 def pandas_values(column: pd.Series[Any], name: Name) -> Values:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        codes = column.cat.codes.to_numpy()
         if not dtype.ordered:
             _check_one_kind(dtype.categories, name)
-        missing, ordered = _some(codes < 0), bool(dtype.ordered)
-        return Values("category", codes, missing, tuple(dtype.categories), True, ordered)
+        return declared_values(column.cat.codes.to_numpy(), dtype.categories, bool(dtype.ordered))
     _refuse_times(dtype, name)
     if isinstance(dtype, pd.SparseDtype):
         raise TypeError(
@@ -108,6 +106,19 @@ def pandas_values(column: pd.Series[Any], name: Name) -> Values:
     if isinstance(dtype, np.dtype):
         return number_values(column.to_numpy(), name)
     return _masked_values(column, name)
+
+
+def declared_values(codes: Array, levels: pd.Index[Any], ordered: bool) -> Values:
+    """Return codes into the levels that a type lists, sorted where it declares no order.
+
+    Which comes first in a file, or a part of it, is no order, and engines do not hand it on.
+    """
+    missing = _some(codes < 0)
+    if not (ordered or levels.is_monotonic_increasing):
+        order = levels.argsort()
+        ranks = np.append(np.argsort(order), -1).astype(codes.dtype)  # -1, the last, is missing
+        codes, levels = ranks[codes], levels[order]
+    return Values("category", codes, missing, tuple(levels), declared=True, ordered=ordered)
 
 
 def _masked_values(column: pd.Series[Any], name: Name) -> Values:
@@ -168,12 +179,17 @@ def _missing_floats(data: Array, block: int = 1 << 16) -> Array | None:
     return None
 
 
+def check_objects(column: pd.Series[Any], name: Name) -> Kind:
+    """Return the one kind that Python objects are of."""
+    inferred = pd.api.types.infer_dtype(column, skipna=True)
+    if inferred not in _INFERRED_KINDS:
+        raise TypeError(_mixed_message(column, name, inferred))
+    return _INFERRED_KINDS[inferred]
+
+
 def object_values(column: pd.Series[Any], name: Name) -> Values:
     """Read a column of Python objects: strings, booleans or numbers, but one kind only."""
-    inferred = pd.api.types.infer_dtype(column, skipna=True)
-    kind = _INFERRED_KINDS.get(inferred)
-    if kind is None:
-        raise TypeError(_mixed_message(column, name, inferred))
+    kind = check_objects(column, name)
     missing = column.isna().to_numpy()
     if kind == "category":
         codes, levels = pd.factorize(column, sort=True)
@@ -244,7 +260,7 @@ def narwhals_values(column: nw.Series[Any], name: Name) -> Values:
     if dtype in (nw.String, nw.Object):
         return object_values(pd.Series(column.to_list(), dtype=object), name)
     if dtype in (nw.Categorical, nw.Enum):
-        return narwhals_categories(column)
+        return narwhals_categories(column, name)
     check_type(dtype, name)
     missing = column.is_null().to_numpy()
     if not missing.any():
@@ -267,12 +283,23 @@ def check_type(dtype: Any, name: Name) -> None:
         )
 
 
-def narwhals_categories(column: nw.Series[Any]) -> Values:
+def narwhals_categories(column: nw.Series[Any], name: Name) -> Values:
     # the levels of a Categorical come in order of appearance, which codes must not depend on
-    enum = column.dtype == nw.Enum
-    levels = list(column.cat.get_categories()) if enum else sorted(column.drop_nulls().unique())
-    codes = pd.Index(levels, dtype=object).get_indexer(pd.Index(column.to_list(), dtype=object))
-    return Values("category", codes, _some(codes < 0), tuple(levels), declared=enum, ordered=enum)
+    ordered = column.dtype == nw.Enum or getattr(_arrow_type(column), "ordered", False)
+    labels = column.to_list()
+    try:
+        levels = column.cat.get_categories().to_list() if ordered else sorted({*labels} - {None})
+    except (TypeError, NotImplementedError):  # such as intervals, which Arrow cannot compare
+        raise TypeError(
+            f"column {name!r} has categories that are neither strings nor numbers "
+            f"({on_one_line(_arrow_type(column))}); convert it to one of them."
+        ) from None
+    codes = pd.Index(levels, dtype=object).get_indexer(pd.Index(labels, dtype=object))
+    return Values("category", codes, _some(codes < 0), tuple(levels), ordered, ordered)
+
+
+def _arrow_type(column: nw.Series[Any]) -> Any:
+    return getattr(column.to_native(), "type", None)
 
 
 def _some(mask: Array) -> Array | None:

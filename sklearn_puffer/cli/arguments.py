@@ -260,6 +260,8 @@ def _release(commands: Any) -> None:
     _form(own)
     own.add_argument("input", metavar="INPUT", help="a .parquet, .csv or .tsv file")
     own.add_argument("output", metavar="OUTPUT", help="the file to write, of any of these kinds")
+    text = 'what becomes of values that fit has not seen, as in `puffer fit`: "error" or "nearest"'
+    own.add_argument("--unknown", type=value_of, metavar="VALUE", help=text)
     own.add_argument("--row-id", metavar="NAME", help="the column of ids: asks for keyed noise")
     _key(own, required=False)
     own.add_argument("--dataset", metavar="NAME", help="of the table, for keyed noise and ledger")

@@ -1,4 +1,4 @@
-"""`puffer fit`: from a table to the form of its release."""
+"""`puffer fit`: from a table to the form of its release, or to a saved swap, which has none."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ from sklearn_puffer._tables import TableFile
 from sklearn_puffer.cli.common import check_holds, layout_of
 from sklearn_puffer.cli.settings import PREFIX, merged, noiser_parameters, read_settings, unlisted
 from sklearn_puffer.cli.speech import say, tell
+from sklearn_puffer.noise import record_swap
 
 
 def fit(asked: Any) -> int:
     """Fit on a table, write the form, and say what is promised."""
     settings = read_settings(asked.settings)
-    places = _places(asked)
     noiser = PufferfishNoiser(**_parameters(settings["noiser"], asked))
+    swap = record_swap(noiser.noise) is not None
+    places = _places(asked, swap)
     file = TableFile(asked.table, layout_of(settings["table"], asked))
     _learn(noiser, file)
     say(_summary(noiser.certificate_))
     check_holds(noiser)
-    form = noiser.to_json().encode()
-    if asked.noiser is not None:
-        with growing_file(asked.noiser, force=asked.force) as out:
+    form = b"" if swap else noiser.to_json().encode()
+    saved = asked.form if swap else asked.noiser
+    if saved is not None:
+        with growing_file(saved, force=asked.force, private=True) as out:
             joblib.dump(noiser, out)
-    with growing_file(asked.form, force=asked.force) as out:
-        out.write(form)
+    if not swap:
+        is_key = form.startswith(b'{"key_material"')
+        with growing_file(asked.form, force=asked.force, private=is_key) as out:
+            out.write(form)
     tell(f"wrote {', '.join(map(str, places))}; puffer report {asked.form} shows all of it")
     return 0
 
@@ -58,10 +63,15 @@ def _summary(certificate: Any) -> str:
     return "\n\n".join(str(certificate).split("\n\n")[:3])
 
 
-def _places(asked: Any) -> list[Path]:
+def _places(asked: Any, swap: bool) -> list[Path]:
     """Return the files that are written, all of which must be free before any work is done."""
     places = [Path(asked.form)]
-    if places[0].suffix.lower() != ".json":
+    if swap and (places[0].suffix.lower() != ".joblib" or asked.noiser is not None):
+        raise ValueError(
+            f"FORM is {asked.form!r}, and a swap has no form, for JSON holds no classifier: it is "
+            "saved whole; give a name that ends in .joblib as FORM, and no --noiser."
+        )
+    if not swap and places[0].suffix.lower() != ".json":
         raise ValueError(f"FORM is {asked.form!r}, and a form ends in .json; choose such a name.")
     if asked.noiser is not None:
         places.append(Path(asked.noiser))

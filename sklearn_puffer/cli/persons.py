@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sklearn_puffer import Ledger, PersonLedger
+from sklearn_puffer import Ledger, PersonLedger, PufferfishWarning
 from sklearn_puffer._noiser import rows_of_stream
 from sklearn_puffer._tables import Stream
 from sklearn_puffer.cli.common import fitted
@@ -79,4 +79,4 @@ def _each(ledger: PersonLedger, noiser: Any, tables: Iterator[Any], more: Any) -
         told += [str(each.message) for each in caught]
         yield found
     for text in list(dict.fromkeys(told))[:_TOLD]:
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warnings.warn(text, PufferfishWarning, stacklevel=2)

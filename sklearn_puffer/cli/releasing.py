@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn_puffer import Ledger
 from sklearn_puffer._base import __version__, listening
-from sklearn_puffer._noiser import check_stream, keyed_mark, types_of
+from sklearn_puffer._noiser import check_stream, keyed_mark, rows_of_stream, types_of
 from sklearn_puffer._releases import check_free, growing_file
 from sklearn_puffer._tables import Layout, Stream, TableFile, TableWriter, kind_of
 from sklearn_puffer.cli import persons
@@ -32,14 +32,15 @@ def release(asked: Any) -> int:
     before = _mark(file.path)
     stream = file.stream(types_of(noiser))
     noiser.verbose = 0  # one way to tell how far it is
+    noiser.unknown = how.get("unknown", noiser.unknown)
     with listening(not asked.quiet, "a look at the file"):
-        reader = noiser.transform_batches(stream, **_keying(how))
-        TableWriter(io.BytesIO(), place, reader.schema, layout).close()  # types for the file
+        schema, rows = _released(noiser, stream, how)
+        TableWriter(io.BytesIO(), place, schema, layout).close()  # types for the file
         record = _record(noiser, stream, how, file)
-        rows = _rows(noiser, stream, how, reader)
+        rows = _rows(noiser, stream, how, rows)
     with growing_file(place, force=asked.force) as out:
         record()
-        _write(out, place, (reader.schema, rows), file, layout, asked.quiet)
+        _write(out, place, (schema, rows), file, layout, asked.quiet)
         if _mark(file.path) != before:
             raise ValueError(
                 f"the file {asked.input!r} was changed while it was released; release it again "
@@ -74,6 +75,11 @@ def _keying(how: dict[str, Any]) -> dict[str, Any]:
     return own | ({"dataset": how.get("dataset", "")} if keyed else {})
 
 
+def _shown(how: dict[str, Any]) -> dict[str, Any]:
+    """Return the same for a look at the types, where a ledger of persons counts releases."""
+    return _keying(how) | ({"release": 0} if how.get("persons") is not None else {})
+
+
 def _place(asked: Any, how: dict[str, Any]) -> Path:
     """Return where the output goes, which must not be in the place of anything that is read."""
     place = Path(asked.output)
@@ -98,10 +104,20 @@ def _mark(path: Path) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _rows(noiser: Any, stream: Stream, how: dict[str, Any], reader: Any) -> Iterator[Any]:
+def _released(noiser: Any, stream: Stream, how: dict[str, Any]) -> tuple[Any, Iterator[Any]]:
+    """Return types and batches of the release; of a swap, which is made here, as one table."""
+    if not hasattr(noiser, "swap_"):
+        reader = noiser.transform_batches(stream, **_shown(how))
+        return reader.schema, iter(reader)
+    (whole,) = rows_of_stream(noiser, stream, how.get("row_id"))
+    whole = noiser.transform(whole, **_shown(how))
+    return whole.schema, iter(whole.combine_chunks().to_batches())
+
+
+def _rows(noiser: Any, stream: Stream, how: dict[str, Any], rows: Iterator[Any]) -> Iterator[Any]:
     """Return the released batches; of a ledger of persons, each on record when it comes."""
     if how.get("persons") is None:
-        return iter(reader)
+        return rows
     if how.get("ledger") is not None:
         raise ValueError(
             "ledger and persons are both given, and count a release twice; give one of them."

@@ -10,7 +10,7 @@ from typing import Any
 
 TABLE = {"separator", "missing_values", "types"}
 RELEASE = {"row_id", "key_file", "key_env", "dataset", "release", "ledger", "note"}
-RELEASE |= {"persons", "withhold"}
+RELEASE |= {"persons", "withhold", "unknown"}
 
 #: What the parameters of the noiser begin with among all arguments.
 PREFIX = "noiser_"

@@ -1,0 +1,683 @@
+"""What `PufferfishNoiser.fit` does for a swap: from labelled rows to cells, counts and flows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import (
+    Array,
+    FloatArray,
+    IntArray,
+    counted,
+    listed,
+    quoted,
+)
+from sklearn_puffer._fits import Observed, cross_fitted, fitted, folds_of, targets
+from sklearn_puffer._noiser.read_table import secret_of, sensitive_of
+from sklearn_puffer._noiser.rows import Rows, rows_of
+from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
+from sklearn_puffer._noiser.swap_rows import (
+    MOST_LEVELS,
+    ONE_STRATUM,
+    Distance,
+    FoldModels,
+    LikeCells,
+    Points,
+    ScoredCells,
+    Strata,
+    ValueCells,
+    columns_of,
+    fixed_and_numbers,
+    likeness,
+)
+from sklearn_puffer._sets import ONE, cell_bounds, cell_share
+from sklearn_puffer._swaps import learnt_cells, learnt_centres, least_cost
+from sklearn_puffer._tables import (
+    FeatureForm,
+    Features,
+    Name,
+    Secret,
+    Source,
+    Values,
+    public_columns,
+    resolve,
+    row_digests,
+    secret_pairs_of,
+)
+from sklearn_puffer.fits import ClassifierFit
+
+TRIED = (4, 8, 12, 20, 40)
+"""Numbers of cells that "auto" chooses from."""
+
+GAINED = 0.02
+"""Nats a row that a fresh model may find within the cells of "auto"."""
+
+LEAST_STRATUM = 30
+"""Rows of a stratum, below which it is joined with others."""
+
+_LEVEL = 0.95
+_MOST_CELLS = 300  # by default, of rows that are alike
+_MOST_VALUES, _FEW_VALUES = 200, 20  # combinations of values that may, or must, be cells
+_FEW_COPIES = 10  # rows of each of them, on average
+VALUES = "every combination of values"
+# rows of each of two cells that are matched for what a move between them costs
+_LEAST_MATCHED, _MATCHED = 8, 100
+_MANY_ROWS = 5_000  # from here on boosting is not too sure of itself
+
+
+@dataclass(frozen=True, eq=False)
+class SwapRead:
+    """The labelled rows of a table, as a swap reads them.
+
+    Attributes
+    ----------
+    settings : Settings
+    secrets : list of Secret
+    columns : dict of Values
+        The public and the passed columns.
+    public, hidden, passed, strata : list of names
+        Strata are the columns within whose values rows are exchanged.
+    pairs : dict of list of pairs
+    weights : ndarray of int64 of shape (n_rows,)
+    codes : dict of ndarray
+        The secret of each row, by sensitive column.
+    digests : ndarray of int64
+        Of the public columns of each row.
+    n_columns : int
+    """
+
+    settings: Settings
+    secrets: list[Secret]
+    columns: dict[Name, Values]
+    public: list[Name]
+    hidden: list[Name]
+    passed: list[Name]
+    strata: list[Name]
+    pairs: dict[Name, list[Any]]
+    weights: IntArray
+    codes: dict[Name, Array]
+    digests: Array
+    n_columns: int
+
+    @property
+    def own(self) -> dict[Name, Values]:
+        """The public columns."""
+        return {name: self.columns[name] for name in self.public}
+
+    @property
+    def seen(self) -> list[Name]:
+        """The columns that cells depend on."""
+        return [*self.public, *self.passed]
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are, each as often as it counts."""
+        return int(self.weights.sum())
+
+
+def read_rows(
+    settings: Settings,
+    table: Source,
+    given: Mapping[Name, Values] | None,
+    sample_weight: Any,
+) -> SwapRead:
+    """Return the rows of a table that count, and what is to be protected in them."""
+    rows = rows_of(table, sample_weight)
+    hidden = sensitive_of(settings, table, given)
+    public = public_columns(settings.public, table.names, hidden)
+    passing = settings.remainder == "passthrough"
+    passed = [n for n in table.names if passing and n not in {*public, *hidden}]
+    known = _known(settings, table.names, public)
+    names = list(given) if given is not None else hidden
+    secrets = [secret_of(settings, rows, given, name) for name in names]
+    columns = columns_of(rows, [*public, *passed])
+    weights = np.ones(rows.n_rows, np.int64) if rows.weights is None else rows.weights
+    return SwapRead(
+        settings=settings,
+        secrets=secrets,
+        columns=columns,
+        public=public,
+        hidden=hidden,
+        passed=passed,
+        strata=[*known, *passed],
+        pairs=secret_pairs_of(settings.secret_pairs, secrets, 1, alone=False),
+        weights=weights,
+        codes={secret.name: _codes(secret, rows) for secret in secrets},
+        digests=row_digests({name: columns[name] for name in public}),
+        n_columns=len({*table.names, *(given or ())}),
+    )
+
+
+def _codes(secret: Secret, rows: Rows) -> Array:
+    codes = np.empty(rows.n_rows, dtype=np.intp)
+    secret.source.codes(slice(None), codes)
+    return codes
+
+
+def _known(settings: Settings, names: Sequence[Name], public: Sequence[Name]) -> list[Name]:
+    """Return the columns that may be known, all of them together."""
+    if settings.known is None:
+        return []
+    items = settings.known if isinstance(settings.known, list) else [settings.known]
+    found = [resolve(list(i) if isinstance(i, tuple) else i, names, "known") for i in items]
+    own = list(dict.fromkeys(name for each in found for name in each))
+    strange = [name for name in own if name not in public]
+    if strange or not own:
+        what = f"names column {strange[0]!r}, which is not public" if strange else "is empty"
+        raise ValueError(f"known {what}; the public columns are {listed(list(public), 10)}.")
+    return own
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """What a fresh model finds of a secret within cells, in nats a row, with its standard error."""
+
+    gain: float
+    error: float
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The 95 % interval."""
+        return self.gain - 1.96 * self.error, self.gain + 1.96 * self.error
+
+
+@dataclass(frozen=True, eq=False)
+class SwapFound:
+    """What `fit` found for a swap.
+
+    Attributes
+    ----------
+    read : SwapRead
+    release : SwapRelease
+    places : tuple of ndarray
+        Stratum and cell of each fitted row.
+    solved : list of Solved
+        The mean flows of the fitted rows by their own counts.
+    within : Within or None
+        Of the first sensitive column; None where cells are values, which tell all there is.
+    model : str
+        What the cells were learnt by.
+    points : Points
+        The fitted rows.
+    tried : tuple of int
+        Numbers of cells that were tried.
+    """
+
+    read: SwapRead
+    release: SwapRelease
+    places: tuple[Array, Array]
+    solved: list[Solved]
+    within: Within | None
+    model: str
+    points: Points
+    tried: tuple[int, ...]
+
+
+def find_swap(read: SwapRead) -> SwapFound:
+    """Learn cells from labelled rows, count secrets in them, and solve for their own flows."""
+    swap = read.settings.swap
+    assert swap is not None
+    strata = learnt_strata(read)
+    rows_in = strata.of(read.columns, len(read.weights))
+    distance = _distance(read)
+    points = distance.points(read.own)
+    free = distance.without(read.strata).points(read.own)
+    values = ValueCells(read.seen, np.unique(row_digests(read.columns)))
+    narrow = values.count <= min(_MOST_VALUES, read.n_rows // _FEW_COPIES)
+    narrow &= swap.cells == "auto" and swap.within == "stay" and not read.settings.models
+    trials: list[_Trial] = []
+    fits: list[tuple[Name, ClassifierFit]] = []
+    if swap.cells != "values" and not (narrow and values.count <= _FEW_VALUES):
+        fits = _classifiers(read)
+        models = [_fold_models(read, name, fit) for name, fit in fits]
+        form = FeatureForm.of(read.columns)
+        said = [each.posteriors(form, read.columns, read.digests) for each in models]
+        shuffle = swap.within == "shuffle"
+        numbers = (_many(read),) if shuffle else TRIED
+        numbers = numbers if swap.cells == "auto" else (swap.cells,)
+        level = 1.0 - (1.0 - _LEVEL) / (len(numbers) + narrow)
+        for number in counted(numbers, "numbers of cells tried"):
+            cells = _cells(read, form, models, said, distance, number)
+            at = cells.of(read.columns, read.public)
+            trials.append(_trial(read, cells, at, strata, free, level))
+    if narrow or swap.cells == "values":
+        level = trials[0].level if trials else _LEVEL
+        at = values.of(read.columns, read.public)
+        trials.append(_trial(read, values, at, strata, free, level))
+    chosen = _chosen(read, trials, distance) if len(trials) > 1 else trials[0]
+    release = _release(read, strata, chosen, distance)
+    sizes = np.zeros((strata.count, chosen.cells.count), dtype=np.int64)
+    np.add.at(sizes, (rows_in, chosen.at), read.weights)
+    return SwapFound(
+        read=read,
+        release=release,
+        places=(rows_in, chosen.at),
+        solved=release.solved_for(sizes),
+        within=chosen.within,
+        model=VALUES if isinstance(chosen.cells, ValueCells) else fits[0][1].name,
+        points=points,
+        tried=tuple(trial.cells.count for trial in trials),
+    )
+
+
+def _cells(
+    read: SwapRead,
+    form: FeatureForm,
+    models: Sequence[FoldModels],
+    said: Sequence[FloatArray],
+    distance: Distance,
+    number: int,
+) -> ScoredCells | LikeCells:
+    """Return so many cells: of what classifiers say, or also of what rows hold, to be shuffled."""
+    assert read.settings.swap is not None
+    if read.settings.swap.within == "stay":
+        return ScoredCells(form, models, learnt_cells(said, read.weights, number))
+    points = likeness(read.columns, said, form, distance)
+    return LikeCells(form, models, distance, learnt_centres(points, read.weights, number))
+
+
+def _many(read: SwapRead) -> int:
+    """Return how many cells of rows that are alike there are by default: some hundred rows each."""
+    return int(np.clip(read.n_rows // 100, 8, _MOST_CELLS))
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """Cells, where the fitted rows lie in them, and what is known of these."""
+
+    cells: ScoredCells | LikeCells | ValueCells
+    at: Array
+    counted: list[Counted]
+    costs: FloatArray
+    within: Within | None
+    level: float
+
+
+def _trial(
+    read: SwapRead,
+    cells: ScoredCells | LikeCells | ValueCells,
+    at: Array,
+    strata: Strata,
+    points: Points,
+    level: float,
+) -> _Trial:
+    swap = read.settings.swap
+    assert swap is not None
+    shuffle = swap.within == "shuffle"
+    # in small strata there are few to be matched with, and matches are worse
+    most = min(max(len(at) // (strata.count * cells.count), _LEAST_MATCHED), _MATCHED)
+    return _Trial(
+        cells,
+        at,
+        count_cells(read, cells.count, at, level),
+        _cell_costs(read, at, cells.count, points, most, shuffle=shuffle),
+        _within(read, at, cells.count) if isinstance(cells, ScoredCells) else None,
+        level,
+    )
+
+
+def _release(read: SwapRead, strata: Strata, trial: _Trial, distance: Distance) -> SwapRelease:
+    settings = read.settings
+    assert settings.swap is not None
+    return SwapRelease(
+        public=read.public,
+        seen=read.seen,
+        strata=strata,
+        cells=trial.cells,
+        distance=distance,
+        counted=trial.counted,
+        costs=trial.costs,
+        notion=settings.notion,
+        over_boxes=settings.confidence is not None,
+        by_secret=settings.swap.balance == "secrets",
+        shuffle=settings.swap.within == "shuffle",
+    )
+
+
+def _chosen(read: SwapRead, trials: Sequence[_Trial], distance: Distance) -> _Trial:
+    """Return the cells that change least over the set, of those in which little is left to find.
+
+    Strata, which have the same cells, are left out of account.
+    """
+
+    def gain(trial: _Trial) -> float:
+        if trial.within is None:  # cells of equal rows, in which there is nothing to find
+            return 0.0
+        return np.inf if np.isnan(trial.within.gain) else trial.within.gain
+
+    good = [trial for trial in trials if gain(trial) < GAINED]
+    if not good:
+        return min(trials, key=gain)
+    costs = []
+    for trial in good:
+        release = replace(_release(read, ONE_STRATUM, trial, distance), over_boxes=True)
+        [solved] = release.solved_for(trial.counted[0].counts.sum(axis=0)[None])
+        costs.append(float((solved.flows * solved.problem.costs).sum()))
+    return good[int(np.argmin(costs))]
+
+
+# ------------------------------------------------------------------------------------ classifiers
+
+
+def _classifiers(read: SwapRead) -> list[tuple[Name, ClassifierFit]]:
+    """Return the classifiers of each adversary and sensitive column."""
+    settings = read.settings
+    models = list(settings.models.values()) or [_boosted(len(read.weights))]
+    if settings.model is None and settings.models:
+        models = [_boosted(len(read.weights)), *models]
+    names = [secret.name for secret in read.secrets]
+    found = []
+    for model in models:
+        own = dict.fromkeys(names, model) if isinstance(model, ClassifierFit) else dict(model)
+        absent = [name for name in names if name not in own]
+        if absent:
+            raise ValueError(
+                f"prior has no classifier for column {quoted(absent[0])}; give one for each "
+                f"sensitive column ({listed(names)})."
+            )
+        found += [(name, own[name]) for name in names]
+    return found
+
+
+def _boosted(n_rows: int) -> ClassifierFit:
+    """Return boosted trees that are as sure of themselves as so many rows make them."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    many = n_rows >= _MANY_ROWS
+    model = HistGradientBoostingClassifier(
+        categorical_features="from_dtype",
+        max_iter=60 if many else 30,
+        max_leaf_nodes=15 if many else 7,
+        early_stopping=False,
+    )
+    return ClassifierFit(model, cv=2 if many else 5)
+
+
+def _fold_models(read: SwapRead, name: Name, fit: ClassifierFit) -> FoldModels:
+    """Return a model for each fold of contents, which learnt from the rows of all others."""
+    secret = next(each for each in read.secrets if each.name == name)
+    if fit.is_prefit:
+        return FoldModels([fit.estimator], secret.labels, repr(name))
+    if not isinstance(fit.cv, int):
+        raise ValueError(
+            f"cv={quoted(fit.cv)} deals rows out by their place, and new rows have none; with "
+            'noise="swap" give a number of folds, cv=5, or a classifier fitted elsewhere '
+            '(cv="prefit").'
+        )
+    observed = _observed(read, secret, _features(read))
+    folds = read.digests % fit.cv
+    models = []
+    for fold in counted(range(fit.cv), "models of a prior"):
+        train = observed.in_order(np.flatnonzero(folds != fold))
+        _check_learnt(secret, observed.codes[train], fit.cv, read)
+        models.append(fitted(fit.estimator, observed, train))
+    return FoldModels(models, list(targets(secret.labels)), repr(name))
+
+
+def _observed(read: SwapRead, secret: Secret, features: Features) -> Observed:
+    return Observed(
+        features, read.codes[secret.name], secret.labels, read.weights, repr(secret.name)
+    )
+
+
+def _features(read: SwapRead) -> Features:
+    form = FeatureForm.of(read.columns)
+    return form.features(read.columns).without_many_levels(MOST_LEVELS)
+
+
+def _check_learnt(secret: Secret, codes: Array, folds: int, read: SwapRead) -> None:
+    absent = np.setdiff1d(np.arange(len(secret.labels)), codes)
+    if absent.size:
+        if len(np.unique(read.digests)) < 2 * folds:
+            raise ValueError(
+                "the public columns of these rows are nearly all alike, and a classifier learns of "
+                "each from others; pass noise=RecordSwap(cells='values')."
+            )
+        tally = int(read.weights[read.codes[secret.name] == absent[0]].sum())
+        raise ValueError(
+            f"secret {quoted(secret.labels[absent[0]])} of column {secret.name!r} has {tally} "
+            f"row(s), all of them in one of the {folds} folds by which rows are told apart; merge "
+            "rare secrets, or give some ten rows of each."
+        )
+
+
+def _within(read: SwapRead, cells: Array, count: int) -> Within:
+    """Return the most that a fresh model, or who counts equal rows, finds of a secret in cells."""
+    ways = (_found_by_model, _found_by_counting)
+    found = [way(read, secret, cells, count) for secret in read.secrets for way in ways]
+    return max(found, key=lambda each: np.inf if np.isnan(each.gain) else each.gain)
+
+
+def _found_by_counting(read: SwapRead, secret: Secret, cells: Array, count: int) -> Within:
+    """Return what the other rows of the same values tell of a row, beyond those of its cell."""
+    codes = read.codes[secret.name]
+    counts = _tallies(codes, cells, read.weights, len(secret.labels), count)
+    shares = (counts / counts.sum(axis=0))[:, cells]
+    contents = np.unique(read.digests, return_inverse=True)[1].ravel()
+    alike = _tallies(codes, contents, read.weights, len(secret.labels), int(contents.max()) + 1)
+    rows = codes, np.arange(len(codes))
+    others = alike[codes, contents] - 1.0 + shares[rows]
+    own = counts[codes, cells] - 1.0 + shares[rows]
+    gains = np.log(others / alike.sum(axis=0)[contents]) - np.log(own / counts.sum(axis=0)[cells])
+    return _mean(gains, read.weights)
+
+
+def _mean(gains: FloatArray, weights: Array) -> Within:
+    gain = float(gains @ weights / weights.sum())
+    return Within(gain, float(np.sqrt((gains - gain) ** 2 @ weights) / weights.sum()))
+
+
+def _found_by_model(read: SwapRead, secret: Secret, cells: Array, count: int) -> Within:
+    """Return what a fresh model, told the cell, finds of one sensitive column.
+
+    Copies of a row are dealt over the folds, so that the model knows of some what others hold;
+    those of the cells lie in one fold. A row is no part of the share it is held against.
+    """
+    counts = _tallies(read.codes[secret.name], cells, read.weights, len(secret.labels), count)
+    prior = counts.sum(axis=1) / counts.sum()
+    shares = (counts + prior[:, None]) / (counts.sum(axis=0) + 1.0)
+    told = np.log(shares[1:]) - np.log(shares[0])
+    features = _features(read).beside(np.column_stack([told.T[cells], cells]))
+    try:
+        asked, folds = folds_of(2, _observed(read, secret, features))
+        said = cross_fitted(_boosted(len(cells)).estimator, asked, folds)
+    except ValueError:  # too few rows of a secret
+        return Within(np.nan, np.nan)
+    at = asked.rows.frame.iloc[:, -1].to_numpy().astype(np.intp)
+    codes, weights = asked.codes, asked.weights
+    own = (counts[codes, at] - 1.0 + prior[codes]) / counts.sum(axis=0)[at]
+    gains = np.log(np.maximum(said[np.arange(len(codes)), codes], 1e-12)) - np.log(own)
+    return _mean(gains, weights)
+
+
+def found_within(read: SwapRead, release: SwapRelease) -> Within | None:
+    """Return the same of other rows in the cells of a release; None where cells tell all."""
+    if not isinstance(release.cells, ScoredCells):
+        return None
+    return _within(read, release.places(read.columns)[1], release.cells.count)
+
+
+def _tallies(codes: Array, cells: Array, weights: Array, n_secrets: int, n_cells: int) -> IntArray:
+    counts = np.zeros((n_secrets, n_cells), dtype=np.int64)
+    np.add.at(counts, (codes, cells), weights)
+    return counts
+
+
+def count_cells(read: SwapRead, n_cells: int, cells: Array, level: float) -> list[Counted]:
+    """Return the secrets of the rows in each cell, and the boxes around their shares.
+
+    Cells are those of what a row tells, and so is its stratum: all strata are counted together.
+    """
+    share = cell_share(level, [len(secret.labels) for secret in read.secrets] * n_cells)
+    found = []
+    for secret in read.secrets:
+        counts = _tallies(read.codes[secret.name], cells, read.weights, len(secret.labels), n_cells)
+        places = {label: place for place, label in enumerate(secret.labels)}
+        pairs = [[places[a], places[b]] for a, b in read.pairs[secret.name]]
+        boxes = _boxes(counts, share)
+        found.append(Counted(secret.name, secret.labels, counts, np.array(pairs), boxes))
+    return found
+
+
+def _boxes(counts: IntArray, share: float) -> FloatArray:
+    """Return the ends of the shares of secrets in each cell, rounded outwards."""
+    boxes = np.zeros((2, *counts.shape))
+    for cell, own in enumerate(counts.T):
+        lower, upper = cell_bounds(own, share)
+        boxes[0, :, cell] = np.nextafter(lower / ONE, 0.0)
+        boxes[1, :, cell] = np.nextafter(upper / ONE, 1.0)
+    return boxes
+
+
+# ------------------------------------------------------------------------------------------ costs
+
+
+def _distance(read: SwapRead) -> Distance:
+    """Return what changes are counted in: standard deviations, or 1 where there is no order."""
+    settings = read.settings
+    given = settings.weights if isinstance(settings.weights, Mapping) else {}
+    ordered = {}
+    for name, values in read.own.items():
+        declared = settings.categories.get(name) or (values.levels if values.ordered else None)
+        if declared is not None:
+            ordered[name] = {level: place for place, level in enumerate(declared)}
+    plain = Distance(dict.fromkeys(read.public, 1.0), ordered)
+    units = {}
+    for name in read.public:
+        own = plain.numbers(name, read.columns[name])
+        spread = 1.0 if own is None else _spread(own, read.weights)
+        units[name] = float(given.get(name, 1.0)) * (spread if name not in given else 1.0)
+    assert settings.swap is not None
+    return Distance(units, ordered, settings.swap.cost)
+
+
+def _spread(values: FloatArray, weights: Array) -> float:
+    """Return the standard deviation of what is not missing, summed up in an order of its own."""
+    there = ~np.isnan(values)
+    distinct, places = np.unique(values[there], return_inverse=True)
+    shares = np.bincount(places.ravel(), weights[there]) / max(weights[there].sum(), 1)
+    spread = float(np.sqrt((distinct - distinct @ shares) ** 2 @ shares)) if distinct.size else 0.0
+    return spread if spread > 0.0 else 1.0
+
+
+def _cell_costs(
+    read: SwapRead, cells: Array, count: int, points: Points, most: int, *, shuffle: bool
+) -> FloatArray:
+    """Return what it costs to exchange rows of two cells, by so many that digests choose."""
+    order = np.lexsort((read.digests, cells))
+    ends = np.searchsorted(cells[order], np.arange(count + 1))
+    most = _LEAST_MATCHED if shuffle else most
+    chosen = [_spaced(order[a:b], read.weights, most) for a, b in pairwise(ends)]
+    if shuffle:
+        return _mean_costs(chosen, points)
+    costs = np.zeros((count, count))
+    for a, b in counted(list(combinations(range(count), 2)), "pairs of cells"):
+        few = min(len(chosen[a]), len(chosen[b]))
+        own, others = (_few(chosen[cell], few) for cell in (a, b))
+        costs[a, b] = costs[b, a] = least_cost(own, others, points.between)
+    return costs
+
+
+def _few(rows: Array, few: int) -> Array:
+    """Return so many of some rows, evenly spaced."""
+    return rows[np.arange(few) * len(rows) // few]
+
+
+def _mean_costs(chosen: Sequence[Array], points: Points) -> FloatArray:
+    """Return the mean cost of exchanging a row of each cell with any of each other."""
+    every = np.concatenate(chosen)
+    starts = np.cumsum([0, *map(len, chosen)])[:-1]
+    sizes = np.array([len(own) for own in chosen])
+    sums = [points.between(own, every).sum(axis=0) for own in chosen]
+    return np.add.reduceat(np.array(sums), starts, axis=1) / np.outer(sizes, sizes)
+
+
+def _spaced(rows: Array, weights: Array, most: int) -> Array:
+    """Return at most so many rows, evenly spaced, each as often as it counts."""
+    ends = np.cumsum(weights[rows])
+    few = int(min(ends[-1], most))
+    return rows[np.searchsorted(ends, np.arange(few) * int(ends[-1]) // few, side="right")]
+
+
+# ----------------------------------------------------------------------------------------- strata
+
+
+def learnt_strata(read: SwapRead) -> Strata:
+    """Return the strata of the rows: small ones are joined, where their columns may be known.
+
+    Raises
+    ------
+    ValueError
+        If a value of a passed column has too few rows to be exchanged among.
+    """
+    if not read.strata:
+        return ONE_STRATUM
+    own = {name: read.columns[name] for name in read.strata}
+    numbers = [n for n in own if own[n].levels is None and n not in read.passed]
+    digests, firsts, back = np.unique(row_digests(own), return_index=True, return_inverse=True)
+    sizes = np.zeros(len(digests), dtype=np.int64)
+    np.add.at(sizes, back.ravel(), read.weights)
+    fixed, values = (each[firsts] for each in fixed_and_numbers(own, numbers))
+    strata = np.empty(len(digests), dtype=np.intp)
+    for number, members in enumerate(_joined(read, fixed, values, sizes)):
+        strata[members] = number
+    return Strata(list(own), numbers, digests, strata, fixed, values)
+
+
+def _joined(read: SwapRead, fixed: Array, values: FloatArray, sizes: IntArray) -> Iterator[Array]:
+    """Yield the combinations of values that make a stratum.
+
+    Numbers are joined with the next, within the same values of all other columns; what then is
+    still small is joined in one stratum, unless a passed column shows what was joined.
+    """
+    order = np.lexsort((*values.T[::-1], fixed))
+    groups: list[list[int]] = []
+    for place in order:
+        last = groups[-1] if groups else None
+        alike = last is not None and values.shape[1] > 0 and fixed[last[0]] == fixed[place]
+        if last is not None and alike and sizes[last].sum() < LEAST_STRATUM:
+            last.append(place)
+        else:
+            groups.append([place])
+    groups = _without_small_ends(groups, fixed, sizes)
+    groups.sort(key=lambda group: (int(sizes[group].sum()), fixed[group[0]]))
+    n_small = sum(int(sizes[group].sum()) < LEAST_STRATUM for group in groups)
+    joined = sum(int(sizes[group].sum()) for group in groups if len(group) > 1)
+    joined += sum(int(sizes[group].sum()) for group in groups[:n_small] if len(group) == 1)
+    if (n_small and read.passed) or 2 * joined > sizes.sum():
+        raise ValueError(_too_small(read, len(sizes)))
+    rest: list[int] = []
+    for number, group in enumerate(groups):
+        if number < n_small or (rest and sizes[rest].sum() < LEAST_STRATUM):
+            rest += group
+        else:
+            yield np.array(group)
+    if rest:
+        yield np.array(rest)
+
+
+def _without_small_ends(groups: list[list[int]], fixed: Array, sizes: IntArray) -> list[list[int]]:
+    """Return groups of which a small last one of its kind is joined with the one before."""
+    found: list[list[int]] = []
+    for group in groups:
+        alike = bool(found) and fixed[found[-1][0]] == fixed[group[0]]
+        if alike and sizes[group].sum() < LEAST_STRATUM:
+            found[-1] += group
+        else:
+            found.append(group)
+    return found
+
+
+def _too_small(read: SwapRead, n_all: int) -> str:
+    return (
+        f"column(s) {listed(read.strata, 10)} stay with their owners, so rows are exchanged among "
+        f"equal values of them, and too many of {n_all} values have fewer than {LEAST_STRATUM} "
+        "rows; merge rare values, cut numbers into wider classes, or leave columns out of known= "
+        'and remainder="passthrough".'
+    )

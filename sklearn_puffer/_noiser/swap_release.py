@@ -1,0 +1,199 @@
+"""Releasing a table by swapping its rows: counted, solved, proven and drawn stratum by stratum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FloatArray, IntArray, Notion, counted, digest, task
+from sklearn_puffer._losses import SwapLaws, swap_losses
+from sklearn_puffer._noise import Choices
+from sklearn_puffer._noiser.swap_rows import (
+    Columns,
+    Distance,
+    LikeCells,
+    Points,
+    ScoredCells,
+    Strata,
+    ValueCells,
+)
+from sklearn_puffer._releases import UncertifiedError
+from sklearn_puffer._swaps import SwapProblem, exchanged, mean_flows, whole_rows
+from sklearn_puffer._tables import Name
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """How many fitted rows of each cell, of all strata, have each secret of a column.
+
+    Attributes
+    ----------
+    sensitive : str or int
+    labels : sequence
+    counts : ndarray of int64 of shape (n_secrets, n_cells)
+    pairs : ndarray of int of shape (n_pairs, 2)
+    boxes : ndarray of shape (2, n_secrets, n_cells)
+        Ends between which the shares of the secrets lie, all of them with the level of the set.
+    """
+
+    sensitive: Name
+    labels: Sequence[object]
+    counts: IntArray
+    pairs: Array
+    boxes: FloatArray
+
+    def laws(self, cells: Array, *, boxes: bool) -> SwapLaws:
+        """Return what some cells tell."""
+        own = self.boxes[:, :, cells] if boxes else None
+        return SwapLaws(self.counts[:, cells], self.pairs, own)
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """The mean flows of a stratum, between the cells that have rows."""
+
+    stratum: int
+    cells: Array
+    flows: IntArray
+    problem: SwapProblem
+
+    def losses(self, laws: SwapLaws) -> FloatArray:
+        """Return proven ends of the loss of each pair, both ways."""
+        return swap_losses(self.flows, self.problem.sizes, laws, self.problem.notion)
+
+
+@dataclass(frozen=True, eq=False)
+class SwapRelease:
+    """How the rows of a table are swapped.
+
+    Attributes
+    ----------
+    public : list of names
+    seen : list of names
+        The columns that cells depend on: the public ones, and those that stay with their owners.
+    strata : Strata
+    cells : ScoredCells, LikeCells or ValueCells
+    distance : Distance
+    counted : sequence of Counted
+        One a sensitive column.
+    costs : ndarray of shape (n_cells, n_cells)
+    notion : Notion
+    over_boxes : bool
+        Whether the budget is kept for all posteriors of the set, and not the counted ones alone.
+    by_secret : bool
+        Whether secrets count alike in the cost, and not rows.
+    shuffle : bool
+        Whether rows that stay in their cell are exchanged, too, and all matches are by lot.
+    """
+
+    public: list[Name]
+    seen: list[Name]
+    strata: Strata
+    cells: ScoredCells | LikeCells | ValueCells
+    distance: Distance
+    counted: Sequence[Counted]
+    costs: FloatArray
+    notion: Notion
+    over_boxes: bool
+    by_secret: bool
+    shuffle: bool
+
+    def fingerprint(self, *about: object) -> str:
+        """Return what tells this swap, and what else counts, from all others."""
+        laws = [(each.sensitive, each.counts, each.pairs) for each in self.counted]
+        own = (self.public, self.strata, laws, self.costs, self.notion)
+        rules = (self.over_boxes, self.by_secret, self.shuffle, self.cells.count)
+        return digest("sklearn_puffer.swap/1", own, rules, *about)
+
+    def places(self, columns: Columns) -> tuple[Array, Array]:
+        """Return the stratum and the cell of each row."""
+        n_rows = len(next(iter(columns.values())))
+        strata = self.strata.of(columns, n_rows)
+        with task("rows scored"):
+            return strata, self.cells.of(columns, self.public)
+
+    def solved(self, strata: Array, cells: Array) -> list[Solved]:
+        """Return the mean flows of each stratum that has rows, proven by nobody yet."""
+        sizes = np.zeros((int(strata.max()) + 1, len(self.costs)), dtype=np.int64)
+        np.add.at(sizes, (strata, cells), 1)
+        return self.solved_for(sizes)
+
+    def solved_for(self, sizes: IntArray) -> list[Solved]:
+        """Return the same for so many rows in each stratum and cell."""
+        there = np.flatnonzero(sizes.sum(axis=1))
+        return [self._solved(int(k), sizes[k]) for k in counted(there, "strata solved")]
+
+    def _solved(self, stratum: int, sizes: IntArray) -> Solved:
+        cells = np.flatnonzero(sizes)
+        laws = [each.laws(cells, boxes=self.over_boxes) for each in self.counted]
+        problem = SwapProblem(
+            sizes[cells],
+            laws,
+            self.costs[np.ix_(cells, cells)],
+            self._weights(laws, sizes[cells]),
+            self.notion,
+        )
+        return Solved(stratum, cells, mean_flows(problem), problem)
+
+    def _weights(self, laws: Sequence[SwapLaws], sizes: IntArray) -> FloatArray:
+        if not self.by_secret:
+            return np.ones(len(sizes))
+        found = np.zeros(len(sizes))
+        for each in laws:
+            totals = np.maximum(each.shares @ sizes, 1e-300)
+            found += (each.shares / totals[:, None]).mean(axis=0) * sizes.sum()
+        return found / len(laws)
+
+    def prove(self, found: Sequence[Solved]) -> None:
+        """Refuse flows that do not keep the budget.
+
+        Raises
+        ------
+        UncertifiedError
+            If the flows of some stratum lose more.
+        """
+        for solved in found:
+            loss = np.max([solved.losses(laws)[..., 1].max() for laws in solved.problem.laws])
+            if not loss <= self.notion.budget:
+                raise UncertifiedError(
+                    f"a swap of these rows would lose {loss:.6g}, more than the budget "
+                    f"{self.notion.budget_name()}, which is as small as the roundings of whole "
+                    "flows; choose a larger epsilon."
+                )
+
+    def permutation(
+        self,
+        places: tuple[Array, Array],
+        points: Points,
+        choices: Choices,
+        found: Sequence[Solved],
+        order: Array | None = None,
+    ) -> Array:
+        """Return whose public row each owner gets.
+
+        Parameters
+        ----------
+        places : tuple of ndarray
+            Of `places`.
+        points : Points
+        choices : Choices
+        found : sequence of Solved
+        order : ndarray of int, optional
+            The rows in an order that does not depend on how they came; what is drawn then does not.
+        """
+        strata, cells = places
+        gets = np.arange(len(cells))
+        order = gets.copy() if order is None else order
+        for solved in found:
+            own = order[strata[order] == solved.stratum]
+            local = np.searchsorted(solved.cells, cells[own])
+            flows = whole_rows(solved.flows, choices)
+            costs = None if self.shuffle else _costs_of(points, own)
+            gets[own] = own[exchanged(local, flows, costs, choices)]
+        return gets
+
+
+def _costs_of(points: Points, own: Array) -> Callable[[Array, Array], FloatArray]:
+    return lambda leavers, places: points.between(own[leavers], own[places])

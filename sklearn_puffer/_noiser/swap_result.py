@@ -1,0 +1,368 @@
+"""What the fit of a swap found out, and what follows: certificate, `swap_` and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FloatArray, __version__, shown, utc_now
+from sklearn_puffer._losses import SwapLaws
+from sklearn_puffer._noise import Choices, Stream
+from sklearn_puffer._noiser.checked_rows import KnownSwap, column_of
+from sklearn_puffer._noiser.margins import Margin
+from sklearn_puffer._noiser.release import ColumnRelease, Patterns
+from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.swap_fit import SwapFound
+from sklearn_puffer._noiser.swap_release import Solved, SwapRelease
+from sklearn_puffer._noiser.utility import RawLaw, utility_of, utility_without_order
+from sklearn_puffer._releases import (
+    ColumnUtility,
+    Draws,
+    Kept,
+    PairLoss,
+    SetLoss,
+    SwapCertificate,
+    SwapFacts,
+    swap_assumptions,
+)
+from sklearn_puffer._swaps import ROW
+from sklearn_puffer._tables import Name, ranks_of
+
+ONE_SWAP = (
+    "Two swaps of the same people can tell everything, so one release is all: keep it, and hand "
+    "out that."
+)
+_SEED = b"sklearn_puffer: a swap that is never released, to see what it changes"
+_MOST_TRIED = 1 << 16  # rows of that swap
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Swap:
+    """A fitted swap, to be looked at.
+
+    Attributes
+    ----------
+    posteriors : dict of ndarray of shape (n_cells, n_secrets)
+        By sensitive column: the share of each secret in each cell.
+    counts : dict of ndarray of int64 of shape (n_cells, n_secrets)
+        How many fitted rows have which secret.
+    costs : ndarray of shape (n_cells, n_cells)
+        What it costs that a row of one cell takes the place of one of another.
+    flows : ndarray of shape (n_cells, n_cells)
+        Of all fitted rows the share that goes from cell to cell, on average.
+    unchanged : float
+        The share of fitted rows that stay with their owners, on average.
+    unchanged_by_secret : dict
+        ``unchanged_by_secret[sensitive][secret]``: the same of the rows of each secret.
+    """
+
+    posteriors: Mapping[Any, FloatArray]
+    counts: Mapping[Any, Array]
+    costs: FloatArray
+    flows: FloatArray
+    unchanged: float
+    unchanged_by_secret: Mapping[Any, Mapping[Any, float]]
+
+    def __repr__(self) -> str:
+        kept = "; ".join(
+            f"{shown(secret)} {share:.1%}"
+            for shares in self.unchanged_by_secret.values()
+            for secret, share in shares.items()
+        )
+        return f"Swap({len(self.costs)} cells, unchanged {self.unchanged:.1%} ({kept}))"
+
+
+@dataclass(frozen=True, eq=False)
+class LearntSwap:
+    """Everything that was found out, and what follows from it."""
+
+    found: SwapFound
+
+    @property
+    def settings(self) -> Settings:
+        """The parameters."""
+        return self.found.read.settings
+
+    @property
+    def hidden(self) -> list[Name]:
+        """The sensitive columns of the table."""
+        return self.found.read.hidden
+
+    @property
+    def passed(self) -> list[Name]:
+        """The columns that are handed through."""
+        return self.found.read.passed
+
+    @property
+    def public(self) -> list[Name]:
+        """The columns that are released."""
+        return self.found.read.public
+
+    @property
+    def pairs(self) -> dict[Name, list[Any]]:
+        """The protected pairs."""
+        return self.found.read.pairs
+
+    @property
+    def margins(self) -> list[Margin]:
+        """Nothing that releases watch: rows are swapped by their own counts, whatever their law."""
+        return []
+
+    def columns(self) -> list[ColumnRelease]:
+        """Return the public columns: any value of one goes with its row, as it is."""
+        columns = self.found.read.own.items()
+        return [ColumnRelease(column_of(*each), None, 0.0, "native") for each in columns]
+
+    @property
+    def always_alike(self) -> list[Name]:
+        """Nothing: every value is released."""
+        return []
+
+    def patterns(self) -> Patterns:
+        """Return nothing: what is missing is part of a row."""
+        return {}
+
+    def named_priors(self) -> dict[Name, Any]:
+        """Return nothing: what is known are the shares in `swap_`."""
+        return {}
+
+    def release(self) -> SwapRelease:
+        """Return how rows are swapped."""
+        return self.found.release
+
+    def swap(self) -> Swap:
+        """Return the swap as users look at it."""
+        counted = self.found.release.counted
+        posteriors = {each.sensitive: (each.counts / each.counts.sum(axis=0)).T for each in counted}
+        by_secret: dict[Name, dict[Any, float]] = {}
+        for kept in self.kept:
+            by_secret.setdefault(kept.sensitive, {})[kept.secret] = kept.share
+        return Swap(
+            posteriors=posteriors,
+            counts={each.sensitive: each.counts.T for each in counted},
+            costs=self.found.release.costs,
+            flows=self.flows,
+            unchanged=float(np.trace(self.flows)) if not self.found.release.shuffle else 0.0,
+            unchanged_by_secret=by_secret,
+        )
+
+    @cached_property
+    def flows(self) -> FloatArray:
+        """The mean flows of all strata together, as shares of the rows."""
+        size = self.found.release.cells.count
+        flows = np.zeros((size, size))
+        for each in self.found.solved:
+            flows[np.ix_(each.cells, each.cells)] += each.flows / ROW
+        return np.asarray(flows / flows.sum())
+
+    @cached_property
+    def kept(self) -> tuple[Kept, ...]:
+        """The share of rows of each secret that stay with their owners."""
+        size = self.found.release.cells.count
+        total = self.flows.sum(axis=1)
+        stay = np.divide(np.diag(self.flows), total, out=np.zeros(size), where=total > 0.0)
+        stay *= not self.found.release.shuffle
+        return tuple(
+            Kept(own.sensitive, label, share)
+            for own in self.found.release.counted
+            for label, share in zip(
+                own.labels, (own.counts @ stay / own.counts.sum(axis=1)).tolist(), strict=True
+            )
+        )
+
+    def certificate(self) -> SwapCertificate:
+        """Return the certificate, with both directions of every pair, and no fingerprint yet."""
+        settings, read = self.settings, self.found.read
+        pairs = self._pairs()
+        return SwapCertificate(
+            **settings.notion.to_dict(),
+            loss=max((pair.upper for pair in pairs), default=0.0),
+            pairs=pairs,
+            columns=(),
+            assumptions=swap_assumptions(
+                sensitive=[secret.name for secret in read.secrets],
+                released=read.public,
+                passed=read.passed,
+                delta=settings.notion.delta,
+                seed=settings.seed,
+                missing=[n for n in read.public if read.columns[n].n_missing],
+            ),
+            strategy="exact",
+            noise=settings.noise_name,
+            dependence="joint",
+            n_rows=read.n_rows,
+            releases=1,
+            rule=Draws(1, ONE_SWAP),
+            prior=f"the {read.n_rows} rows fitted",
+            n_columns=read.n_columns,
+            version=__version__,
+            date=utc_now(),
+            utility=self.utility,
+            around=self._over_set(),
+            fitted=KnownSwap.of(self.found.read, self.release()),
+            swap=self._facts(),
+            asked_of_set=settings.confidence is not None,
+        )
+
+    def _losses(self, *, boxes: bool) -> list[FloatArray]:
+        """Return the worst loss of each pair of each sensitive column over all strata."""
+        found = [np.zeros((len(own.pairs), 2, 2)) for own in self.found.release.counted]
+        for solved in self.found.solved:
+            for own, worst in zip(self.found.release.counted, found, strict=True):
+                np.maximum(worst, solved.losses(own.laws(solved.cells, boxes=boxes)), out=worst)
+        return found
+
+    def _pairs(self) -> tuple[PairLoss, ...]:
+        found = []
+        for own, losses in zip(self.found.release.counted, self._losses(boxes=False), strict=True):
+            for (a, b), ways in zip(own.pairs, losses.tolist(), strict=True):
+                for (s, t), (low, high) in zip([(a, b), (b, a)], ways, strict=True):
+                    names = own.labels[s], own.labels[t]
+                    found.append(PairLoss(own.sensitive, *names, 0, high, low, high, "recomputed"))
+        return tuple(found)
+
+    def _over_set(self) -> SetLoss:
+        losses = self._losses(boxes=True)
+        worst = max((float(each[..., 1].max()) for each in losses if each.size), default=0.0)
+        level = 0.95
+        return SetLoss(level, worst, exact=False, estimate=False, share=1.0, decided=())
+
+    def _facts(self) -> SwapFacts:
+        found = self.found
+        swap = self.settings.swap
+        assert swap is not None
+        within = found.within
+        return SwapFacts(
+            n_cells=found.release.cells.count,
+            tried=found.tried,
+            model=found.model,
+            strata=tuple(map(shown, found.read.strata)),
+            n_strata=found.release.strata.count,
+            n_values=len(found.release.strata.digests),
+            unchanged=self.swap().unchanged,
+            kept=self.kept,
+            expected_change=float((self.flows * found.release.costs).sum()),
+            within=None if within is None else (within.ends[0], within.gain, within.ends[1]),
+            moved_loss=self._moved_loss(),
+            strata_loss=self._strata_loss(),
+            balance=swap.balance,
+            shuffle=found.release.shuffle,
+        )
+
+    def _moved_loss(self) -> float:
+        """Return how far odds move for who finds that the holder of his own row is somebody else.
+
+        That holder came from another cell, or from another place of the same one (shuffled).
+        """
+        worst = 0.0
+        for solved in self.found.solved:
+            flows = solved.flows.astype(float)
+            # of rows that are shuffled one of the cell's comes back to its owner
+            stay = 1.0 / solved.problem.sizes if self.found.release.shuffle else 1.0
+            flows[np.diag_indices_from(flows)] *= 1.0 - stay
+            for laws in solved.problem.laws:
+                worst = max(worst, _odds_moved(flows, solved, laws))
+        return worst
+
+    def _strata_loss(self) -> float:
+        """Return how far odds move for who learns the stratum of a row from the release, too."""
+        if not self.found.read.strata:
+            return 0.0
+        worst = 0.0
+        for own in self.found.release.counted:
+            shares = own.counts / own.counts.sum(axis=0)
+            for solved in self.found.solved:
+                prior = own.counts.sum(axis=1)
+                masses = shares[:, solved.cells] @ (solved.flows / ROW)
+                worst = max(worst, largest_gap(masses, prior, own.pairs))
+        return worst
+
+    @cached_property
+    def utility(self) -> tuple[ColumnUtility, ...]:
+        """How much survives in a swap of the fitted rows that is drawn for this alone."""
+        found = self.found
+        rows, gets = self._tried()
+        return tuple(_utility(name, found, rows, gets) for name in found.read.public)
+
+    def _tried(self) -> tuple[Array, Array]:
+        """Return rows, in an order of their own, and whose rows their owners get."""
+        found, weights = self.found, self.found.read.weights
+        order = np.argsort(found.read.digests, kind="stable")
+        copies = np.repeat(order, weights[order])
+        few = min(len(copies), _MOST_TRIED)
+        rows = copies[np.arange(few) * len(copies) // few]
+        places = found.places[0][rows], found.places[1][rows]
+        whole = len(rows) == len(copies)
+        solved = found.solved if whole else found.release.solved(*places)
+        points = found.points.taken(rows)
+        choices = Choices(Stream(_SEED))
+        return rows, rows[found.release.permutation(places, points, choices, solved)]
+
+    def warnings(self) -> list[str]:
+        """Return what the user should be warned of."""
+        found, said = self.found, []
+        if found.release.cells.count < 2:
+            raise ValueError(
+                "the classifier tells all rows alike, so that there is one cell and nothing to "
+                "swap; take one that knows the secret, or release the rows as they are if nobody "
+                "can tell it."
+            )
+        if found.within is not None and np.isnan(found.within.gain):
+            said.append(
+                "what a row tells within its cell was not measured, as some secret has too few "
+                "rows for a fresh model; merge rare secrets, or give more rows."
+            )
+        if found.within is not None and found.within.ends[0] > 0.02:
+            said.append(
+                f"within the {found.release.cells.count} cells a fresh model still finds "
+                f"{found.within.gain:.3g} nats a row of the secret, which the bound leaves out; "
+                "take more cells (RecordSwap(cells=...)), a better classifier (prior=), or "
+                'within="shuffle", which needs none.'
+            )
+        return said
+
+
+def _odds_moved(flows: Array, solved: Solved, laws: SwapLaws) -> float:
+    shares = laws.shares
+    some = flows.sum(axis=0) > 0
+    masses = shares @ (flows[:, some] / ROW)
+    return largest_gap(masses, shares @ solved.problem.sizes, laws.pairs)
+
+
+def largest_gap(masses: FloatArray, prior: FloatArray, pairs: Array) -> float:
+    """Return how far the odds of a pair are at most from what they were, in nats."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(masses) - np.log(prior)[:, None]
+        gaps = [np.abs(logs[a] - logs[b]) for a, b in pairs]
+    # where neither secret leads nothing is told
+    return float(max((np.nanmax(gap, initial=0.0) for gap in gaps), default=0.0))
+
+
+def _utility(name: Name, found: SwapFound, rows: Array, gets: Array) -> ColumnUtility:
+    """Return what survives of a column."""
+    values = found.read.columns[name]
+    numbers = found.release.distance.numbers(name, values)
+    weights, total = found.read.weights, found.read.n_rows
+    if numbers is None:
+        ranks = ranks_of(values)
+        some = ranks >= 0
+        law = RawLaw.of(*_law(ranks[some].astype(float), weights[some]), total, values)
+        return utility_without_order(name, law, float((ranks[rows] == ranks[gets]).mean()))
+    there = ~np.isnan(numbers)
+    law = RawLaw.of(*_law(numbers[there], weights[there]), total, values)
+    both = there[rows] & there[gets]
+    moves = np.abs(numbers[rows] - numbers[gets])[both]
+    same = float(((numbers[rows] == numbers[gets]) | ~(there[rows] | there[gets])).mean())
+    spread = found.release.distance.units[name]
+    change = float(moves.mean()) if moves.size else 0.0
+    median = float(np.median(moves)) if moves.size else 0.0
+    return utility_of(name, law, spread, change, same, median)
+
+
+def _law(values: FloatArray, weights: Array) -> tuple[FloatArray, Array]:
+    distinct, places = np.unique(values, return_inverse=True)
+    return distinct, np.bincount(places.ravel(), weights, len(distinct))

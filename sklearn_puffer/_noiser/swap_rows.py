@@ -1,0 +1,368 @@
+"""Rows as a swap reads them: the stratum and the cell of each, and what exchanging two changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from sklearn_puffer._base import Array, FloatArray, counted, listed
+from sklearn_puffer._fits import posteriors_of
+from sklearn_puffer._noiser.rows import Rows
+from sklearn_puffer._swaps import Cells, log_posteriors, nearest_centres
+from sklearn_puffer._tables import (
+    FeatureForm,
+    Name,
+    Source,
+    Values,
+    check_finite,
+    present,
+    ranks_of,
+    row_digests,
+)
+
+MOST_LEVELS = 255
+"""Of a category that boosted trees take for one; codes of more are numbers to a model."""
+
+BLOCK = 1 << 17
+"""Rows that a model is asked about at once."""
+
+Columns = Mapping[Name, Values]
+
+
+def columns_of(table: Source | Rows, names: Sequence[Name]) -> dict[Name, Values]:
+    """Return columns of a table by name, none of whose numbers is infinite."""
+    found = {name: table.values(name) for name in counted(names, "columns read")}
+    for name, values in found.items():
+        if values.kind == "float":
+            check_finite(present(values), name)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class FoldModels:
+    """One adversary's classifiers of one sensitive column: of each fold the one that lacks it.
+
+    Attributes
+    ----------
+    models : sequence of fitted classifiers
+        A row is asked of the one at its fold, the digest of its values modulo their number.
+    labels : sequence
+        The secrets, as the classifiers know them.
+    column : str
+        The sensitive column, as an error shows it.
+    """
+
+    models: Sequence[Any]
+    labels: Sequence[Any]
+    column: str
+
+    def posteriors(self, form: FeatureForm, columns: Columns, digests: Array) -> FloatArray:
+        """Return the probability of each secret for each row, shape (n_rows, n_secrets)."""
+        features = form.features(columns).without_many_levels(MOST_LEVELS)
+        folds = digests % len(self.models)
+        found = np.empty((len(digests), len(self.labels)))
+        for fold, model in enumerate(self.models):
+            mine = np.flatnonzero(folds == fold)
+            for start in range(0, len(mine), BLOCK):
+                rows = mine[start : start + BLOCK]
+                found[rows] = posteriors_of(model, features.take(rows), self.labels, self.column)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredCells:
+    """The cell of a row by what classifiers say of it."""
+
+    form: FeatureForm
+    models: Sequence[FoldModels]
+    cells: Cells
+
+    @property
+    def count(self) -> int:
+        """How many cells there are."""
+        return self.cells.count
+
+    def of(self, columns: Columns, public: Sequence[Name]) -> Array:
+        """Return the cell of each row, scored by the model of the fold of its public values."""
+        digests = row_digests({name: columns[name] for name in public})
+        said = [each.posteriors(self.form, columns, digests) for each in self.models]
+        return self.cells.of(said)
+
+
+@dataclass(frozen=True, eq=False)
+class LikeCells:
+    """The cell of a row by what classifiers say of it, and by what it holds: alike rows lie in one.
+
+    Attributes
+    ----------
+    form, models
+        As of `ScoredCells`.
+    distance : Distance
+        Whose units numbers are counted in.
+    centres : ndarray of shape (n_cells, n_axes)
+    """
+
+    form: FeatureForm
+    models: Sequence[FoldModels]
+    distance: Distance
+    centres: FloatArray
+
+    @property
+    def count(self) -> int:
+        """How many cells there are."""
+        return len(self.centres)
+
+    def of(self, columns: Columns, public: Sequence[Name]) -> Array:
+        """Return the cell of each row."""
+        digests = row_digests({name: columns[name] for name in public})
+        said = [each.posteriors(self.form, columns, digests) for each in self.models]
+        points = likeness(columns, said, self.form, self.distance)
+        found = np.empty(len(points), dtype=np.intp)
+        for start in range(0, len(points), BLOCK):
+            rows = slice(start, start + BLOCK)
+            found[rows] = nearest_centres(points[rows], self.centres)
+        return found
+
+
+def likeness(
+    columns: Columns, said: Sequence[FloatArray], form: FeatureForm, distance: Distance
+) -> FloatArray:
+    """Return rows as points: log posteriors, numbers in units of change, and categories.
+
+    Two rows whose category differs are as far apart as those whose number differs by one unit.
+    """
+    axes = [log_posteriors(said)]
+    keys = form.features(columns).keys.T
+    for (name, levels), own in zip(form.levels.items(), keys, strict=True):
+        numbers = distance.numbers(name, columns[name]) if name in distance.units else None
+        if numbers is not None:
+            axes.append(np.nan_to_num(numbers / distance.units[name])[:, None])
+        else:
+            n_levels = 2 if levels is None else len(levels)
+            axes.append((own[:, None] == np.arange(n_levels)) / np.sqrt(2.0))
+    return np.concatenate(axes, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class ValueCells:
+    """Every combination of values is a cell of its own; another one lies in none."""
+
+    names: Sequence[Name]
+    digests: Array
+
+    @property
+    def count(self) -> int:
+        """How many cells there are."""
+        return len(self.digests)
+
+    def of(self, columns: Columns, public: Sequence[Name]) -> Array:
+        """Return the cell of each row.
+
+        Raises
+        ------
+        ValueError
+            If a row is none of those of `fit`.
+        """
+        own = row_digests({name: columns[name] for name in self.names})
+        return _places(self.digests, own, self.names, "cells='values'")
+
+
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """Who may swap with whom: rows of the same values of some columns.
+
+    Attributes
+    ----------
+    names, numbers : list of names
+        The columns, none for one stratum; and those among them whose unseen values belong to the
+        nearest one.
+    digests : ndarray of int64 of shape (n,)
+        Of the combinations of values in `fit`, ascending.
+    strata : ndarray of int of shape (n,)
+        The stratum of each of them.
+    fixed : ndarray of int64 of shape (n,)
+        The digest of its other values.
+    values : ndarray of shape (n, n_numbers)
+        Its numbers.
+    """
+
+    names: Sequence[Name]
+    numbers: Sequence[Name]
+    digests: Array
+    strata: Array
+    fixed: Array
+    values: FloatArray
+
+    @property
+    def count(self) -> int:
+        """How many strata there are."""
+        return int(self.strata.max()) + 1
+
+    def of(self, columns: Columns, n_rows: int) -> Array:
+        """Return the stratum of each row.
+
+        Raises
+        ------
+        ValueError
+            If a row has other values, that are no numbers, than any of `fit`.
+        """
+        if not self.names:
+            return np.zeros(n_rows, dtype=np.intp)
+        own = {name: columns[name] for name in self.names}
+        digests = row_digests(own)
+        places = np.minimum(np.searchsorted(self.digests, digests), len(self.digests) - 1)
+        strange = np.flatnonzero(self.digests[places] != digests)
+        if strange.size:
+            places[strange] = self._nearest(own, strange)
+        return self.strata[places]
+
+    def _nearest(self, own: Columns, rows: Array) -> Array:
+        """Return the combination that is nearest in numbers, with the same other values."""
+        fixed, values = fixed_and_numbers(own, self.numbers)
+        found = np.empty(len(rows), dtype=np.intp)
+        for place, row in enumerate(rows):
+            alike = np.flatnonzero(self.fixed == fixed[row])
+            if not alike.size:
+                others = [name for name in self.names if name not in self.numbers]
+                raise ValueError(
+                    f"{len(rows)} row(s) have values of column(s) {listed(others, 10)} that no row "
+                    "of fit had together, and rows are exchanged among equal values of them; fit "
+                    "on rows that have them, or leave columns out of known= and passed ones."
+                )
+            apart = np.abs(self.values[alike] - values[row]).sum(axis=1)
+            found[place] = alike[apart.argmin()]
+        return found
+
+
+_NONE = np.zeros(1, dtype=np.int64)
+ONE_STRATUM = Strata([], [], _NONE, _NONE, _NONE, np.zeros((1, 0)))
+"""All rows together."""
+
+
+def fixed_and_numbers(own: Columns, numbers: Sequence[Name]) -> tuple[Array, FloatArray]:
+    """Return a digest of what is no number in each row, and its numbers, shape (n, n_numbers)."""
+    n_rows = len(next(iter(own.values())))
+    others = {name: values for name, values in own.items() if name not in numbers}
+    fixed = row_digests(others) if others else np.zeros(n_rows, dtype=np.int64)
+    values = np.array([numbers_of(own[name]) for name in numbers]).reshape(len(numbers), n_rows)
+    gone = np.isnan(values)
+    # rows that lack different numbers have other values, too
+    fixed = fixed ^ (gone.T @ (1 << np.arange(len(numbers), dtype=np.int64)))
+    return fixed, np.where(gone, 0.0, values).T
+
+
+def numbers_of(values: Values) -> FloatArray:
+    """Return the numbers of a column, NaN where they are missing."""
+    found = values.data.astype(float)
+    return found if values.missing is None else np.where(values.missing, np.nan, found)
+
+
+def _places(known: Array, asked: Array, names: Sequence[Name], what: str) -> Array:
+    places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+    strange = int((known[places] != asked).sum())
+    if strange:
+        raise ValueError(
+            f"{strange} of {len(asked)} rows have values of column(s) {listed(list(names), 10)} "
+            f"that no row of fit had together, and {what} are those of fit; fit on rows that have "
+            "them, or take coarser columns."
+        )
+    return places
+
+
+@dataclass(frozen=True, eq=False)
+class Distance:
+    r"""What a row changes that takes another's place.
+
+    .. math:: c(x, y) = \sum_k |x_k - y_k| / w_k
+
+    over numbers and categories with an order; another value that differs costs 1 / w_k. A number
+    that is missing in one of the rows alone costs one unit.
+
+    Attributes
+    ----------
+    units : dict
+        w by name.
+    ordered : dict
+        The place of each category, by name of a column that has an order.
+    cost : object or None
+        The caller's own cost, in its place, with a method ``between``.
+    """
+
+    units: Mapping[Name, float]
+    ordered: Mapping[Name, Mapping[Any, int]] = field(default_factory=dict)
+    cost: Any = None
+
+    def without(self, names: Sequence[Name]) -> Distance:
+        """Return the distance in all other columns."""
+        kept = {name: unit for name, unit in self.units.items() if name not in names}
+        return Distance(kept or self.units, self.ordered, self.cost)
+
+    def points(self, columns: Columns) -> Points:
+        """Return rows as points."""
+        numbers, codes, units = [], [], []
+        for name, unit in self.units.items():
+            values = columns[name]
+            own = self.numbers(name, values)
+            if own is None:
+                codes.append(ranks_of(values))
+                units.append(1.0 / unit)
+                continue
+            gone = np.isnan(own)
+            numbers.append(np.where(gone, 0.0, own / unit))
+            if gone.any() and self.cost is None:
+                codes.append(gone.astype(np.intp))
+                units.append(1.0)
+        n_rows = len(next(iter(columns.values())))
+        empty = np.zeros((0, n_rows))
+        whole = np.array(codes, dtype=float) if codes else empty
+        return Points(
+            np.ascontiguousarray((np.array(numbers) if numbers else empty).T),
+            np.ascontiguousarray(whole.T),
+            np.array(units),
+            self.cost,
+        )
+
+    def numbers(self, name: Name, values: Values) -> FloatArray | None:
+        """Return the numbers of a column, or the places of its ordered categories; NaN is gone."""
+        if values.levels is None and values.kind == "boolean":
+            return None
+        if values.levels is None:
+            return numbers_of(values)
+        if name not in self.ordered:
+            return None
+        places = [self.ordered[name].get(level, np.nan) for level in (*values.levels, None)]
+        found = np.array(places, dtype=float)[values.data]
+        return found if values.missing is None else np.where(values.missing, np.nan, found)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Rows as numbers and codes, between which changes are counted."""
+
+    numbers: FloatArray
+    codes: FloatArray
+    units: FloatArray
+    cost: Any = None
+
+    def taken(self, rows: Array) -> Points:
+        """Return some of the rows."""
+        return Points(self.numbers[rows], self.codes[rows], self.units, self.cost)
+
+    def between(self, own: Array, others: Array) -> FloatArray:
+        """Return the costs of all pairs, shape (n, m)."""
+        if self.cost is not None:
+            both = np.concatenate([self.numbers, self.codes], axis=1)
+            return np.asarray(self.cost.between(both[own], both[others]), dtype=float)
+        found = np.zeros((len(own), len(others)))
+        if self.numbers.shape[1]:
+            found += cdist(self.numbers[own], self.numbers[others], "cityblock")
+        if self.codes.shape[1]:
+            # the share of weight that differs
+            weights = self.units / self.units.sum()
+            apart = cdist(self.codes[own], self.codes[others], "hamming", w=weights)
+            found += apart * self.units.sum()
+        return found

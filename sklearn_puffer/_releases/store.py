@@ -1,0 +1,459 @@
+"""The file of a ledger: a database (SQLite), changed whole or not at all, that notices damage.
+
+What is on record never falls short of what was released, whatever happens to the processes:
+
+- A spend is one transaction that nobody else reads or writes beside. SQLite rolls it back from its
+  journal (``-journal``) if the process dies. It is on the disk, journal and folder with it
+  (``synchronous=EXTRA``), when `Store.change` returns, so whoever releases after that has paid. No
+  write-ahead log is kept, so that whoever copies the file, while nothing is spent, has all of it.
+- Connections live as long as a transaction, and no fork happens in between, so that a child
+  inherits neither a lock nor a half-read page. Who finds the file locked waits without holding
+  anything. No object has a finalizer, in which an interrupt would be lost.
+- The *head*, a record, has a digest over itself, how often it was changed, and the mark of every
+  *part*; a part is read only with the mark that the head has. So a flipped bit is noticed wherever
+  it changes what is read, and so are a part that is gone, doubled or older than the head. How often
+  the head was changed stands at the start of the file as well, and a head that is older than that
+  is noticed, too. *Lines*, of which a change adds some, are chained, and the head has the chain.
+
+No clock, no process number and no randomness decides anything, but for how long a change waits.
+The marks find accidents, not forgers.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sklearn_puffer._base import quoted
+from sklearn_puffer._noise import fresh_salt
+from sklearn_puffer._releases.new_file import (
+    explained,
+    growing_file,
+    sync_folder,
+    told,
+    write_new,
+)
+
+Answer = TypeVar("Answer")
+NONSENSE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What is raised in reading a text that is not what it should be."""
+
+TABLES = (
+    "CREATE TABLE head (text BLOB NOT NULL, marks BLOB NOT NULL, digest BLOB NOT NULL)",
+    "CREATE TABLE parts (part INTEGER PRIMARY KEY, data BLOB NOT NULL, more BLOB NOT NULL)",
+    "CREATE TABLE lines (line INTEGER PRIMARY KEY, text BLOB NOT NULL)",
+)
+OLD_TABLE = "CREATE TABLE about (text TEXT NOT NULL)"
+"""What a ledger of persons of version 0.2 has, and no other."""
+_START = b"SQLite format 3\0\x10\x00\x01\x01\x00\x40\x20\x20"  # pages of 4096 bytes, no log
+_PAGE, _MARK, _DIGEST = 4096, 8, 16  # bytes
+_SAFELY = ("synchronous=EXTRA", "fullfsync=1", "trusted_schema=0", "cell_size_check=1")
+_AT_ONCE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_SYSTEM = {
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+}
+_UNSURE = {sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_DELETE}  # of the journal, at last
+_NOTHING = "the ledger cannot be read or written, and nothing was spent"
+_PERHAPS = "the disk does not confirm the spend, which is on record or will be undone"
+
+# Held while there is a connection or the file is open, and by every fork: a child must inherit
+# none, and a process that closes a file gives back all of its locks on it.
+_one = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_one.acquire, after_in_parent=_one.release, after_in_child=_one.release
+    )
+
+
+class LedgerError(ValueError):
+    """Raised where a ledger cannot be read, or belongs to another noiser; nothing is spent.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn_puffer import Ledger, LedgerError
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "cars.ledger")
+    ...     _ = path.write_text("[]")
+    ...     try:
+    ...         Ledger(path, "f00d").left()
+    ...     except LedgerError:
+    ...         print("no ledger")
+    no ledger
+    """
+
+    __module__ = "sklearn_puffer"  # where users find it
+
+
+SCHEMAS = {"Ledger": "sklearn_puffer.ledger/2", "PersonLedger": "sklearn_puffer.persons/2"}
+"""How the record of each class of ledgers begins."""
+
+
+class Sheet:
+    """What a ledger holds, within one transaction.
+
+    Attributes
+    ----------
+    record : dict
+        The head, as plain values for JSON; `write` writes it.
+    number : int
+        How often it was changed.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._run = connection.execute
+        self.record: dict[str, Any] = {}
+        self._marks, self.number = bytearray(), -1
+        self._n_lines, self._chain = 0, b""
+
+    def read(self) -> None:
+        """Read the head; any error is that of a damaged one."""
+        [(text, marks, digest)] = self._run("SELECT text, marks, digest FROM head").fetchall()
+        [(number,)] = self._run("PRAGMA user_version").fetchall()
+        if digest != _digest(number.to_bytes(4, "big"), text, marks):
+            raise ValueError("its digest does not fit")
+        self.number, self._marks, self.record = number, bytearray(marks), json.loads(text)
+        n_lines, chain = self.record.pop("lines")
+        self._n_lines, self._chain = n_lines, bytes.fromhex(chain)
+
+    @property
+    def n_parts(self) -> int:
+        """How many parts there are."""
+        return len(self._marks) // _MARK
+
+    def part(self, number: int) -> tuple[bytes, bytes]:
+        """Return the two texts of a part, as `put` had them."""
+        query = "SELECT data, more FROM parts WHERE part = ?"
+        found: Any = self._run(query, (number,)).fetchone()
+        if found is None or self._mark(number) != _digest(*found, size=_MARK):
+            raise DamagedError("what it has of some persons is not what was written")
+        return found[0], found[1]
+
+    def put(self, number: int, data: bytes, more: bytes) -> None:
+        """Write a part."""
+        self._run("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", (number, data, more))
+        place = slice(_MARK * number, _MARK * (number + 1))
+        self._marks[place] = _digest(data, more, size=_MARK)
+
+    def divide(self, n_parts: int) -> None:
+        """Drop all parts, and make room for others, each of which must be put."""
+        self._run("DELETE FROM parts")
+        self._marks = bytearray(_MARK * n_parts)
+
+    def _mark(self, number: int) -> bytes:
+        return bytes(self._marks[_MARK * number : _MARK * (number + 1)])
+
+    def append(self, line: Any) -> None:
+        """Write a line more, of plain values for JSON."""
+        text = _text(line)
+        self._run("INSERT INTO lines VALUES (?, ?)", (self._n_lines, text))
+        self._n_lines, self._chain = self._n_lines + 1, _digest(self._chain, text)
+
+    def lines(self) -> list[Any]:
+        """Return all lines."""
+        found = self._run("SELECT line, text FROM lines ORDER BY line").fetchall()
+        chain = b""
+        for number, (line, text) in enumerate(found):
+            chain = _digest(chain, text) if line == number else b"out of order"
+        if (len(found), chain) != (self._n_lines, self._chain):
+            raise DamagedError("its calls are not those that were written")
+        return [json.loads(text) for _, text in found]
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Write the head anew, with the marks of all parts and the chain of all lines."""
+        text = _text(record | {"lines": [self._n_lines, self._chain.hex()]})
+        number = (self.number + 1) % 2**31
+        digest = _digest(number.to_bytes(4, "big"), text, bytes(self._marks))
+        self._run("DELETE FROM head")
+        self._run("INSERT INTO head VALUES (?, ?, ?)", (text, bytes(self._marks), digest))
+        self._run(f"PRAGMA user_version = {number}")
+        self.number = number
+
+
+def _digest(*texts: bytes, size: int = _DIGEST) -> bytes:
+    """Return what tells lists of texts apart."""
+    found = blake2b(digest_size=size)
+    for text in texts:
+        if not isinstance(text, bytes):
+            raise DamagedError("some of it is of another type")
+        found.update(len(text).to_bytes(8, "big"))
+        found.update(text)
+    return found.digest()
+
+
+def _text(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+class _BusyError(Exception):
+    """Raised where others hold the database."""
+
+
+class DamagedError(Exception):
+    """Raised for what no ledger wrote; `Store` tells it as a `LedgerError`."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """Where a ledger is, and its class."""
+
+    path: Path
+    opener: str
+
+    def create(self, fill: Callable[[Sheet], None]) -> None:
+        """Write a ledger that does not exist yet, whole, for its owner alone.
+
+        Raises
+        ------
+        FileExistsError
+            If there is one, or the journal of one that was there.
+        OSError
+            If it cannot be written.
+        """
+        if self.path.exists():
+            said = f"there is a file already; open a ledger with {self.opener}.open"
+            raise FileExistsError(errno.EEXIST, said, str(self.path))
+        for suffix in ("-journal", "-wal"):
+            if (beside := self.path.with_name(f"{self.path.name}{suffix}")).exists():
+                raise FileExistsError(
+                    errno.EEXIST,
+                    "there is the journal of another database, which would be taken for that of "
+                    "the ledger; remove it, or choose another name",
+                    str(beside),
+                )
+        write_new(self.path, _database(fill), private=True)
+
+    def upgrade(self, fill: Callable[[Path, Sheet], None]) -> None:
+        """Write a ledger in the place of an older version's, which stays as ``.old``.
+
+        Raises
+        ------
+        LedgerError
+            If the file is no such ledger; nothing is changed.
+        OSError
+            If it cannot be read or written, or there is another ``.old``.
+        """
+        old = self.path.with_name(f"{self.path.name}.old")
+        with explained(self.path, f"it cannot be kept as {old.name!r}, and nothing was changed"):
+            os.link(self.path, old)
+        try:
+            data = _database(partial(fill, self.path))  # whose journal has its name
+            with growing_file(self.path, force=True, private=True) as file:
+                file.write(data)
+        except (sqlite3.Error, *NONSENSE) as fault:
+            old.unlink()
+            raise self.damaged("it is none of version 0.2") from fault
+        except BaseException:
+            old.unlink()
+            raise
+
+    def read(self, timeout: float, work: Callable[[Sheet], Answer]) -> Answer:
+        """Return what work reads from one state."""
+        return self._patiently(timeout, "BEGIN", work)
+
+    def change(self, timeout: float, work: Callable[[Sheet], Answer]) -> Answer:
+        """Return what work returns, when all that it wrote is on the disk; or nothing is."""
+        return self._patiently(timeout, "BEGIN EXCLUSIVE", work)
+
+    def look(self) -> tuple[bytes, os.stat_result]:
+        """Return what is another one, whatever the clock says, when the ledger has changed."""
+        try:
+            with _one:
+                handle = os.open(self.path, _AT_ONCE)
+                try:
+                    found = os.fstat(handle)
+                    if stat.S_ISREG(found.st_mode):
+                        return os.read(handle, 100), found
+                finally:
+                    os.close(handle)
+            raise OSError(errno.EINVAL, "it is no regular file, but a folder, a pipe or a device")
+        except OSError as fault:
+            raise told(fault, self.path, "the ledger cannot be found or read") from fault
+
+    def damaged(self, why: str) -> LedgerError:
+        """Return what is raised for a file that does not hold what a ledger wrote."""
+        return LedgerError(
+            f"{str(self.path)!r} is not a ledger, or a damaged one ({why}); put back the last "
+            "whole copy, and make again, or spend, what was released since."
+        )
+
+    def _patiently(self, timeout: float, begin: str, work: Callable[[Sheet], Answer]) -> Answer:
+        """Do some work as soon as nobody holds the database.
+
+        An interrupt may come between any two instructions. Whatever was taken is given back, and
+        given back again where the interrupt hit the giving back.
+        """
+        deadline, pause = time.monotonic() + timeout, _SHORTEST_PAUSE
+        while True:
+            # threads wait for each other here, and processes below, where nobody holds anything
+            left = min(max(deadline - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
+            try:
+                try:
+                    if _one.acquire(timeout=left):
+                        with suppress(_BusyError):
+                            return self._once(begin, work)
+                finally:
+                    _let_go()
+            finally:
+                _let_go()
+            left = deadline - time.monotonic()
+            if left <= 0.0:
+                waiting = OSError(errno.ETIMEDOUT, _waited(timeout))
+                said = "the ledger cannot be locked, and nothing was spent"
+                raise told(waiting, self.path, said)
+            time.sleep(min(pause, left))
+            pause = min(2.0 * pause, _LONGEST_PAUSE)
+
+    def _once(self, begin: str, work: Callable[[Sheet], Answer]) -> Answer:
+        found = self._checked_look()
+        address = f"{self.path.as_uri()}?mode=rw"
+        with self._explained():
+            connection = sqlite3.connect(address, uri=True, timeout=0.0, isolation_level=None)
+            try:
+                try:
+                    for pragma in _SAFELY:
+                        connection.execute(f"PRAGMA {pragma}")
+                    connection.execute(begin)
+                    sheet = self._sheet(connection)
+                    self._check_place(found)
+                    answer = work(sheet)
+                    connection.execute("COMMIT")
+                    return answer
+                finally:
+                    connection.close()  # what was not committed is rolled back
+            finally:
+                connection.close()
+
+    def _checked_look(self) -> os.stat_result:
+        start, found = self.look()
+        if found.st_nlink > 1:
+            raise LedgerError(
+                f"the ledger {str(self.path)!r} has {found.st_nlink} names (hard links), each of "
+                "which would have a journal of its own; remove the others."
+            )
+        if start.lstrip().startswith(b"{"):
+            raise self._older("JSON", "Ledger")
+        if not start.startswith(_START):
+            raise self.damaged("it does not begin as one")
+        return found
+
+    def _check_place(self, found: os.stat_result) -> None:
+        """Look whether the file that was opened is still the one in its place."""
+        with suppress(FileNotFoundError):
+            now = os.stat(self.path)
+            if now.st_size % _PAGE:
+                raise DamagedError("it is cut off")
+            if os.path.samestat(found, now):
+                return
+        said = "the ledger was exchanged or removed in the meantime, and nothing was spent"
+        raise OSError(errno.EBUSY, said, str(self.path))
+
+    def _sheet(self, connection: sqlite3.Connection) -> Sheet:
+        """Return what the database holds, if it has the tables of a ledger and no others."""
+        query = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"
+        # no cursor outlives its line here, or an interrupt's traceback would hold it, and its lock
+        found = [str(sql) for (sql,) in connection.execute(query).fetchall()]
+        if sorted(found) != sorted(TABLES):
+            if OLD_TABLE in found:
+                raise self._older("sklearn_puffer.persons/1", "PersonLedger")
+            raise DamagedError("its tables are others")
+        sheet = Sheet(connection)
+        try:
+            sheet.read()
+            schema = sheet.record["schema"]
+        except NONSENSE as fault:
+            raise DamagedError("its head is not what was written") from fault
+        if schema != SCHEMAS[self.opener]:
+            ways = {other: f"open it with {opener}.open" for opener, other in SCHEMAS.items()}
+            raise LedgerError(
+                f"the ledger {str(self.path)!r} was written as {quoted(schema)}, and {self.opener} "
+                f"reads {SCHEMAS[self.opener]!r}; {ways.get(schema, 'use the version of then')}."
+            )
+        return sheet
+
+    def _older(self, what: str, opener: str) -> LedgerError:
+        return LedgerError(
+            f"{str(self.path)!r} was written as {what} by an earlier version; while nobody uses "
+            f"it, call sklearn_puffer.{opener}.upgrade({str(self.path)!r}), which keeps the old "
+            "file beside it."
+        )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Tell in every error of SQLite what it means for the ledger."""
+        try:
+            yield
+        except DamagedError as fault:
+            raise self.damaged(str(fault)) from fault
+        except UnicodeDecodeError as fault:  # of a message that quotes what was damaged
+            raise self.damaged("its tables are others") from fault
+        except (sqlite3.Error, sqlite3.Warning) as fault:
+            code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+            if code & 0xFF in _BUSY:
+                raise _BusyError from fault
+            if code & 0xFF in _SYSTEM and code != sqlite3.SQLITE_IOERR_SHORT_READ:
+                found = OSError(_SYSTEM[code & 0xFF], str(fault))
+                said = _PERHAPS if code in _UNSURE else _NOTHING
+                raise told(found, self.path, said) from fault
+            raise self.damaged(str(fault)) from fault
+
+
+def _database(fill: Callable[[Sheet], None]) -> bytes:
+    """Return the file of a new ledger."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        own = int(fresh_salt()[:7], 16)  # by which ledgers that take each other's place differ
+        for statement in (f"PRAGMA page_size={_PAGE}", f"PRAGMA application_id={own}", *TABLES):
+            connection.execute(statement)
+        fill(Sheet(connection))
+        return connection.serialize()
+    finally:
+        connection.close()
+
+
+def _let_go() -> None:
+    with suppress(RuntimeError):  # it is not held
+        _one.release()
+
+
+def _waited(timeout: float) -> str:
+    return (
+        f"another process or thread still holds it after {timeout:g} s; wait for that one, or end "
+        "it, or open the ledger with a longer timeout"
+    )
+
+
+@contextmanager
+def put_away(path: Path) -> Iterator[None]:
+    """Put the file of a ledger away, before its successor begins; or back, if that fails."""
+    away = path.with_name(f"{path.name}.migrated")
+    if away.exists():
+        said = "there is a ledger that was migrated; move it elsewhere"
+        raise FileExistsError(errno.EEXIST, said, str(away))
+    with explained(path, "the ledger cannot be closed, and nothing was changed"):
+        os.rename(path, away)
+        sync_folder(path.parent)
+    try:
+        yield
+    except BaseException:
+        os.rename(away, path)
+        raise

@@ -1,0 +1,327 @@
+"""What a swap promises: its certificate, and what it takes for granted, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import isnan
+from typing import Any
+
+from sklearn_puffer._base import Section, listed, shown
+from sklearn_puffer._releases.certificate import (
+    Certificate,
+    jsonable,
+    made_line,
+    plain_record,
+)
+from sklearn_puffer._releases.channel_certificate import Kept
+from sklearn_puffer._releases.numbers import short_number
+from sklearn_puffer._releases.survival import survival, utility_section
+from sklearn_puffer._tables import Name
+
+
+@dataclass(frozen=True)
+class SwapFacts:
+    """What a swap does to the rows of `fit`, computed from mean flows in whole numbers.
+
+    Attributes
+    ----------
+    n_cells : int
+    tried : tuple of int
+        Numbers of cells that were tried.
+    model : str
+        What rows are told apart by.
+    strata : tuple of str
+        Columns within whose values rows are exchanged.
+    n_strata : int
+    n_values : int
+        Combinations of their values in `fit`; where they are more than the strata, small ones were
+        joined.
+    unchanged : float
+        The share of rows that stay with their owners, on average.
+    kept : tuple of Kept
+        The same for each secret.
+    expected_change : float
+        The expected cost of a row, in units of change.
+    within : tuple of float or None
+        What a fresh model finds of the secret within cells, in nats a row: the ends of its 95 %
+        interval around it; None where rows of a cell are equal.
+    moved_loss : float
+        How far odds move for who finds his own row with another person.
+    strata_loss : float
+        How far odds move for who did not know the strata before, and sees them in the release.
+    balance : {"rows", "secrets"}
+    shuffle : bool
+        Whether rows are exchanged within cells, too.
+    """
+
+    n_cells: int
+    tried: tuple[int, ...]
+    model: str
+    strata: tuple[str, ...]
+    n_strata: int
+    n_values: int
+    unchanged: float
+    kept: tuple[Kept, ...]
+    expected_change: float
+    within: tuple[float, float, float] | None
+    moved_loss: float
+    strata_loss: float
+    balance: str
+    shuffle: bool
+
+
+@dataclass(frozen=True)
+class SwapCertificate(Certificate):
+    """The certificate of a table whose rows are swapped: see `Certificate`.
+
+    Attributes
+    ----------
+    swap : SwapFacts
+    asked_of_set : bool
+        Whether the budget is to be kept over the confidence set, too.
+
+    Notes
+    -----
+    *Formal guarantees.* Where ``holds`` is True: let people be exchangeable given the list of their
+    rows, so that order, index and ids tell nothing, and let a row tell of the secret what its cell
+    tells, and no more. Then whoever sees the whole released table, knows the list of all rows
+    without their owners, this procedure, its mean flows and the posteriors of the cells, moves the
+    odds of the secret of whoever holds a row, from what they are in the stratum, by no more than
+    the budget. `fit_transform` releases the fitted table by its own counts; then the posteriors
+    are those counts, and nothing is estimated. For rows to come they are estimated by the counts,
+    and ``over_set`` is the loss over all posteriors within sampling error.
+    """
+
+    swap: SwapFacts | None = None
+    asked_of_set: bool = False
+
+    @property
+    def facts(self) -> SwapFacts:
+        """What the swap does to the rows of `fit`."""
+        assert self.swap is not None
+        return self.swap
+
+    @property
+    def holds(self) -> bool:
+        """Whether the proven loss is within the budget; over the set, too, where that was asked."""
+        over = self.known_over_set
+        proven = not self.asked_of_set or over is None or over.loss <= self.notion.budget
+        return proven and super().holds
+
+    def promise(self) -> str:
+        """Return the promise in one sentence."""
+        if not self.holds:
+            return super().promise()
+        sensitive = sorted({shown(pair.sensitive) for pair in self.pairs})
+        told = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
+        knows = "knows the list of all rows without their owners"
+        if self.facts.strata:
+            knows += f", and {_stratum(self.facts)} of each person"
+        return f"Whoever sees the whole released table, and {knows}, can {told}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the certificate as plain Python values, for JSON."""
+        facts = plain_record({**asdict(self.facts), "kept": None})
+        facts["kept"] = [plain_record(asdict(kept)) for kept in self.facts.kept]
+        told = {**super().to_dict(), "swap": facts, "conditions": swap_conditions(self)}
+        return {**told, "asked_of_set": jsonable(self.asked_of_set)}
+
+    def _kept(self) -> str:
+        """Return whether the budget is kept, and of which rows."""
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        return f"{verdict} for {self.prior}, released by fit_transform as one table"
+
+    def _beyond(self) -> str:
+        return f"{self._to_come()}, if {self._conditions()}" if self.holds else ""
+
+    def _to_come(self) -> str:
+        """Return what is promised for rows to come."""
+        over = self.known_over_set
+        if over is None:
+            return ""
+        kept = over.loss <= self.notion.budget
+        return (
+            f"{'; and' if kept else '; but NOT'} for rows to come, over all posteriors within "
+            f"sampling error ({over.level:.0%}): {short_number(over.loss)}"
+        )
+
+    def _verdict(self) -> str:
+        return f"{self._kept()}{self._to_come() if self.holds else ''}, on four conditions"
+
+    def _taken_for_granted(self) -> list[str]:
+        return [f"The conditions: {self._conditions()}."] if self.holds else []
+
+    def _conditions(self) -> str:
+        letters = zip("abcd", swap_conditions(self), strict=True)
+        return "; ".join(f"({letter}) {told}" for letter, told in letters)
+
+    def _lines(self) -> list[str]:
+        facts = self.facts
+        return [
+            f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
+            self.promise(),
+            f"{_stay(facts)}; the released table has exactly the rows of the original one.",
+            *([_about_strata(facts)] if facts.strata else []),
+            "Who finds his own row with another person moves the odds about that person by up to "
+            f"e^{short_number(facts.moved_loss)}: whoever holds it was moved.",
+            survival(self.utility),
+            "This certificate is about the fitted rows; transform(table) counts the rows of that "
+            "table, and proves its own flows before anything is released.",
+            made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
+        ]
+
+    def _sections(self) -> list[Section]:
+        return [
+            Section("The swap", _about_swap(self.facts), _kept_cells(self.facts)),
+            utility_section(self.utility),
+            Section(
+                f"Worst pairs of secrets (of {len(self.pairs)})",
+                "the exact loss lies between lower and upper, recomputed from mean flows and "
+                "counts, both whole numbers, without the solver",
+                _loss_cells(self),
+            ),
+            Section(
+                "Conditions", sentences=[f"{c[0].upper()}{c[1:]}." for c in swap_conditions(self)]
+            ),
+            Section("Assumptions", sentences=self.assumptions),
+        ]
+
+
+def swap_conditions(certificate: SwapCertificate, *, figures: bool = True) -> list[str]:
+    """Return the four things that the promise takes for granted, in plain words.
+
+    Without ``figures`` they are made of settings and names alone.
+    """
+    facts = certificate.facts
+    nothing = "no fact of a person besides"
+    if facts.strata:
+        nothing = f"no fact of a person but {_stratum(facts)}"
+    return [
+        _about_cells(facts, figures),
+        "the order, the index and the ids of the rows tell nothing",
+        f"the reader knows {nothing}, nor whose another row was",
+        "these people are swapped once, and columns joined to their rows later tell nothing more",
+    ]
+
+
+def _stratum(facts: SwapFacts) -> str:
+    """Return what is known of a person: values, or classes of values where small ones joined."""
+    names = listed(facts.strata, len(facts.strata))
+    if facts.n_strata == facts.n_values:
+        return names
+    return f"the class of {names} (one of {facts.n_strata}, of {facts.n_values} values; no finer)"
+
+
+def _about_cells(facts: SwapFacts, figures: bool) -> str:
+    if facts.shuffle:
+        return "rows of a cell are exchanged by lot, so that a released row tells its cell alone"
+    if facts.within is None:
+        return "rows of a cell are equal, so that one tells what its cell tells"
+    low, gain, high = facts.within
+    found = f" (a fresh model finds {gain:.3f} nats a row there, {low:.3f} to {high:.3f})"
+    if isnan(gain):
+        found = " (NOT MEASURED: too few rows of a secret)"
+    return f"within its cell a row tells no more of the secret{found * figures}"
+
+
+def _stay(facts: SwapFacts) -> str:
+    by_secret = ", ".join(f"{shown(kept.secret)} {kept.share:.1%}" for kept in facts.kept[:20])
+    more = f" and {len(facts.kept) - 20} more" if len(facts.kept) > 20 else ""
+    return f"{facts.unchanged:.1%} of the rows stay with their owners ({by_secret}{more})"
+
+
+def _about_strata(facts: SwapFacts) -> str:
+    return (
+        f"Rows are exchanged within {facts.n_strata} classes of "
+        f"{listed(facts.strata, len(facts.strata))}, which the promise takes as known before; who "
+        "learns them from the release moves odds by up to "
+        f"e^{short_number(facts.strata_loss)} in all."
+    )
+
+
+def _about_swap(facts: SwapFacts) -> str:
+    what = "secret" if facts.balance == "secrets" else "row"
+    tried = ""
+    if len(facts.tried) > 1:
+        tried = f", chosen from {', '.join(map(str, facts.tried))}"
+    return (
+        f"{facts.n_cells} cells{tried}, told apart by {facts.model}; the expected change of a "
+        f"{what} is {facts.expected_change:.6g} in units of change, by matches of some rows of "
+        "each two cells; what columns lose is that of one swap drawn for this, and kept nowhere"
+    )
+
+
+def _kept_cells(facts: SwapFacts) -> list[list[str]]:
+    rows = [[shown(k.sensitive), shown(k.secret), f"{k.share:.1%}"] for k in facts.kept]
+    return [["sensitive", "secret", "stay"], ["", "all rows", f"{facts.unchanged:.1%}"], *rows]
+
+
+def _loss_cells(certificate: SwapCertificate) -> list[list[str]]:
+    head = ["sensitive", "secret", "against", "lower", "upper"]
+    return [head] + [
+        [
+            shown(pair.sensitive),
+            shown(pair.secret),
+            shown(pair.against),
+            short_number(pair.lower),
+            short_number(pair.upper),
+        ]
+        for pair in certificate._worst()
+    ]
+
+
+def swap_assumptions(
+    *,
+    sensitive: Sequence[Name],
+    released: Sequence[Name],
+    passed: Sequence[Name],
+    missing: Sequence[Name],
+    delta: float,
+    seed: int | None,
+) -> list[str]:
+    """Return under which conditions a swap's promise holds, and what it does not cover."""
+
+    def every(names: Sequence[Name]) -> str:
+        return listed(names, len(names))
+
+    said = [
+        "People are exchangeable given the list of their rows: who they are, in which order they "
+        "stand and what their ids are tells nothing of their rows.",
+        "The rows themselves, without their owners, are published as they are. Where somebody can "
+        "be told by a row that he alone has, it is published whose row it was, though not who "
+        "holds it: name columns by which people are found in known=, or do not swap.",
+        "Who knows other people's rows or secrets learns more, most of all in small tables; of "
+        "each row whose owner is known, its holder is seen to have been moved.",
+        "Rows to come (transform) are taken to have the secrets of fitted rows of their cell, as "
+        "often as these; over_set says what sampling error may add. Their cells are counted anew, "
+        "so nothing is assumed of how often they come.",
+        "Values that fit has not seen, and missing ones, are taken as the classifier takes them; "
+        "nothing is refused for them.",
+        f"Each protected secret is one value of one sensitive column ({every(sensitive)}); "
+        "combinations of several sensitive columns are not secrets.",
+        f"Only column(s) {every(released)} are exchanged; the number of rows, their order, their "
+        "index and the types of the columns are handed through.",
+        "Nothing guards against a second swap of the same people but a ledger: it can tell "
+        "everything. With row_id= and the same key the same table is the same release.",
+        "The fitted noiser holds counts of secrets, and its models were learnt from them: keep it "
+        "where you keep the table. Realised flows are kept nowhere.",
+    ]
+    if missing:
+        said.append(f"{every(missing)} have missing values, which are exchanged as values are.")
+    if passed:
+        said.append(
+            f"{every(passed)} are passed through, and stay with their owners: rows are exchanged "
+            "within their values alone. A column joined later by owner is not covered."
+        )
+    if delta > 0.0:
+        said.append(
+            f"delta = {delta:g} is what the probability of any set of cells may exceed e^epsilon "
+            "times its probability under the other secret by."
+        )
+    if seed is not None:
+        said.append(
+            f"random_state={seed} makes the swap reproducible, so whoever knows the seed can undo "
+            "it: NOTHING is promised outside tests."
+        )
+    return said

@@ -1,0 +1,35 @@
+"""Record swapping with a bound: cells of rows, flows between them, and who gets whose row."""
+
+from sklearn_puffer._swaps.cells import (
+    Cells,
+    NearestCells,
+    OddsCells,
+    learnt_cells,
+    learnt_centres,
+    log_posteriors,
+    nearest_centres,
+)
+from sklearn_puffer._swaps.exchange import Costs, exchanged, least_cost
+from sklearn_puffer._swaps.flows import ROW, keeps, mean_flows, whole_flows
+from sklearn_puffer._swaps.program import SwapProblem
+from sklearn_puffer._swaps.rounding import Draws, whole_rows
+
+__all__ = [
+    "ROW",
+    "Cells",
+    "Costs",
+    "Draws",
+    "NearestCells",
+    "OddsCells",
+    "SwapProblem",
+    "exchanged",
+    "keeps",
+    "learnt_cells",
+    "learnt_centres",
+    "least_cost",
+    "log_posteriors",
+    "mean_flows",
+    "nearest_centres",
+    "whole_flows",
+    "whole_rows",
+]
