@@ -2,13 +2,16 @@
 
     python release_elsewhere.py save FOLDER...    # writes forms and a whole noiser into each
     python release_elsewhere.py load FOLDER...    # reads them
+    python release_elsewhere.py fit FOLDER        # fits, and writes nothing
 
-Both print the versions, and for each folder a digest of what each of them releases under one key.
+All print the versions; the first two for each folder a digest of what each of them releases under
+one key, the last the fingerprint of each fit.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import platform
 import sys
@@ -31,6 +34,15 @@ KINDS: dict[str, dict[str, Any]] = {
     "bins": {"noise": "gaussian", "delta": 1e-3, "n_bins": 4, "public": ["age", "pay"]},
     "remapped": {"output": "remapped"},
     "channel": {"noise": "optimal", "public": ["age", "job"]},
+}
+
+FITS: dict[str, dict[str, Any]] = {
+    "one column": {"public": ["bmi"]},
+    "bins": {"n_bins": 3},
+    "independent": {"dependence": "independent"},
+    "releases": {"public": ["age", "pay"], "n_bins": 4, "releases": 2},
+    "boxes": {"public": ["age"], "adversaries": "confidence"},
+    "Cauchy": {"public": ["age"], "noise": "cauchy"},
 }
 
 
@@ -81,11 +93,28 @@ def load(folder: Path) -> dict[str, str]:
     return found
 
 
+def fit(folder: Path) -> dict[str, str]:
+    """Return the fingerprints of fits whose pure losses are computed alike everywhere."""
+    found = {}
+    for name, epsilon, seed in itertools.product(FITS, (0.3, 1.0), range(3)):
+        rng = np.random.default_rng(seed)
+        ill = rng.integers(0, 2 + seed % 2, 200)
+        values = {
+            "age": rng.integers(0, 6, 200) + ill,
+            "pay": rng.integers(20, 60, 200) * 1.7,
+            "bmi": rng.integers(-90, 90, 200) / 10.0 + ill,
+        }
+        noiser = PufferfishNoiser(epsilon, sensitive="ill", **FITS[name])
+        noiser.fit(pd.DataFrame({"ill": ill, **values}))
+        found[f"{name}, {epsilon}, {seed}"] = noiser.certificate_.fingerprint
+    return found
+
+
 def main() -> None:
     """Do what the command line says."""
     what, *folders = sys.argv[1:]
     versions = [platform.python_version(), pd.__version__, sklearn.__version__, np.__version__]
-    found = [{"save": save, "load": load}[what](Path(folder)) for folder in folders]
+    found = [{"save": save, "load": load, "fit": fit}[what](Path(folder)) for folder in folders]
     print(json.dumps({"versions": versions, "digests": found}))  # noqa: T201
 
 

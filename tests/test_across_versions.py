@@ -45,11 +45,23 @@ def test_what_each_environment_saves_is_released_alike_by_itself_and_every_other
         pytest.skip("read here alone: PUFFER_PYTHONS names no interpreter of another environment")
 
 
-def test_what_is_saved_here_is_released_alike_on_lesser_processors(tmp_path):
-    saved = _run(sys.executable, "save", tmp_path)["digests"]
+def _lesser_processors():
+    """Yield the variables that hide newer and newer instructions from numpy and from BLAS."""
     features = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     for first in range(len(features)):
-        lesser = {"NPY_DISABLE_CPU_FEATURES": " ".join(features[first:])}
+        hidden = {"NPY_DISABLE_CPU_FEATURES": " ".join(features[first:])}
         for core in ["Haswell", "Prescott"]:
-            there = _run(sys.executable, "load", tmp_path, OPENBLAS_CORETYPE=core, **lesser)
-            assert there["digests"] == saved
+            yield hidden | {"OPENBLAS_CORETYPE": core}
+
+
+def test_what_is_saved_here_is_released_alike_on_lesser_processors(tmp_path):
+    saved = _run(sys.executable, "save", tmp_path)["digests"]
+    for lesser in _lesser_processors():
+        assert _run(sys.executable, "load", tmp_path, **lesser)["digests"] == saved
+
+
+def test_a_fit_of_pure_losses_is_the_same_on_lesser_processors(tmp_path):
+    fitted = _run(sys.executable, "fit", tmp_path)["digests"]
+    assert len(set(fitted[0].values())) == len(fitted[0])
+    for lesser in _lesser_processors():
+        assert _run(sys.executable, "fit", tmp_path, **lesser)["digests"] == fitted

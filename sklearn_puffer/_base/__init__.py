@@ -52,10 +52,12 @@ from sklearn_puffer._base.rounding import (
     LN2,
     ULP,
     UNIT,
+    coarse_up,
     log_sum,
     quotient_rounded_up,
     rounded_down,
     rounded_up,
+    sum_by_halves,
 )
 from sklearn_puffer._base.screens import Report, say
 from sklearn_puffer._base.search import LARGEST, SMALLEST, smallest_for_all, smallest_within
@@ -110,6 +112,7 @@ __all__ = [
     "check_positive",
     "check_seed",
     "check_verbose",
+    "coarse_up",
     "counted",
     "digest",
     "floats",
@@ -141,6 +144,7 @@ __all__ = [
     "smallest_within",
     "solved",
     "stopping",
+    "sum_by_halves",
     "task",
     "until",
     "utc_now",

@@ -14,6 +14,8 @@ from sklearn_puffer._base.types import FloatArray
 ULP = 2.0**-52
 #: Unit roundoff: what one operation is off by at most, relatively.
 UNIT = 2.0**-53
+#: Bits of a number that is computed alike on every processor, though its last digits are not.
+COARSE_BITS = 34
 
 LN2 = math.log(2.0)
 
@@ -49,6 +51,31 @@ def rounded_down(exact: Fraction) -> float:
     (0.5, True)
     """
     return -rounded_up(-exact) + 0.0  # no negative zero
+
+
+def coarse_up(value: float) -> float:
+    """Return the smallest float of `COARSE_BITS` bits that is not below; value >= 0, finite.
+
+    What two processors compute to nearly the same last digit is thereby the same number.
+
+    >>> coarse_up(0.75), coarse_up(0.1) == coarse_up(0.1 + 1e-15) >= 0.1, coarse_up(0.0)
+    (0.75, True, 0.0)
+    """
+    part, power = math.frexp(value)
+    return math.ldexp(math.ceil(math.ldexp(part, COARSE_BITS)), power - COARSE_BITS)
+
+
+def sum_by_halves(values: FloatArray) -> float:
+    """Return the sum of a vector, added in an order that no width of vector instructions changes.
+
+    >>> sum_by_halves(np.array([1.0, 2.0, 3.0])), sum_by_halves(np.array([]))
+    (6.0, 0.0)
+    """
+    while len(values) > 1:
+        half = len(values) // 2
+        odd = values[2 * half :]
+        values = np.concatenate([values[:half] + values[half : 2 * half], odd])
+    return float(values[0]) if len(values) else 0.0
 
 
 def log_sum(logs: FloatArray, axis: int = -1) -> FloatArray:

@@ -6,13 +6,15 @@ direction. Within a group a row shows which part it is, so the worst part counts
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, smallest_within
+from sklearn_puffer._base import Array, FloatArray, coarse_up, smallest_within
 from sklearn_puffer._losses import lumped_lower
 from sklearn_puffer._noiser.conditional_priors import Group, Part
 from sklearn_puffer._noiser.grids import Grids, moving_columns, on_grid, rounded_part
@@ -39,7 +41,7 @@ from sklearn_puffer.bounds import (
     wasserstein,
 )
 from sklearn_puffer.calibration import ExactLosses, exact, smallest_factor
-from sklearn_puffer.notions import Notion
+from sklearn_puffer.notions import Notion, Supremum
 from sklearn_puffer.priors import Discrete, Prior, PriorPair
 
 # strategies whose bound is a theorem, besides `Relaxed`; `exact` falls back on `tightest`
@@ -103,7 +105,7 @@ def find_scales(problem: Problem) -> Calibrated:
     steps = Grids(problem)
     ratio = steps.finest()
     solution = _solve(problem, ratio)
-    factor = max(solution.factor, _solve_sets(problem, ratio))
+    factor = _canonical(problem, max(solution.factor, _solve_sets(problem, ratio)))
     if factor == 0.0:
         return _prove(problem, solution, 0.0, np.zeros_like(problem.weights))
     calibrated = _drawn(problem, steps, solution, factor)
@@ -111,7 +113,8 @@ def find_scales(problem: Problem) -> Calibrated:
         # computed losses fall with the factor up to the width of their intervals only
         if not 0.0 < calibrated.upper.max() / problem.notion.budget - 1.0 < _NUDGES[-1]:
             break
-        calibrated = _drawn(problem, steps, solution, calibrated.factor * (1.0 + more))
+        wider = _canonical(problem, calibrated.factor * (1.0 + more))
+        calibrated = _drawn(problem, steps, solution, wider)
     return _with_least(problem, solution, calibrated)
 
 
@@ -145,10 +148,27 @@ def _drawn(problem: Problem, steps: Grids, solution: _Solution, factor: float) -
         ratio = max(ratio, steps.loss(groups, factor, grids))
         # more noise is never less private, so the larger of the two factors serves the rounded rows
         solution = _solve(replace(problem, groups=groups), ratio)
-        factor = max(factor, solution.factor, _solve_sets(problem, ratio, grids))
+        needed = max(solution.factor, _solve_sets(problem, ratio, grids))
+        factor = max(factor, _canonical(problem, needed))
         # which may ask for a coarser grid, and the rows for yet another rounding
         grids = steps.grids(factor)
     return _prove(replace(problem, groups=groups), solution, factor, grids)
+
+
+def _canonical(problem: Problem, factor: float) -> float:
+    """Return a factor, not below, that is the same on every processor, where that is cheap."""
+    return coarse_up(factor) if _is_cheap(problem) else factor
+
+
+def _is_cheap(problem: Problem) -> bool:
+    """Return whether losses are quickly computed once more, at a factor of fewer digits."""
+    return isinstance(problem.notion.divergence, Supremum)
+
+
+def _stated(loss: float, budget: float) -> float:
+    """Return a proven loss, not below, as every processor states it."""
+    coarse = coarse_up(loss) if math.isfinite(loss) else loss
+    return min(coarse, budget) if loss <= budget else coarse
 
 
 def needed_factor(problem: Problem, tolerance: float, start: float | None = None) -> float:
@@ -220,6 +240,8 @@ def _prove(problem: Problem, solution: _Solution, factor: float, grids: FloatArr
         lower = certifier.interval(Grids(problem).below(solution.inner, factor) * factor)[0]
     if factor > 0.0:
         upper = np.nextafter(problem.notion.of_samples(upper, solution.ratio), np.inf)
+    if _is_cheap(problem):
+        upper = np.vectorize(partial(_stated, budget=problem.notion.budget))(upper)
     # a column of one value is released as it is; its factor changes no loss
     moving = moving_columns(problem.groups, len(problem.weights))
     return Calibrated(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._base import Array, FloatArray, sum_by_halves
 
 
 class Bins(NamedTuple):
@@ -59,14 +60,14 @@ def standard_deviation(atoms: FloatArray, counts: Array) -> float:
     unit = float(np.ptp(atoms)) or 1.0  # squares of the bare numbers may leave the floats
     shifted = (atoms - atoms.min()) / unit
     if is_once(counts):
-        shifted -= shifted.sum() / len(counts)
+        shifted -= sum_by_halves(shifted) / len(counts)
         shifted *= shifted
-        return unit * float(np.sqrt(shifted.sum() / len(counts)))
+        return unit * math.sqrt(sum_by_halves(shifted) / len(counts))
     masses = counts.astype(float)
-    total, scratch = masses.sum(), np.empty_like(shifted)
-    shifted -= np.multiply(shifted, masses, out=scratch).sum() / total
+    total, scratch = sum_by_halves(masses), np.empty_like(shifted)
+    shifted -= sum_by_halves(np.multiply(shifted, masses, out=scratch)) / total
     shifted *= shifted
-    return unit * float(np.sqrt(np.multiply(shifted, masses, out=scratch).sum() / total))
+    return unit * math.sqrt(sum_by_halves(np.multiply(shifted, masses, out=scratch)) / total)
 
 
 def is_once(counts: Array) -> bool:
