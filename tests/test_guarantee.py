@@ -338,7 +338,8 @@ def test_a_scale_that_grows_past_its_grid_gets_a_coarser_one():
     rng = np.random.default_rng(0)
     grown = 0
     for _ in range(60):
-        distance, short_of_one = rng.uniform(0.5, 1.0), rng.uniform(-1.2e-12, 4e-13)
+        # a scale of 1 is a factor of 2, 2.5 or 4, which is rounded to itself
+        distance, short_of_one = rng.choice([0.5, 0.8, 1.0]), rng.uniform(-1.2e-12, 4e-13)
         epsilon = distance * (1.0 - short_of_one)
         draws = 1 + int(2e-10 * epsilon / sampler_loss(1))  # as many as are paid for
         epsilon += 4e-12 * (1.0 + epsilon) + sampler_loss(draws)  # what the search leaves to spare

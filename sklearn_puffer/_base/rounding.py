@@ -53,16 +53,17 @@ def rounded_down(exact: Fraction) -> float:
     return -rounded_up(-exact) + 0.0  # no negative zero
 
 
-def coarse_up(value: float) -> float:
-    """Return the smallest float of `COARSE_BITS` bits that is not below; value >= 0, finite.
+def coarse_up(values: FloatArray | float) -> FloatArray:
+    """Return the smallest floats of `COARSE_BITS` bits that are not below; values >= 0.
 
     What two processors compute to nearly the same last digit is thereby the same number.
 
-    >>> coarse_up(0.75), coarse_up(0.1) == coarse_up(0.1 + 1e-15) >= 0.1, coarse_up(0.0)
-    (0.75, True, 0.0)
+    >>> float(coarse_up(0.75)), bool(coarse_up(0.1) == coarse_up(0.1 + 1e-15) >= 0.1)
+    (0.75, True)
     """
-    part, power = math.frexp(value)
-    return math.ldexp(math.ceil(math.ldexp(part, COARSE_BITS)), power - COARSE_BITS)
+    part, power = np.frexp(values)
+    coarse: FloatArray = np.ldexp(np.ceil(np.ldexp(part, COARSE_BITS)), power - COARSE_BITS)
+    return coarse
 
 
 def sum_by_halves(values: FloatArray) -> float:

@@ -6,10 +6,8 @@ direction. Within a group a row shows which part it is, so the worst part counts
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -157,7 +155,7 @@ def _drawn(problem: Problem, steps: Grids, solution: _Solution, factor: float) -
 
 def _canonical(problem: Problem, factor: float) -> float:
     """Return a factor, not below, that is the same on every processor, where that is cheap."""
-    return coarse_up(factor) if _is_cheap(problem) else factor
+    return float(coarse_up(factor)) if _is_cheap(problem) else factor
 
 
 def _is_cheap(problem: Problem) -> bool:
@@ -165,10 +163,10 @@ def _is_cheap(problem: Problem) -> bool:
     return isinstance(problem.notion.divergence, Supremum)
 
 
-def _stated(loss: float, budget: float) -> float:
-    """Return a proven loss, not below, as every processor states it."""
-    coarse = coarse_up(loss) if math.isfinite(loss) else loss
-    return min(coarse, budget) if loss <= budget else coarse
+def _stated(losses: FloatArray, budget: float) -> FloatArray:
+    """Return proven losses, not below, as every processor states them."""
+    coarse = coarse_up(losses)
+    return np.where(losses <= budget, np.minimum(coarse, budget), coarse)
 
 
 def needed_factor(problem: Problem, tolerance: float, start: float | None = None) -> float:
@@ -241,7 +239,7 @@ def _prove(problem: Problem, solution: _Solution, factor: float, grids: FloatArr
     if factor > 0.0:
         upper = np.nextafter(problem.notion.of_samples(upper, solution.ratio), np.inf)
     if _is_cheap(problem):
-        upper = np.vectorize(partial(_stated, budget=problem.notion.budget))(upper)
+        upper = _stated(upper, problem.notion.budget)
     # a column of one value is released as it is; its factor changes no loss
     moving = moving_columns(problem.groups, len(problem.weights))
     return Calibrated(
