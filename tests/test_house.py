@@ -334,7 +334,7 @@ def test_setup_cfg_holds_what_tools_read_from_nowhere_else_and_no_metadata():
     tools = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["tool"]
     assert {"flake8", "coverage", "codespell"} & tools.keys() == set()
     assert found.getint("flake8", "max-line-length") == tools["ruff"]["line-length"]
-    assert found["coverage:run"]["source"] == "sklearn_puffer"
+    assert found["coverage:run"]["source_pkgs"] == "sklearn_puffer"
     assert found.getint("coverage:report", "fail_under") >= 90
 
 
