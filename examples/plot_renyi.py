@@ -22,9 +22,9 @@ import pandas as pd
 from _shared import save
 from scipy.special import eval_legendre
 
-from sklearn_puffer._strategies import monotone, w_infinity
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.calibration import STRATEGIES, calibrate
+from sklearn_puffer.couplings import w_infinity, w_p
 from sklearn_puffer.datasets import published_table1, table1_priors
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -128,7 +128,7 @@ def example1(scale=2.0):
         pair = counting_query(rho)
         rows[rho] = {
             "W_2^2 published": 1 + 3 * rho,
-            "W_2^2": _w_2(pair) ** 2,
+            "W_2^2": w_p(*pair, 2) ** 2,
             "GWM published": cauchy_loss(2.0, scale, 2.0),
             "GWM": _loss("wasserstein", pair, noise, notion),
             "DAGWM published": np.log1p((1 + 3 * rho) / scale**2),
@@ -198,7 +198,7 @@ def table1():
         ours = {
             "sensitivity": max(np.ptp(np.concatenate([p.rows, q.rows])) for p, q in pairs),
             "W_inf": max(w_infinity(*pair) for pair in pairs),
-            "W_2": max(map(_w_2, pairs)),
+            "W_2": max(w_p(*pair, 2) for pair in pairs),
         }
         printed = title.replace(" (Cleveland)", "")
         rows[title] = {
@@ -255,7 +255,7 @@ def cauchy_mechanisms(budgets):
                 "GWM": _scale("wasserstein", pairs, notion, "cauchy"),
                 "GAWM published": _printed_gawm(pairs, epsilon),
                 "GAWM": _scale("approximate", pairs, near, "cauchy"),
-                "DAGWM published": _cauchy_scale(max(map(_w_2, pairs)), epsilon),
+                "DAGWM published": _cauchy_scale(max(w_p(*pair, 2) for pair in pairs), epsilon),
                 "DAGWM": _scale("distribution_aware", pairs, notion, "cauchy"),
                 "exact": _scale("exact", pairs, notion, "cauchy"),
             }
@@ -285,12 +285,6 @@ def _pairs(title):
 
 def _point(value):
     return Discrete([float(value)], [1.0])
-
-
-def _w_2(pair):
-    plans = monotone([PriorPair(*pair)])
-    moves = plans.shifts[:, 0].astype(float)
-    return float(np.sqrt(plans.masses / plans.masses.sum() @ moves**2))
 
 
 def _near(pair, delta):

@@ -26,9 +26,9 @@ from _shared import save
 from scipy.optimize import brentq
 
 from sklearn_puffer import PufferfishSum
-from sklearn_puffer._strategies import monotone, w_infinity
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.calibration import calibrate
+from sklearn_puffer.couplings import optimal_plan, w_infinity
 from sklearn_puffer.datasets import removed_classes, replaced_classes
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
@@ -246,16 +246,9 @@ def tables_4_and_5():
 
 def table_6():
     """Return a row for each entry of the plan."""
-    ours = {(int(x), int(y)): mass for x, y, mass in zip(*plan(TABLE_4), strict=True)}
+    ours = {(int(x), int(y)): mass for x, y, mass in zip(*optimal_plan(*TABLE_4), strict=True)}
     table = pd.DataFrame({"published": TABLE_6, "ours": ours})
     return table.rename_axis(["x", "x'"]).sort_index()
-
-
-def plan(pair):
-    """Return the sources, targets and masses of the monotone plan."""
-    sources, targets, masses = monotone([pair]).of_pair(0)
-    shares = masses.astype(float) / masses.astype(float).sum()
-    return pair.p.atoms[sources], pair.q.atoms[targets], shares
 
 
 def lemma_3():
@@ -370,7 +363,7 @@ def _draw_plans(figure):
     for axes, name in zip(figure.subplots(1, len(shown)), shown, strict=True):
         secrets, user, _ = FIGURES[name]
         (pair,) = user_pairs([user], secrets)
-        x, y, masses = plan(PriorPair(*(sum_of([*others, law]) for law in (pair.p, pair.q))))
+        x, y, masses = optimal_plan(*(sum_of([*others, law]) for law in (pair.p, pair.q)))
         axes.plot([2, 21], [2, 21], ":", color="grey", lw=1)
         axes.scatter(x, y, s=8 + 900 * masses, color="tab:blue", alpha=0.7, edgecolor="black")
         axes.set(title=f"Figure {name}", aspect="equal", xlim=(2, 21), ylim=(2, 21))

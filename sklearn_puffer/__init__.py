@@ -98,7 +98,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = {"accounting", "bounds", "calibration", "closed_forms", "fits", "iteration", "noise"}
-_MODULES |= {"datasets", "notions", "priors", "users"}
+_MODULES |= {"couplings", "datasets", "notions", "priors", "users"}
 
 
 def __getattr__(name: str) -> Any:

@@ -35,7 +35,7 @@ HOUSE = (
     (6, {"_noiser"}),
     (6, {"_sums"}),
     (6, {"_descent"}),
-    (7, {"users", "iteration", "closed_forms", "datasets"}),
+    (7, {"users", "iteration", "closed_forms", "couplings", "datasets"}),
     (8, {"_signoff"}),
     (9, {"__init__"}),
     (10, {"cli", "__main__"}),

@@ -117,18 +117,30 @@ def w_infinity(p: Discrete, q: Discrete) -> float:
 
     .. math:: W_\infty = \max_u |F^{-1}(u) - G^{-1}(u)|, \quad u \text{ over the merged breakpoints}
 
-    Notes
-    -----
-    This is 001, Lemma 3, which as printed holds on unit grids only. Where the two differ by
-    cumulative probabilities within rounding of each other, the integers still tell them apart.
+    Parameters
+    ----------
+    p, q : Discrete
+        Over one column.
+
+    Returns
+    -------
+    float
+        In the unit of the column.
 
     Raises
     ------
     ValueError
         If the priors are over several columns.
 
+    Notes
+    -----
+    This is 001, Lemma 3, which as printed holds on unit grids only. Where the two differ by
+    cumulative probabilities within rounding of each other, the integers still tell them apart.
+
     Examples
     --------
+    >>> from sklearn_puffer.couplings import w_infinity
+    >>> from sklearn_puffer.priors import Discrete
     >>> w_infinity(Discrete([0, 10], [0.5, 0.5]), Discrete([0, 1], [0.6, 0.4]))
     10.0
     """
