@@ -136,7 +136,7 @@ class Shift:
 def weakly_dependent(
     sensitivity: float, dependence: float, *, same_user: bool = True, norm: str = "absolute"
 ) -> Shift:
-    r"""Return how far a query moves when the rows are nearly independent.
+    r"""Return how far a query moves when the rows are nearly independent (004, Prop. 6.1).
 
     .. math:: W_\infty \le 2 \lambda + \Delta \quad \text{for secrets of one user}, \qquad
               2 \lambda + 2 \Delta \quad \text{for secrets of two users}
@@ -207,7 +207,7 @@ def gaussian_attributes(
     *,
     norm: str = "l2",
 ) -> Shift:
-    r"""Return how far linear statistics of a Gaussian record move with others of its statistics.
+    r"""Return how far statistics of a Gaussian record move with others (004, Prop. 6.2, F.1).
 
     .. math:: W_\infty = \max_{a, b \in K} \left\| \mathrm{Cov}(MX, NX)\, \mathrm{Cov}(NX)^{-1}
               (a - b) \right\|
@@ -274,7 +274,7 @@ def gaussian_attributes(
 def langevin(
     convexity: float, times: ArrayLike, diameter: float, *, lipschitz: float = 1.0
 ) -> Shift:
-    r"""Return how far a query of a Langevin diffusion moves with its starting point.
+    r"""Return how far a query of a Langevin diffusion moves with its start (004, Prop. 6.3).
 
     .. math:: dX_t = -\nabla V(X_t) dt + \sqrt{2} dB_t, \quad \nabla^2 V \succeq C I: \qquad
               W_\infty \le L \operatorname{diam}(K) \sum_i e^{-C t_i}

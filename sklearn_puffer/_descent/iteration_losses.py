@@ -142,7 +142,7 @@ def _longest_step(beta: float) -> float:
 def optimal_shifts(
     s: ArrayLike, sigmas: ArrayLike, contractions: ArrayLike | None = None
 ) -> FloatArray:
-    r"""Return the shifts that each step's noise should hide, for the smallest Gaussian loss.
+    r"""Return the shifts that noise should hide for the smallest Gaussian loss (004, Thm 5.2).
 
     .. math:: \min_a \sum_t \frac{a_t^2}{\sigma_t^2} \quad\text{with}\quad
               z_t = c_t z_{t-1} + s_t - a_t \ge 0, \quad z_0 = z_T = 0
