@@ -67,7 +67,7 @@ class Condition:
 
 
 def theorem_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the scale for one value of a user against another.
+    r"""Return the scale for one value of a user against another (001, Thm 1).
 
     .. math:: \theta = \max |a - b| / \varepsilon
 
@@ -90,7 +90,7 @@ def theorem_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
 
 def theorem_2(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the scale for a value of a user against the user's absence.
+    r"""Return the scale for a value of a user against absence (001, Thm 2).
 
     .. math:: \theta = \max |a| / \varepsilon
 
@@ -113,7 +113,7 @@ def theorem_2(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
 
 def theorem_3_eq13(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the scale for the law of a user against the user's absence.
+    r"""Return the scale for the law of a user against absence (001, Thm 3, Eq. 13).
 
     .. math:: \theta = \min\{\theta : E_p[e^{|D|/\theta}] \le e^\varepsilon \text{ for all p}\}
 
@@ -141,7 +141,7 @@ def theorem_3_eq13(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
 
 def theorem_3_eq14(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the scale for the law of a user against the user's absence, from its range alone.
+    r"""Return the scale for a law against absence, from its range (001, Thm 3, Eq. 14).
 
     .. math:: \theta = \max\{|t| : p(t) > 0\} / \varepsilon
 
@@ -164,7 +164,7 @@ def theorem_3_eq14(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
 
 def theorem_4(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the scale for one law of a user against another.
+    r"""Return the scale for one law of a user against another (001, Thm 4).
 
     .. math:: \theta = \max W_\infty(p, q) / \varepsilon, \qquad
               W_\infty = \max_u |F_p^{-1}(u) - F_q^{-1}(u)|
@@ -193,7 +193,7 @@ def theorem_4(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
 
 def lemma_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the scale for one binary law of a user against another.
+    r"""Return the scale for one binary law of a user against another (001, Lemma 1).
 
     .. math:: \theta = 1 / \varepsilon \quad \text{(0 where all pairs hold equal laws)}
 
@@ -216,7 +216,7 @@ def lemma_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
 
 def lemma_2(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the relaxed scale for one binary law of a user against another.
+    r"""Return the relaxed scale for one binary law against another (001, Lemma 2).
 
     .. math:: \theta = \max \frac{1}{\log(e^\varepsilon + (e^\varepsilon - 1) \psi)}, \qquad
               \psi = \inf_x \psi(x) = \frac{\min(p, q)}{|p - q|}
