@@ -23,6 +23,7 @@ from claims import half
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease, plan
 from sklearn_puffer._releases import new_file
+from sklearn_puffer._signoff.rendering import _templates
 from sklearn_puffer._tables import Stream, TableFile, TableWriter, coarse, engine, files
 from sklearn_puffer.cli import main
 
@@ -499,6 +500,15 @@ def test_a_missing_extra_is_named(fitted, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert main(["release", "r.json", "in.csv", "out.csv"]) == 2
     assert 'pip install "sklearn-puffer[cli]"' in told(capsys)
+
+
+def test_a_page_without_its_extra_is_refused_before_any_work(fitted, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    _templates.cache_clear()
+    for command in (["report", "r.json"], ["plan", "absent.csv", "--sensitive", "loan"]):
+        assert main([*command, "--out", "page.html"]) == 2
+        assert 'pip install "sklearn-puffer[report]"' in told(capsys)
+    assert main(["report", "r.json", "--out", "page.md"]) == 0
 
 
 def test_the_traceback_is_shown_to_whoever_asks_for_it(fitted, capsys):

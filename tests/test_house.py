@@ -276,7 +276,7 @@ def test_run_time_imports_are_declared_dependencies():
         if not found.for_types
     }
     assert used - known - sys.stdlib_module_names == {
-        *("cryptography", "fairlearn", "matplotlib", "rich", "tqdm"),
+        *("cryptography", "fairlearn", "jinja2", "matplotlib", "rich", "tqdm"),
     }
 
 
@@ -294,6 +294,15 @@ def test_a_peer_is_imported_where_it_is_asked_for_alone():
     peers = {(m.name, i.path.split(".")[0]) for m in modules().values() for i in m.imports}
     assert {name for name, path in peers if path == "fairlearn"} == {"_signoff.peers"}
     assert "fairlearn" not in _loaded("import sklearn_puffer; sklearn_puffer.audit")
+
+
+def test_pages_are_made_by_one_module_which_asks_for_jinja_when_it_makes_one():
+    extra = _project()["optional-dependencies"]["report"]
+    assert [re.match(r"[\w-]+", each).group() for each in extra] == ["jinja2"]
+    assert set(extra) <= set(_project()["optional-dependencies"]["test"])
+    users = {m.name for m in modules().values() for i in m.imports if i.path == "jinja2"}
+    assert users == {"_signoff.rendering"}
+    assert "jinja2" not in _loaded("import sklearn_puffer; sklearn_puffer.report")
 
 
 def test_every_warning_is_of_a_kind_of_its_own():
@@ -343,7 +352,7 @@ def test_dependencies_state_a_minimum_version():
     assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
     engines = {"polars", "duckdb", "dask", "spark", "ibis", "engines"}
     extras = {"cli", "test", "check", "bench", "plot", "keyed", "mutation", "docs"}
-    extras |= {"browser", "progress", "peers"}
+    extras |= {"browser", "progress", "peers", "report"}
     assert set(project["optional-dependencies"]) == engines | extras
 
 

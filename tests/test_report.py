@@ -4,12 +4,12 @@ import itertools
 import json
 import math
 import re
+import sys
 import warnings
-from collections import namedtuple
 from html import unescape
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
+import jinja2
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,7 +28,7 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._signoff.plain_words import best_guess
-from sklearn_puffer._signoff.report_pictures import changes_picture, losses_picture
+from sklearn_puffer._signoff.rendering import _templates, render
 from sklearn_puffer.notions import promised
 
 pytestmark = pytest.mark.usefixtures("thin_cells")
@@ -208,6 +208,9 @@ SETTINGS = [
     {"secret_pairs": [("no", "yes")]},
     {"prior": "gaussian", "public": "cars", "delta": 1e-3},
     {"known": "old"},
+    {"noise": "swap"},
+    {"noise": "swap", "known": "old"},
+    {"noise": "swap", "public": "cars"},
 ]
 
 
@@ -216,7 +219,8 @@ def test_what_recipients_get_is_the_same_for_very_different_rows(settings):
     told = []
     for table in (make_table(), make_table(1, 400, shift=2)):
         noiser = make_noiser(table, **settings)
-        form = None if "alpha" in settings else PufferfishRelease.from_json(noiser.to_json())
+        whole = "alpha" in settings or settings.get("noise") == "swap"
+        form = None if whole else PufferfishRelease.from_json(noiser.to_json())
         for each in (noiser, form or noiser):
             found = report(each, kind="external", name="loans", by="me")
             dates = found.date, noiser.certificate_.date
@@ -224,6 +228,20 @@ def test_what_recipients_get_is_the_same_for_very_different_rows(settings):
             told.append([dropped(way, *dates) for way in ways])
     assert told[0] == told[2]
     assert told[1] == told[3]
+
+
+def test_what_recipients_get_of_a_swap_tells_no_number_of_classes_that_were_joined():
+    table = make_table(1, 2000)
+    table["cars"] += 10 * (np.arange(2000) < 4)  # few rows have these, so that classes are joined
+    noiser = make_noiser(table, noise="swap", known="cars")
+    facts = noiser.certificate_.facts
+    assert facts.n_strata < facts.n_values
+    told = report(noiser, kind="external")
+    inside = f"one of {facts.n_strata}, of {facts.n_values} values"
+    assert inside in str(report(noiser))
+    for way in (told.html, told.markdown, told.to_json(), str(told)):
+        assert inside not in way
+        assert "(of values, or of several that were joined; no finer)" in way.replace("\\", "")
 
 
 def test_what_recipients_get_names_no_value_that_was_found(noiser):
@@ -248,7 +266,8 @@ def test_passed_columns_are_told_first_among_what_is_not_promised():
     noiser = make_noiser(public="cars", remainder="passthrough")
     for kind in KINDS:
         sections = {s["title"]: s for s in report(noiser, kind=kind).to_dict()["sections"]}
-        first = sections["What is not promised"]["sentences"][0]
+        place = {"internal": "What these settings leave open", "external": "What is not promised"}
+        first = sections[place[kind]]["sentences"][0]
         assert first.startswith("old: passed through and NOT protected")
 
 
@@ -282,7 +301,7 @@ def test_who_signs_sees_columns_plan_ledger_and_corrections(noiser, tmp_path):
     sections = {section["title"]: section for section in told.to_dict()["sections"]}
     wanted = ["Settings", "Column by column", "Audit", "Plan", "Ledger", "Corrections used"]
     assert set(wanted) <= set(sections)
-    assert list(sections)[-1] == "Signature"
+    assert list(sections)[:3] == ["At a glance", "Conditions", "Signature"]
     assert [row[0] for row in sections["Column by column"]["table"]["rows"]] == ["cars", "old"]
     assert sections["Ledger"]["table"]["rows"] == [[ledger.datasets[0], "1", "sent <b>"]]
     assert sections["Ledger: what is left"]["table"]["rows"][0][1] == "0"
@@ -431,32 +450,86 @@ def test_what_is_said_of_the_best_guess_is_attained():
 
 def pictures_of(told):
     """Return what is read out of each picture, and how many lines cross its bars."""
-    found = re.findall(r'<svg [^>]*aria-label="([^"]*)"[^>]*>(.*?)</svg>', told.html)
+    found = re.findall(r'<svg [^>]*aria-label="([^"]*)"[^>]*>(.*?)</svg>', told.html, re.DOTALL)
     return [(unescape(label), body.count('class="limit"')) for label, body in found]
 
 
-def test_who_signs_sees_pictures_of_losses_changes_attacks_settings_and_spending(noiser, tmp_path):
-    ledger = Ledger.create(tmp_path / "a.ledger", noiser)
-    ledger.spend()
+def test_who_signs_sees_one_picture_of_the_attack_if_there_was_one(noiser):
+    [(label, lines)] = pictures_of(report(noiser))
+    assert label.startswith("Chance of naming one of two equally probable secrets rightly")
+    assert lines == 0
     found = audit(noiser, make_table(7, 400))
-    planned = plan(make_table(), "loan", epsilon=1.0, time_limit=5)
-    told = pictures_of(report(noiser, found, planned, ledger=ledger))
-    starts = [label.partition(":")[0].partition(",")[0].partition(";")[0] for label, _ in told]
-    assert starts == [
-        "Chance of naming one of two equally probable secrets rightly",
-        "Share of values that come out as they were",
-        "Mean change of a value",
-        "Loss of each pair of secrets",
-        "Area under the ROC curve of each attack",
-        "Mean change of a value under the settings that change least",
-        "Part of the budget that is spent",
-    ]
-    assert [n > 0 for _, n in told] == [False, False, True, True, True, True, False]
-    assert (
-        f"no against yes {max(pair.upper for pair in noiser.certificate_.pairs):.3g}" in told[3][0]
-    )
-    assert "without noise, " in told[4][0]
-    assert told[6][0].endswith("data 100%")
+    [(label, lines)] = pictures_of(report(noiser, found))
+    assert label.startswith("How well attackers tell ")
+    assert lines == 3
+    best = max(found.table["auc"])
+    as_it_is = max(found.control_table["auc"])
+    assert f"a guess 0.500; the best attack on the release {best:.3f}; " in label
+    assert label.endswith(f"the best attack on the rows as they are {as_it_is:.3f}")
+
+
+def figures_of(told):
+    first, *_ = told.to_dict()["sections"]
+    return {row[0]: row[1:] for row in first["table"]["rows"]}
+
+
+def test_four_figures_stand_first_and_say_what_was_not_measured(noiser):
+    figures = figures_of(report(noiser))
+    own = noiser.utility_
+    assert list(figures) == ["Mean change", "Values that stay equal", "Best attack found", "Task"]
+    assert figures["Mean change"][0] == f"{own['change_sd'].mean():.2f} sd"
+    assert figures["Values that stay equal"][0] == f"{own['unchanged'].mean():.1%}"
+    assert (figures["Best attack found"][0], figures["Task"][0]) == ("none tried", "not measured")
+
+
+def test_the_figures_of_an_audit_are_those_of_its_table():
+    noiser = make_noiser(noise="swap")
+    table = make_table(7, 400)
+    found = audit(noiser, table, task="old")
+    told = report(noiser, found)
+    figures, best = figures_of(told), found.table.loc[found.table["auc"].idxmax()]
+    assert figures["Rows that stay equal"][0] == f"{noiser.swap_.unchanged:.1%}"
+    assert figures["Best attack found"][0] == f"{best['auc']:.3f} AUC"
+    assert figures["Best attack found"][1].endswith(f"allowed: {best['auc_allowed']:.3f}")
+    own = found.utility.set_index("what").loc["AUC on true rows"]
+    assert figures["Task"][0] == f"{own['after']:.3f} AUC"
+    assert f"{own['before']:.3f}" in figures["Task"][1]
+
+
+def test_a_finding_is_what_stands_first_and_asks_for_attention():
+    table = make_table(7, 6000)
+    noiser = make_noiser(table, strategy=half, on_uncertified="warn", public="cars")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = audit(noiser, table)
+    assert found.findings
+    told = report(noiser, found)
+    assert figures_of(told)["Best attack found"][0] == f"{found.findings[0].attack.auc:.3f} AUC"
+    assert told.html.count('class="tile alarm"') == 1
+    assert str(found.findings[0]) in str(told)
+
+
+def test_templates_escape_whatever_is_filled_in():
+    templates = _templates()
+    assert templates.autoescape is True
+    assert templates.undefined is jinja2.StrictUndefined
+    assert set(templates.list_templates()) == {
+        *("document.html", "parts.html", "report.html", "style.css")
+    }
+    for name in templates.list_templates():
+        source = templates.loader.get_source(templates, name)[0]
+        assert not re.search(r"\|\s*safe|autoescape|Markup", source)
+    with pytest.raises(jinja2.UndefinedError):
+        render("document.html")
+
+
+def test_without_jinja_a_sentence_says_how_to_get_it_and_text_goes_without(noiser, monkeypatch):
+    told = report(noiser)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    _templates.cache_clear()
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "sklearn-puffer\[report\]"'):
+        _ = told.html
+    assert all((told.markdown, told.to_json(), str(told), told._repr_html_()))
 
 
 def test_recipients_get_no_picture_but_that_of_the_promise(noiser):
@@ -465,31 +538,16 @@ def test_recipients_get_no_picture_but_that_of_the_promise(noiser):
     assert lines == 0
 
 
-def test_what_is_too_long_or_no_number_is_drawn_as_long_as_there_is_room():
-    pair = namedtuple("pair", "secret against upper")
-    pairs = [pair("a", "b", math.inf), pair("b", "a", 0.5), pair("c", "a", 1e300)]
-    certificate = SimpleNamespace(pairs=pairs, notion=promised(1.0))
-    drawn = losses_picture(certificate)
-    widths = re.findall(r'class="bar" x="0" y="\d+" width="([\d.]+)"', drawn)
-    lines = re.findall(r'class="limit" x="([\d.]+)"', drawn)
-    assert [float(width) for width in widths] == [330.0, 330.0, 82.5]
-    assert [float(line) for line in lines] == [165.0] * 3
-    assert "a against b infinite; c against a 1e+300; b against a 0.5" in drawn
-    odd = [SimpleNamespace(name="x", change_sd=math.nan, constant_sd=math.nan)]
-    assert changes_picture(odd) == ""
-    odd.append(SimpleNamespace(name="y", change_sd=math.inf, constant_sd=0.8))
-    assert "x nan; y infinite" in changes_picture(odd)
-
-
 def test_the_title_of_a_channel_is_one_line_and_its_conditions_stand_below():
     told = report(make_noiser(noise="optimal"), name="loans")
-    headline, first = told.to_dict()["headline"], told.to_dict()["lines"][1]
+    headline, sections = told.to_dict()["headline"], told.to_dict()["sections"]
     assert headline == (
         "Report of loans: the certificate holds for the counted prior, on four conditions; NOT for "
         "who reads the whole released table; NOT for priors within sampling error of it"
     )
-    assert first.startswith("The conditions: (a) the reader sees ONE released row and not the")
-    assert all(f"({letter}) " in first for letter in "abcd")
+    assert sections[1]["title"] == "Conditions"
+    assert sections[1]["sentences"][0].startswith("The reader sees ONE released row and not the")
+    assert len(sections[1]["sentences"]) == 4
 
 
 def test_recipients_read_of_a_channel_what_the_one_who_signs_reads():
@@ -503,5 +561,6 @@ def test_recipients_read_of_a_channel_what_the_one_who_signs_reads():
     said = noiser.certificate_.to_dict()["conditions"]
     [granted] = [each for each in outside["sections"] if "takes for granted" in each["title"]]
     assert [each.lower() for each in granted["sentences"]] == [f"{one}.".lower() for one in said]
-    for each in (inside, outside):
-        assert any(line.startswith("Who reads the whole released table") for line in each["lines"])
+    [within] = [each for each in inside["sections"] if each["title"] == "The certificate"]
+    for lines in (within["sentences"], outside["lines"]):
+        assert any(line.startswith("Who reads the whole released table") for line in lines)

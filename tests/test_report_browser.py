@@ -1,6 +1,7 @@
 """Reports in a real browser: rendered, silent, alone, readable, and inert whatever names hold."""
 
 import os
+import re
 import shutil
 import warnings
 from contextlib import contextmanager
@@ -126,3 +127,31 @@ def test_tables_that_are_too_wide_scroll_by_the_keyboard(browser, pages):
                 break
             page.wait_for_timeout(100)
         assert scrolled
+
+
+@pytest.mark.tables
+def test_a_real_release_is_decided_on_one_screen_and_printed_on_few_pages(browser, table, tmp_path):
+    adult = table("adult", keep_default_na=False).drop(columns=["income", "fnlwgt"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        noiser = PufferfishNoiser(sensitive="sex", noise="swap").fit(adult[:5000])
+        found = audit(noiser, adult[5000:9000], task="hours-per-week")
+        planned = plan(adult[:2000], "sex", epsilon=1.0, time_limit=10)
+    for kind, most in (("internal", 4), ("external", 1)):
+        path = tmp_path / f"{kind}.html"
+        report(noiser, found, planned, kind, name="Adult", by="A. Clerk").save(path)
+        with shown(browser, path, "desktop") as (page, *_):
+            assert bottom(page, ".front") <= 900
+            assert pages_of(page.pdf(prefer_css_page_size=True)) <= most
+            page.emulate_media(media="print")
+            page.set_viewport_size({"width": 688, "height": 1017})  # A4 between its margins
+            assert bottom(page, ".front") <= 1017
+
+
+def bottom(page, part):
+    return page.evaluate(f"document.querySelector('{part}').getBoundingClientRect().bottom")
+
+
+def pages_of(document):
+    """Return how many pages a PDF has, by the objects that are pages."""
+    return len(re.findall(rb"/Type\s*/Page\b", document))

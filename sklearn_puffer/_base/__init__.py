@@ -34,7 +34,7 @@ from sklearn_puffer._base.digest import digest
 from sklearn_puffer._base.highs import Calls, aside, solved
 from sklearn_puffer._base.markdown import markdown
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
-from sklearn_puffer._base.page import Document, Page, Section
+from sklearn_puffer._base.page import Bar, Bars, Document, Page, Section
 from sklearn_puffer._base.progress import (
     OutOfTimeError,
     counted,
@@ -70,7 +70,6 @@ from sklearn_puffer._base.types import (
     PufferfishWarning,
 )
 from sklearn_puffer._base.version import __version__, utc_now
-from sklearn_puffer._base.whole_page import whole_page
 
 __all__ = [
     "LARGEST",
@@ -81,6 +80,8 @@ __all__ = [
     "ULP",
     "UNIT",
     "Array",
+    "Bar",
+    "Bars",
     "BoolArray",
     "Calls",
     "Divergence",
@@ -149,5 +150,4 @@ __all__ = [
     "until",
     "utc_now",
     "way_to_table",
-    "whole_page",
 ]

@@ -32,6 +32,28 @@ _LOOK = """
 
 
 @dataclass(frozen=True)
+class Bar:
+    """A share between 0 and 1, what it is of, and how it is told."""
+
+    label: str
+    share: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A picture of shares, which a line crosses at a limit."""
+
+    title: str
+    rows: Sequence[Bar]
+    limit: float | None = None
+
+    def told(self) -> str:
+        """Return the picture in words, for who cannot see it."""
+        return f"{self.title}: {'; '.join(f'{bar.label} {bar.text}' for bar in self.rows)}"
+
+
+@dataclass(frozen=True)
 class Section:
     """A part of a page: what it is about, what its words mean, and a table or sentences.
 
@@ -43,15 +65,15 @@ class Section:
     cells : sequence of rows, each a sequence of str
         A table, its head first.
     sentences : sequence of str
-    figure : str
-        A picture of the table as SVG, in which every name is escaped; text goes without it.
+    picture : Bars or None
+        For pages of HTML; text and notebooks go without it.
     """
 
     title: str
     note: str = ""
     cells: Cells = ()
     sentences: Sequence[str] = ()
-    figure: str = ""
+    picture: Bars | None = None
 
     def lines(self) -> list[str]:
         """Return the section as lines of text."""
@@ -68,7 +90,6 @@ class Section:
         return (
             f"<h5>{_safe(self.title)}</h5>"
             + (f"<p>({_safe(self.note)})</p>" if self.note else "")
-            + self.figure
             + (_html_table(self.cells) if self.cells else "")
             + (f"<ul>{items}</ul>" if items else "")
         )

@@ -113,11 +113,15 @@ class SwapCertificate(Certificate):
         """Return the promise in one sentence."""
         if not self.holds:
             return super().promise()
+        return self._promised()
+
+    def _promised(self, *, figures: bool = True) -> str:
+        """Return what is promised; without figures it is made of settings and names alone."""
         sensitive = sorted({shown(pair.sensitive) for pair in self.pairs})
         told = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
         knows = "knows the list of all rows without their owners"
         if self.facts.strata:
-            knows += f", and {_stratum(self.facts)} of each person"
+            knows += f", and {_stratum(self.facts, figures)} of each person"
         return f"Whoever sees the whole released table, and {knows}, can {told}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -196,7 +200,7 @@ def swap_conditions(certificate: SwapCertificate, *, figures: bool = True) -> li
     facts = certificate.facts
     nothing = "no fact of a person besides"
     if facts.strata:
-        nothing = f"no fact of a person but {_stratum(facts)}"
+        nothing = f"no fact of a person but {_stratum(facts, figures)}"
     return [
         _about_cells(facts, figures),
         "the order, the index and the ids of the rows tell nothing",
@@ -205,9 +209,11 @@ def swap_conditions(certificate: SwapCertificate, *, figures: bool = True) -> li
     ]
 
 
-def _stratum(facts: SwapFacts) -> str:
+def _stratum(facts: SwapFacts, figures: bool = True) -> str:
     """Return what is known of a person: values, or classes of values where small ones joined."""
     names = listed(facts.strata, len(facts.strata))
+    if not figures:
+        return f"the class of {names} (of values, or of several that were joined; no finer)"
     if facts.n_strata == facts.n_values:
         return names
     return f"the class of {names} (one of {facts.n_strata}, of {facts.n_values} values; no finer)"
@@ -216,13 +222,16 @@ def _stratum(facts: SwapFacts) -> str:
 def _about_cells(facts: SwapFacts, figures: bool) -> str:
     if facts.shuffle:
         return "rows of a cell are exchanged by lot, so that a released row tells its cell alone"
+    told = "within its cell a row tells no more of the secret"
+    if not figures:
+        return told
     if facts.within is None:
         return "rows of a cell are equal, so that one tells what its cell tells"
     low, gain, high = facts.within
     found = f" (a fresh model finds {gain:.3f} nats a row there, {low:.3f} to {high:.3f})"
     if isnan(gain):
         found = " (NOT MEASURED: too few rows of a secret)"
-    return f"within its cell a row tells no more of the secret{found * figures}"
+    return f"{told}{found}"
 
 
 def _stay(facts: SwapFacts) -> str:

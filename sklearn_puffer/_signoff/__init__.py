@@ -8,6 +8,7 @@ from sklearn_puffer._signoff.moves_display import MovesDisplay
 from sklearn_puffer._signoff.plan import Plan
 from sklearn_puffer._signoff.planning import plan
 from sklearn_puffer._signoff.release_display import ReleaseDisplay
+from sklearn_puffer._signoff.rendering import check_renders, render
 from sklearn_puffer._signoff.report import Report
 from sklearn_puffer._signoff.reporting import report
 from sklearn_puffer._signoff.spend_display import SpendDisplay
@@ -28,6 +29,8 @@ __all__ = [
     "TradeoffDisplay",
     "UtilityDisplay",
     "audit",
+    "check_renders",
     "plan",
+    "render",
     "report",
 ]

@@ -17,7 +17,12 @@ from sklearn_puffer._releases import (
     conditions,
     swap_conditions,
 )
-from sklearn_puffer._signoff.plain_words import not_promised, promise_section
+from sklearn_puffer._signoff.plain_words import (
+    NOT_PROMISED,
+    best_guess,
+    percent_at_most,
+    promise_picture,
+)
 from sklearn_puffer._signoff.report import Report
 from sklearn_puffer.noise import FAMILIES, record_swap
 from sklearn_puffer.notions import Notion
@@ -31,9 +36,10 @@ _PRIORS = {
 }
 _ABOUT_NOISE = (
     "as much noise is added as the promise needs, which may be none; values without an order are "
-    "drawn anew with some chance; a channel draws a row from the law that changes rows least; a "
-    "swap exchanges whole rows among their owners"
+    "drawn anew with some chance"
 )
+_ABOUT_CHANNEL = "a channel draws a row from the law that changes rows least"
+_ABOUT_SWAP = "a swap exchanges whole rows among their owners"
 _LEFT_OUT = (
     "What is a function of the raw rows is left out: the size of the noise and the grid it is "
     "drawn on, exact losses, how much survives, laws, numbers of rows, values of columns (pairs of "
@@ -60,8 +66,13 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
         kind="external",
         holds=True,
         verdict=f"the promise holds{taken}",
-        lines=(_promise(noiser, certificate.notion), *[WHOLE_TABLE] * channel, _reader(noiser)),
-        sections=tuple(_sections(noiser, certificate.notion)),
+        lines=(
+            _promise(noiser, certificate.notion),
+            *[WHOLE_TABLE] * channel,
+            _reader(noiser),
+        ),
+        front=(_glance(certificate.notion), _granted(noiser)),
+        sections=tuple(_sections(noiser)),
         about={"fitted": certificate.date, "version": f"sklearn_puffer {certificate.version}"},
         record=_record(noiser),
         name=name,
@@ -91,7 +102,7 @@ def seeded(certificate: Any) -> bool:
 
 def _promise(noiser: Any, notion: Notion) -> str:
     if noiser._swap is not None:
-        return str(noiser.certificate_.promise())
+        return str(noiser.certificate_._promised(figures=False))
     sensitive = " or of ".join(map(shown, noiser._sensitive_names))
     told = notion.promise().replace("secrets", f"secrets of {sensitive}")
     seen = noiser.certificate_._seen()
@@ -149,22 +160,43 @@ def _has_set(noiser: Any) -> bool:
     return bool(sets) and proven and certificate.prior.startswith("the counted prior")
 
 
-def _sections(noiser: Any, notion: Notion) -> list[Section]:
-    granted = [] if noiser._channel is None else conditions(noiser.certificate_)
-    if noiser._swap is not None:
-        granted = swap_conditions(noiser.certificate_, figures=False)
-    taken = [f"{told[0].upper()}{told[1:]}." for told in granted]
+def _granted(noiser: Any) -> Section:
+    taken = [f"{told[0].upper()}{told[1:]}." for told in _taken(noiser)]
+    return Section("What the promise takes for granted", sentences=taken)
+
+
+def _sections(noiser: Any) -> list[Section]:
+    settings = ", ".join(f"{key}: {shown(value)}" for key, value in settings_of(noiser).items())
     return [
-        promise_section(notion),
-        not_promised(caveats(noiser)),
-        *([Section("What the promise takes for granted", sentences=taken)] if taken else []),
+        Section("What is not promised", sentences=[*caveats(noiser), *NOT_PROMISED]),
         _columns(noiser),
         _secrets(noiser),
-        Section(
-            "Settings",
-            cells=[["setting", "value"], *([k, shown(v)] for k, v in settings_of(noiser).items())],
-        ),
+        Section("Settings", sentences=[f"{settings}."]),
         Section("What this report leaves out", sentences=_LEFT_OUT),
+    ]
+
+
+def _glance(notion: Notion) -> Section:
+    """Return the figures of the budget, which are all there are without the rows."""
+    most = percent_at_most(best_guess(notion))
+    cells = [
+        ["figure", "value", "beside it"],
+        ["Epsilon", f"{notion.to_dict()['epsilon']:g}", f"the budget: {notion.budget_name()}"],
+        ["Best guess at a secret", most, "at most, where it was 50.0 % before"],
+    ]
+    return Section("At a glance", cells=cells, picture=promise_picture(notion))
+
+
+def _taken(noiser: Any) -> list[str]:
+    if noiser._swap is not None:
+        return swap_conditions(noiser.certificate_, figures=False)
+    if noiser._channel is not None:
+        return conditions(noiser.certificate_)
+    times = noiser.certificate_.releases
+    return [
+        "the reader's knowledge is that named above, and he knows nothing else about a row",
+        "what the row of one person tells about another is not covered",
+        f"the same rows are released {'once' if times == 1 else f'{times} times'} in all",
     ]
 
 
@@ -178,10 +210,14 @@ def _columns(noiser: Any) -> Section:
     known, kept = _known(noiser), "as it is, since a reader may know it"
     if noiser._swap is not None:
         kept = "exchanged with its row, among people who have it alike, since a reader may know it"
-    rows = [[shown(each), kept if each in known else how] for each in released(noiser)]
-    passed = [[shown(each), "as it is, and NOT protected"] for each in noiser._passed]
-    cells = [["column", "how it is released"], *rows, *passed]
-    return Section("Released columns", _ABOUT_NOISE, cells)
+    ways: dict[str, list[str]] = {}
+    for each in released(noiser):
+        ways.setdefault(kept if each in known else how, []).append(shown(each))
+    passed = [shown(each) for each in noiser._passed]
+    ways |= {"as it is, and NOT protected": passed} if passed else {}
+    cells = [["columns", "how each is released"], *([", ".join(e), way] for way, e in ways.items())]
+    about = _ABOUT_NOISE if noiser._channel is None else _ABOUT_CHANNEL
+    return Section("Released columns", about if noiser._swap is None else _ABOUT_SWAP, cells)
 
 
 def _known(noiser: Any) -> list[Any]:

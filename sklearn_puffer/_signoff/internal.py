@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sklearn_puffer._base import Section, __version__, quoted, shown
-from sklearn_puffer._releases import Ledger
+from sklearn_puffer._noiser import PufferfishNoiser
+from sklearn_puffer._releases import Ledger, short_number, swap_conditions
+from sklearn_puffer._releases import conditions as channel_conditions
+from sklearn_puffer._signoff.audit import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._signoff.corrections import corrections_section
 from sklearn_puffer._signoff.external import caveats, seeded, settings_of
-from sklearn_puffer._signoff.pictures import bars
-from sklearn_puffer._signoff.plain_words import not_promised, promise_section
+from sklearn_puffer._signoff.glance import glance
+from sklearn_puffer._signoff.plain_words import NOT_PROMISED, example
+from sklearn_puffer._signoff.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._signoff.report import Report
-from sklearn_puffer._signoff.report_pictures import (
-    attacks_picture,
-    changes_picture,
-    losses_picture,
-    settings_picture,
-    spent_picture,
-)
 
 INTERNAL = (
-    "This form is computed from the raw rows and is not noisy: keep it where you keep the table, "
-    'and give others report(noiser, kind="external").'
+    "It is computed from the raw rows, without noise: keep it where you keep the table; "
+    'kind="external" is for others.'
 )
 _TESTS_ONLY = (
     "random_state is set, which makes the noise reproducible: NOTHING IS PROMISED outside tests"
 )
+_MOST = 6  # attacks, or settings, that are shown
+_SETTINGS = ("epsilon", "setting", "promise", "verdict", "change", "unchanged", "attack", "task")
+_OF_A_COLUMN = ("unchanged share", "median", "standard deviation", "share of ")
+_SAID = ("Noise by column", "How much of the data survives", "Conditions", "Assumptions")
 
 
 def internal(
@@ -36,21 +37,26 @@ def internal(
 ) -> Report:
     """Return the report for the person who signs."""
     certificate = replace(noiser.certificate_, name="")
+    at_once, alarms = glance(certificate, audit)
     ledgers = [] if ledger is None else _ledger_sections(ledger, certificate)
     return Report(
         kind="internal",
         holds=certificate.holds,
         verdict=_verdict(noiser, certificate),
-        lines=(*_found(audit), *_lines(certificate), INTERNAL),
+        lines=(*_found(audit), certificate.promise(), *_example(certificate), INTERNAL),
+        front=(at_once, *_conditions(noiser, certificate)),
         sections=(
-            *_promises(noiser, certificate),
             _columns_section(noiser, certificate),
             *_certificate_sections(certificate),
             *_audit_sections(audit),
             *_plan_sections(plan),
-            *(ledgers or [_absent("Ledger", "what was released until now is not in this report")]),
+            *(ledgers or [_absent("Ledger", "is counted in none that this report was given")]),
+            Section("What is not promised", sentences=NOT_PROMISED),
+            Section("Assumptions", sentences=certificate.assumptions),
             corrections_section(certificate),
+            _settings_section(noiser),
         ),
+        alarms=alarms,
         about=_about(certificate),
         record=_record(noiser, audit, plan),
         name=name,
@@ -69,29 +75,48 @@ def _found(audit: Any) -> list[str]:
     return [] if audit is None else [audit._page().headline]
 
 
-def _lines(certificate: Any) -> list[str]:
-    """Return the lines of the certificate, the promise first."""
-    promise = certificate.promise()
-    others = (line for line in certificate._lines() if line != promise)
-    return [promise, *certificate._taken_for_granted(), *others]
+def _example(certificate: Any) -> list[str]:
+    return [example(certificate.notion)] if certificate.holds else []
 
 
-def _promises(noiser: Any, certificate: Any) -> list[Section]:
-    passed = not_promised(caveats(noiser))
-    settings = _settings_section(noiser)
-    if certificate.holds:
-        return [promise_section(certificate.notion), passed, settings]
-    told = (
-        "Nothing is promised by these settings; what was asked for is "
-        f"{certificate.notion.budget_name()}. Fit again, and make this report anew."
-    )
-    return [Section("The promise in plain words", sentences=[told]), passed, settings]
+def _conditions(noiser: Any, certificate: Any) -> list[Section]:
+    """Return what the promise takes for granted, and what it leaves open, a line each."""
+    if not certificate.holds:
+        asked = certificate.notion.budget_name()
+        told = (
+            f"Nothing is promised by these settings; what was asked for is {asked}. Fit again, and "
+            "make this report anew."
+        )
+        return [Section("Conditions", sentences=[told])]
+    taken = [f"{said[0].upper()}{said[1:]}." for said in _taken(noiser, certificate)]
+    left = caveats(noiser)
+    open_ = [Section("What these settings leave open", sentences=left)] if left else []
+    return [Section("Conditions", sentences=taken), *open_]
+
+
+def _taken(noiser: Any, certificate: Any) -> list[str]:
+    if noiser._swap is not None:
+        return swap_conditions(certificate)
+    if noiser._channel is not None:
+        return channel_conditions(certificate)
+    times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
+    return [
+        f"the reader knows {certificate.prior}, and nothing else about a row",
+        "what the row of one person tells about another is not covered",
+        f"the same rows are released {times} in all",
+    ]
 
 
 def _settings_section(noiser: Any) -> Section:
+    """Return the settings, those that nobody changed in one sentence."""
+    usual = PufferfishNoiser().get_params(deep=False)
     own = {**noiser.get_params(deep=False), **settings_of(noiser)}
-    cells = [[shown(key), _brief(value)] for key, value in own.items()]
-    return Section("Settings", cells=[["setting", "value"], *cells])
+    set_by = {k: v for k, v in own.items() if k not in usual or quoted(v) != quoted(usual[k])}
+    rest = ", ".join(f"{key}={_brief(own[key])}" for key in own if key not in set_by)
+    cells = [[shown(key), _brief(value)] for key, value in set_by.items()]
+    return Section(
+        "Settings", cells=[["setting", "value"], *cells], sentences=[f"As usual: {rest}."]
+    )
 
 
 def _brief(value: Any) -> str:
@@ -103,7 +128,7 @@ def _columns_section(noiser: Any, certificate: Any) -> Section:
     """Return what each column was, what it becomes, and how much of it survives."""
     noises = {each.name: each for each in certificate.columns}
     columns = {each.column.name: each.column for each in noiser._columns()}
-    head = ["column", "it was", "it is", "unchanged", "mean change (sd)", "a constant (sd)"]
+    head = ["column", "it was", "it is", "unchanged", "change", "a constant"]
     cells = [
         [
             shown(each.name),
@@ -120,17 +145,14 @@ def _columns_section(noiser: Any, certificate: Any) -> Section:
         "standard deviations of the column, beside that of the best constant in its place: a "
         "column that changes more tells less than the constant"
     )
-    rows = [(shown(e.name), e.unchanged, f"{e.unchanged:.1%}") for e in certificate.utility]
-    picture = bars("Share of values that come out as they were", rows)
-    picture += changes_picture(certificate.utility)
-    return Section("Column by column", note, [head, *cells], figure=picture)
+    return Section("Column by column", note, [head, *cells])
 
 
 def _was(column: Any) -> str:
     bins = " in bins" if column.edges is not None else ""
     what = "whole numbers" if column.whole else "numbers"
     if column.unordered or column.levels is not None:
-        what = "values without an order" if column.unordered else "categories in order"
+        what = "categories" if column.unordered else "ordered categories"
     spread = "" if column.spread is None or column.unordered else f", sd {column.spread:.4g}"
     distinct = "" if column.free else f", {len(column.atoms)} distinct"
     return f"{what}{distinct}{bins}{spread}"
@@ -148,42 +170,131 @@ def _is(noise: Any, family: str, column: Any) -> str:
 
 
 def _certificate_sections(certificate: Any) -> list[Section]:
-    """Return the parts of the certificate, with a picture of the losses beside its pairs."""
-    return [
-        replace(each, figure=losses_picture(certificate))
-        if each.title.startswith("Worst pairs")
-        else each
-        for each in certificate._sections()
-    ]
+    """Return what the certificate says that does not stand elsewhere in the report."""
+    promise = certificate.promise()
+    lines = [line for line in certificate._lines() if line != promise]
+    parts = [each for each in certificate._sections() if each.title not in _SAID]
+    return [Section("The certificate", sentences=lines), *parts]
 
 
 def _audit_sections(audit: Any) -> list[Section]:
+    """Return an audit, with the figures that a decision needs; its own page has all of them."""
     if audit is None:
-        return [_absent("Audit", "the release was not attacked before this report")]
-    return _document_sections("Audit", audit, attacks_picture(audit))
+        return [_absent("Audit", "was not attacked")]
+    page = audit._page()
+    said = [line for line in page.lines if line not in (OF_THE_AUDIT, f"Promised: {audit.promise}")]
+    views: dict[str, list[Any]] = {}
+    for each in audit.others:
+        views.setdefault(each.view, []).append(each)
+    return [
+        Section("Audit", sentences=[page.headline, *map(str, audit.findings), *said]),
+        _attacks_section(audit),
+        *_best_of("Audit: other readers, whom the promise does not cover", views),
+        *_best_of(
+            "Audit: peers, which promise no such thing",
+            {each.name: each.attacks for each in audit.peers},
+        ),
+        *_survived_section(audit.survived),
+        *(
+            [Section("Audit: pairs with too few rows", sentences=audit.untested)]
+            * bool(audit.untested)
+        ),
+    ]
+
+
+def _attacks_section(audit: Any) -> Section:
+    without = {(e.attacker, str(e.secret), str(e.against)): e.auc for e in audit.control}
+    worst = sorted(audit.attacks, key=lambda each: (each.p, -each.auc))[:_MOST]
+    note = (
+        f"the {len(worst)} with the smallest p of {len(audit.attacks)}; intervals at "
+        f"{1.0 - audit.level:.0%}, p over all tests; as it is: the AUC on rows without noise"
+    )
+    head = [
+        "secret",
+        "against",
+        "attacker",
+        "AUC",
+        "allowed",
+        "log odds",
+        "allowed",
+        "p",
+        "as it is",
+    ]
+    cells = [
+        [
+            *(shown(each) for each in (own.secret, own.against, own.attacker)),
+            _with_ends(own.auc, own.auc_low, own.auc_high),
+            f"{own.auc_allowed:.3f}",
+            _with_ends(own.log_odds, own.low, own.high),
+            short_number(own.allowed),
+            f"{own.p_all:.2g}",
+            f"{without.get((own.attacker, str(own.secret), str(own.against)), math.nan):.3f}",
+        ]
+        for own in worst
+    ]
+    return Section("Audit: attacks", note, [head, *cells])
+
+
+def _best_of(title: str, views: Mapping[str, Sequence[Any]]) -> list[Section]:
+    """Return for each reader, or each way, the pair that is told best."""
+    best = [(name, max(own, key=lambda e: e.auc)) for name, own in views.items() if own]
+    cells = [
+        [
+            shown(name),
+            f"{shown(own.secret)} against {shown(own.against)}",
+            _with_ends(own.auc, own.auc_low, own.auc_high),
+            _with_ends(own.log_odds, own.low, own.high),
+        ]
+        for name, own in best
+    ]
+    head = ["who or what", "told best", "AUC", "log odds"]
+    return [Section(title, cells=[head, *cells])] if cells else []
+
+
+def _survived_section(survived: Sequence[Any]) -> list[Section]:
+    """Return what holds of several columns; what holds of one stands column by column."""
+    cells = [
+        [each.what, shown(each.column), f"{each.before:.4g}", f"{each.after:.4g}"]
+        for each in survived
+        if not each.what.startswith(_OF_A_COLUMN)
+    ]
+    head = ["what", "column", "before", "after"]
+    return [Section("Audit: what survives", cells=[head, *cells])] if cells else []
+
+
+def _with_ends(value: float, low: float, high: float) -> str:
+    return f"{value:.3f} ({low:.2f} to {high:.2f})"
 
 
 def _plan_sections(plan: Any) -> list[Section]:
+    """Return a plan: what it says, and its first settings by the columns that its table has."""
     if plan is None:
-        return [_absent("Plan", "what other settings cost is not in this report")]
-    return _document_sections("Plan", plan, settings_picture(plan))
+        return [_absent("Plan", "was not held against other settings")]
+    page = plan._page()
+    said = [page.headline, *(line for line in page.lines if line != OF_THE_PLAN)]
+    table = plan.table
+    heads = [name for name in _SETTINGS if name in table.columns]
+    rows = table[heads].head(_MOST).itertuples(index=True, name=None)
+    cells = [["row", *heads], *([_figure(value) for value in row] for row in rows)]
+    note = f"the first {min(_MOST, len(table))} of {len(table)} settings; the plan has the others"
+    return [Section("Plan", note, cells, said)]
 
 
-def _document_sections(what: str, document: Any, picture: str = "") -> list[Section]:
-    page = document._page()
-    own = [replace(each, title=f"{what}: {each.title}") for each in page.sections]
-    return [Section(what, sentences=[page.headline, *page.lines], figure=picture), *own]
+def _figure(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else shown(value)
 
 
 def _absent(what: str, told: str) -> Section:
-    return Section(what, sentences=[f"None was given: {told}."])
+    return Section(what, sentences=[f"None was given: the release {told}."])
 
 
 def _ledger_sections(ledger: Any, certificate: Any) -> list[Section]:
     """Return what is on record, once the ledger has said that it is of this noiser."""
     if not isinstance(ledger, Ledger):
         ledger._read(lambda book: ledger._check_noiser(certificate, book.about))
-        return _document_sections("Ledger", ledger)
+        page = ledger._page()
+        own = [replace(each, title=f"Ledger: {each.title}") for each in page.sections]
+        return [Section("Ledger", sentences=[page.headline, *page.lines]), *own]
     ledger._check_noiser(certificate)
     entries = [
         [shown(each.dataset), str(each.releases), shown(each.note) if each.note else ""]
@@ -191,11 +302,7 @@ def _ledger_sections(ledger: Any, certificate: Any) -> list[Section]:
     ]
     left = [[shown(name), f"{ledger.left(name).releases:g}"] for name in ledger.datasets]
     return [
-        Section(
-            "Ledger",
-            cells=[["data set", "releases", "note"], *entries],
-            figure=spent_picture(ledger),
-        ),
+        Section("Ledger", cells=[["data set", "releases", "note"], *entries]),
         Section("Ledger: what is left", cells=[["data set", "further releases"], *left]),
     ]
 

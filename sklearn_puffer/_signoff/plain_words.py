@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from sklearn_puffer._base import Notion, Section
-from sklearn_puffer._signoff.pictures import bars
+from sklearn_puffer._base import Bar, Bars, Notion
 
 NOT_PROMISED = (
     "Nothing is promised about what the released columns tell of the population: that whoever "
@@ -76,20 +74,11 @@ def example(notion: Notion) -> str:
     )
 
 
-def promise_section(notion: Notion) -> Section:
-    """Return the promise in plain words, with its picture."""
-    shares = [("before the release", 0.5), ("after it, at most", best_guess(notion))]
-    rows = [(label, share, percent_at_most(share)) for label, share in shares]
-    return Section(
-        "The promise in plain words",
-        "",
-        [["when", "chance of naming one of two equally probable secrets rightly"]]
-        + [[label, text] for label, _, text in rows],
-        [example(notion)],
-        bars("Chance of naming one of two equally probable secrets rightly", rows),
-    )
-
-
-def not_promised(caveats: Sequence[str]) -> Section:
-    """Return what is not promised, that of the settings first."""
-    return Section("What is not promised", sentences=[*caveats, *NOT_PROMISED])
+def promise_picture(notion: Notion) -> Bars:
+    """Return what a promise leaves of not knowing which of two secrets it is."""
+    most = best_guess(notion)
+    rows = [
+        Bar("before the release", 0.5, percent_at_most(0.5)),
+        Bar("after it, at most", most, percent_at_most(most)),
+    ]
+    return Bars("Chance of naming one of two equally probable secrets rightly", rows)

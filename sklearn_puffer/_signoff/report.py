@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sklearn_puffer._base import Document, Page, Section, markdown, quoted, shown, whole_page
+from sklearn_puffer._base import Document, Page, Section, markdown, quoted, shown
 from sklearn_puffer._releases import write_new
+from sklearn_puffer._signoff.rendering import render
 
 SCHEMA = "sklearn_puffer.report/1"
-SIGNATURE = "Signature"
-_FIELDS = ("Decision (release, or not)", "Name", "Role", "Place and date", "Signature")
+_FIELDS = ("Release, or not", "Name", "Role", "Place and date", "Signature")
+SIGNATURE = Section("Signature", cells=[_FIELDS, [""] * len(_FIELDS)])
+_WHOM = {"internal": "For the person who signs", "external": "For recipients"}
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,12 @@ class Report(Document):
         That of the certificate, and for whom it holds.
     lines : tuple of str
         What stands right below it.
+    front : tuple of Section
+        What is looked at first: the figures, then the conditions.
     sections : tuple of Section
-        Tables, pictures and sentences.
+        What stands in the appendix.
+    alarms : tuple of str
+        Names of figures that ask for attention.
     about : mapping
         What was released, when and by which version.
     record : mapping
@@ -64,17 +70,22 @@ class Report(Document):
     holds: bool
     verdict: str
     lines: tuple[str, ...]
+    front: tuple[Section, ...]
     sections: tuple[Section, ...]
     about: Mapping[str, str]
     record: Mapping[str, Any]
     name: str = ""
     by: str = ""
+    alarms: tuple[str, ...] = ()
     date: str = field(default="", compare=False)
 
     @property
     def html(self) -> str:
-        """The report as one HTML file, without scripts and without anything from elsewhere."""
-        return whole_page(self._page(), to_fill=[SIGNATURE])
+        """The report as one HTML file, without scripts and without anything from elsewhere.
+
+        Jinja2 makes it, of the extra ``report``; without it this is a ModuleNotFoundError.
+        """
+        return render("report.html", report=self, page=self._page())
 
     @property
     def markdown(self) -> str:
@@ -95,6 +106,8 @@ class Report(Document):
             If there is such a file: a report is never replaced.
         TypeError, ValueError, OSError
             If that is no path, it ends otherwise, or the file cannot be written.
+        ModuleNotFoundError
+            If it is to be HTML, and Jinja2 is not installed.
         """
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"path must be the name of a file to write, got {quoted(path)}.")
@@ -127,10 +140,16 @@ class Report(Document):
             "sections": [_told(section) for section in page.sections],
         }
 
+    @property
+    def whom(self) -> str:
+        """For whom it is."""
+        return _WHOM[self.kind]
+
     def _page(self) -> Page:
-        first, *others = self.sections
-        sections = [first, self._about_section(), *others, _signature()]
-        return Page(self._headline(), self.lines, sections)
+        """Return the page: what is looked at first, room to sign, and the rest as appendix."""
+        sign = [SIGNATURE] if self.kind == "internal" else []
+        parts = [*self.front, *sign, *self.sections, self._about_section()]
+        return Page(self._headline(), self.lines, parts)
 
     def _headline(self) -> str:
         of = f" of {shown(self.name)}" if self.name else ""
@@ -140,14 +159,9 @@ class Report(Document):
     def _about_section(self) -> Section:
         own = {"data set": shown(self.name) if self.name else "not named"}
         own |= {"report made": self.date, "by": shown(self.by) if self.by else "not told"}
-        rows = [[label, text] for label, text in {**own, **self.about}.items()]
-        return Section("About this report", cells=[["what", "which"], *rows])
-
-
-def _signature() -> Section:
-    rows = [[each, ""] for each in _FIELDS]
-    note = "to be filled in by the person who decides, after reading all of it"
-    return Section(SIGNATURE, note, [["what", "entry"], *rows])
+        told = {**own, **self.about}
+        mark = [f"Fingerprint: {told.pop('fingerprint')}."] if "fingerprint" in told else []
+        return Section("About this report", cells=[[*told], [*told.values()]], sentences=mark)
 
 
 def _told(section: Section) -> dict[str, Any]:

@@ -50,8 +50,8 @@ def report(
     Returns
     -------
     Report
-        ``html``, ``markdown`` and ``to_json()`` are the same page; ``save(path)`` writes one.
-        Where the certificate does not hold the first line says so.
+        ``html`` (of the extra ``report``), ``markdown`` and ``to_json()`` are the same page, and
+        ``save(path)`` writes one. Where the certificate does not hold the first line says so.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def report(
     >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
     >>> told = report(noiser, name="loans", by="A. Clerk")
     >>> [section["title"] for section in told.to_dict()["sections"]][:3]
-    ['The promise in plain words', 'About this report', 'What is not promised']
+    ['At a glance', 'Conditions', 'Signature']
     >>> told.html.startswith("<!doctype html>"), told.holds
     (True, True)
     """

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import sklearn_puffer
-from sklearn_puffer._base import markdown, whole_page
+from sklearn_puffer._base import markdown
 from sklearn_puffer._releases import check_free, growing_file
+from sklearn_puffer._signoff import check_renders, render
 from sklearn_puffer.cli.common import fitted
 from sklearn_puffer.cli.run import FINE, NO_PROMISE
 from sklearn_puffer.cli.speech import say, tell
@@ -28,8 +29,8 @@ def check_out(asked: Any) -> None:
 
     Raises
     ------
-    ValueError, OSError
-        If it is of no kind that is known, or there already.
+    ValueError, OSError, ModuleNotFoundError
+        If it is of no kind that is known, or there already, or needs an extra.
     """
     if asked.out is None:
         return
@@ -39,6 +40,8 @@ def check_out(asked: Any) -> None:
     if Path(asked.out).resolve() in [Path(each).resolve() for each in read if each is not None]:
         raise ValueError(f"--out is {asked.out!r}, which is read; choose another name.")
     check_free(Path(asked.out), force=asked.force)
+    if Path(asked.out).suffix.lower() == ".html":
+        check_renders()
 
 
 def show(document: Any, asked: Any) -> None:
@@ -55,7 +58,7 @@ def show(document: Any, asked: Any) -> None:
 def _page(document: Any) -> str:
     """Return a file of HTML: a report has its own, which leaves room for a signature."""
     own = getattr(document, "html", None)
-    return own if isinstance(own, str) else whole_page(document._page())
+    return own if isinstance(own, str) else render("document.html", page=document._page())
 
 
 _WAYS: dict[str, Callable[[Any], str]] = {
