@@ -10,6 +10,7 @@ from html import unescape
 from html.parser import HTMLParser
 
 import jinja2
+import markupsafe
 import numpy as np
 import pandas as pd
 import pytest
@@ -142,6 +143,20 @@ def test_hostile_names_stay_words(name, kind):
         bare = re.sub(r"\\.", "", line)
         assert not re.search(r"[<\[`*]|://|javascript:alert.*\]\(", bare), line
     assert shown in {cell for row in rows_of(lines) for cell in row}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_calls_itself_safe_is_escaped_like_any_name(kind):
+    name = markupsafe.Markup("<script>alert(1)</script>")
+    table = make_table(name=name).rename(columns={"loan": name + "2"})
+    pairs = [(markupsafe.Markup("<i>no</i>"), markupsafe.Markup("<i>yes</i>"))]
+    table[name + "2"] = [pairs[0][value == "yes"] for value in table[name + "2"]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        noiser = PufferfishNoiser(sensitive=name + "2", secret_pairs=pairs).fit(table)
+    page = report(noiser, kind=kind, name=name, by=name).html
+    assert set(read(page).tags) <= TAGS
+    assert "&lt;i&gt;" in page
 
 
 def on_a_line(name):

@@ -71,7 +71,10 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
             *[WHOLE_TABLE] * channel,
             _reader(noiser),
         ),
-        front=(_glance(certificate.notion), _granted(noiser)),
+        front=(
+            _glance(certificate.notion),
+            Section("What the promise takes for granted", sentences=granted(noiser)),
+        ),
         sections=tuple(_sections(noiser)),
         about={"fitted": certificate.date, "version": f"sklearn_puffer {certificate.version}"},
         record=_record(noiser),
@@ -160,9 +163,20 @@ def _has_set(noiser: Any) -> bool:
     return bool(sets) and proven and certificate.prior.startswith("the counted prior")
 
 
-def _granted(noiser: Any) -> Section:
-    taken = [f"{told[0].upper()}{told[1:]}." for told in _taken(noiser)]
-    return Section("What the promise takes for granted", sentences=taken)
+def granted(noiser: Any, *, figures: bool = False) -> list[str]:
+    """Return what the promise takes for granted; without figures nothing is made of the rows."""
+    certificate = noiser.certificate_
+    times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
+    told = [
+        "the reader's knowledge is that named above, and he knows nothing else about a row",
+        "what the row of one person tells about another is not covered",
+        f"the same rows are released {times} in all",
+    ]
+    if noiser._swap is not None:
+        told = swap_conditions(certificate, figures=figures)
+    elif noiser._channel is not None:
+        told = conditions(certificate)
+    return [f"{said[0].upper()}{said[1:]}." for said in told]
 
 
 def _sections(noiser: Any) -> list[Section]:
@@ -185,19 +199,6 @@ def _glance(notion: Notion) -> Section:
         ["Best guess at a secret", most, "at most, where it was 50.0 % before"],
     ]
     return Section("At a glance", cells=cells, picture=promise_picture(notion))
-
-
-def _taken(noiser: Any) -> list[str]:
-    if noiser._swap is not None:
-        return swap_conditions(noiser.certificate_, figures=False)
-    if noiser._channel is not None:
-        return conditions(noiser.certificate_)
-    times = noiser.certificate_.releases
-    return [
-        "the reader's knowledge is that named above, and he knows nothing else about a row",
-        "what the row of one person tells about another is not covered",
-        f"the same rows are released {'once' if times == 1 else f'{times} times'} in all",
-    ]
 
 
 def released(noiser: Any) -> list[Any]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from sklearn_puffer._base import Section, __version__, quoted, shown
 from sklearn_puffer._noiser import PufferfishNoiser
-from sklearn_puffer._releases import Ledger, short_number, swap_conditions
-from sklearn_puffer._releases import conditions as channel_conditions
+from sklearn_puffer._releases import Ledger
 from sklearn_puffer._signoff.audit import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._signoff.corrections import corrections_section
-from sklearn_puffer._signoff.external import caveats, seeded, settings_of
+from sklearn_puffer._signoff.external import caveats, granted, seeded, settings_of
 from sklearn_puffer._signoff.glance import glance
 from sklearn_puffer._signoff.plain_words import NOT_PROMISED, example
 from sklearn_puffer._signoff.plan import INTERNAL as OF_THE_PLAN
@@ -26,8 +25,12 @@ INTERNAL = (
 _TESTS_ONLY = (
     "random_state is set, which makes the noise reproducible: NOTHING IS PROMISED outside tests"
 )
-_MOST = 6  # attacks, or settings, that are shown
-_SETTINGS = ("epsilon", "setting", "promise", "verdict", "change", "unchanged", "attack", "task")
+_MOST = 8  # rows of a table of an audit or a plan
+_BEST = ("secret", "against", "auc", "auc_low", "auc_high")
+_ATTACK = ("attacker", *_BEST, "auc_allowed", "log_odds", "p_all")
+_READER = ("view", *_BEST, "log_odds")
+_COST = ("verdict", "change", "unchanged", "attack", "allowed", "task")
+_SETTINGS = ("row", "epsilon", "setting", "promise", *_COST)
 _OF_A_COLUMN = ("unchanged share", "median", "standard deviation", "share of ")
 _SAID = ("Noise by column", "How much of the data survives", "Conditions", "Assumptions")
 
@@ -88,23 +91,9 @@ def _conditions(noiser: Any, certificate: Any) -> list[Section]:
             "make this report anew."
         )
         return [Section("Conditions", sentences=[told])]
-    taken = [f"{said[0].upper()}{said[1:]}." for said in _taken(noiser, certificate)]
+    taken = Section("Conditions", sentences=granted(noiser, figures=True))
     left = caveats(noiser)
-    open_ = [Section("What these settings leave open", sentences=left)] if left else []
-    return [Section("Conditions", sentences=taken), *open_]
-
-
-def _taken(noiser: Any, certificate: Any) -> list[str]:
-    if noiser._swap is not None:
-        return swap_conditions(certificate)
-    if noiser._channel is not None:
-        return channel_conditions(certificate)
-    times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
-    return [
-        f"the reader knows {certificate.prior}, and nothing else about a row",
-        "what the row of one person tells about another is not covered",
-        f"the same rows are released {times} in all",
-    ]
+    return [taken, *([Section("What these settings leave open", sentences=left)] if left else [])]
 
 
 def _settings_section(noiser: Any) -> Section:
@@ -181,103 +170,42 @@ def _audit_sections(audit: Any) -> list[Section]:
     """Return an audit, with the figures that a decision needs; its own page has all of them."""
     if audit is None:
         return [_absent("Audit", "was not attacked")]
-    page = audit._page()
+    page, frame, kept = audit._page(), audit.table, audit.utility
     said = [line for line in page.lines if line not in (OF_THE_AUDIT, f"Promised: {audit.promise}")]
-    views: dict[str, list[Any]] = {}
-    for each in audit.others:
-        views.setdefault(each.view, []).append(each)
+    peer = frame["view"].astype(str).str.startswith("peer:")
+    note = f"the smallest p of {len(audit.attacks)}; p is that of the promise, over all tests"
+    of_several = ~kept["what"].astype(str).str.startswith(_OF_A_COLUMN)
     return [
         Section("Audit", sentences=[page.headline, *map(str, audit.findings), *said]),
-        _attacks_section(audit),
-        *_best_of("Audit: other readers, whom the promise does not cover", views),
-        *_best_of(
-            "Audit: peers, which promise no such thing",
-            {each.name: each.attacks for each in audit.peers},
-        ),
-        *_survived_section(audit.survived),
-        *(
-            [Section("Audit: pairs with too few rows", sentences=audit.untested)]
-            * bool(audit.untested)
-        ),
+        *_table("Audit: attacks", frame[~peer].sort_values("p"), _ATTACK, note),
+        *_table("Audit: readers whom the promise does not cover", _best(audit.readers), _READER),
+        *_table("Audit: peers, which promise no such thing", _best(frame[peer]), _READER),
+        *_table("Audit: what survives", kept[of_several], list(kept.columns)),
+        *([Section("Audit: too few rows", sentences=audit.untested)] if audit.untested else []),
     ]
 
 
-def _attacks_section(audit: Any) -> Section:
-    without = {(e.attacker, str(e.secret), str(e.against)): e.auc for e in audit.control}
-    worst = sorted(audit.attacks, key=lambda each: (each.p, -each.auc))[:_MOST]
-    note = (
-        f"the {len(worst)} with the smallest p of {len(audit.attacks)}; intervals at "
-        f"{1.0 - audit.level:.0%}, p over all tests; as it is: the AUC on rows without noise"
-    )
-    head = [
-        "secret",
-        "against",
-        "attacker",
-        "AUC",
-        "allowed",
-        "log odds",
-        "allowed",
-        "p",
-        "as it is",
-    ]
-    cells = [
-        [
-            *(shown(each) for each in (own.secret, own.against, own.attacker)),
-            _with_ends(own.auc, own.auc_low, own.auc_high),
-            f"{own.auc_allowed:.3f}",
-            _with_ends(own.log_odds, own.low, own.high),
-            short_number(own.allowed),
-            f"{own.p_all:.2g}",
-            f"{without.get((own.attacker, str(own.secret), str(own.against)), math.nan):.3f}",
-        ]
-        for own in worst
-    ]
-    return Section("Audit: attacks", note, [head, *cells])
-
-
-def _best_of(title: str, views: Mapping[str, Sequence[Any]]) -> list[Section]:
-    """Return for each reader, or each way, the pair that is told best."""
-    best = [(name, max(own, key=lambda e: e.auc)) for name, own in views.items() if own]
-    cells = [
-        [
-            shown(name),
-            f"{shown(own.secret)} against {shown(own.against)}",
-            _with_ends(own.auc, own.auc_low, own.auc_high),
-            _with_ends(own.log_odds, own.low, own.high),
-        ]
-        for name, own in best
-    ]
-    head = ["who or what", "told best", "AUC", "log odds"]
-    return [Section(title, cells=[head, *cells])] if cells else []
-
-
-def _survived_section(survived: Sequence[Any]) -> list[Section]:
-    """Return what holds of several columns; what holds of one stands column by column."""
-    cells = [
-        [each.what, shown(each.column), f"{each.before:.4g}", f"{each.after:.4g}"]
-        for each in survived
-        if not each.what.startswith(_OF_A_COLUMN)
-    ]
-    head = ["what", "column", "before", "after"]
-    return [Section("Audit: what survives", cells=[head, *cells])] if cells else []
-
-
-def _with_ends(value: float, low: float, high: float) -> str:
-    return f"{value:.3f} ({low:.2f} to {high:.2f})"
+def _best(frame: Any) -> Any:
+    """Return of each view the attack that tells two secrets apart best."""
+    return frame.sort_values("auc", ascending=False).drop_duplicates("view")
 
 
 def _plan_sections(plan: Any) -> list[Section]:
-    """Return a plan: what it says, and its first settings by the columns that its table has."""
     if plan is None:
         return [_absent("Plan", "was not held against other settings")]
     page = plan._page()
     said = [page.headline, *(line for line in page.lines if line != OF_THE_PLAN)]
-    table = plan.table
-    heads = [name for name in _SETTINGS if name in table.columns]
-    rows = table[heads].head(_MOST).itertuples(index=True, name=None)
-    cells = [["row", *heads], *([_figure(value) for value in row] for row in rows)]
-    note = f"the first {min(_MOST, len(table))} of {len(table)} settings; the plan has the others"
-    return [Section("Plan", note, cells, said)]
+    frame = plan.table.assign(row=plan.table.index)
+    note = f"the first of {len(frame)}; row is what plan.noiser takes"
+    return [Section("Plan", sentences=said), *_table("Plan: settings", frame, _SETTINGS, note)]
+
+
+def _table(title: str, frame: Any, names: Sequence[str], note: str = "") -> list[Section]:
+    """Return the first rows of a table, by those of its columns that it has."""
+    heads = [name for name in names if name in frame.columns]
+    rows = frame[heads].head(_MOST).itertuples(index=False, name=None)
+    cells = [[name.replace("_", " ") for name in heads], *([*map(_figure, row)] for row in rows)]
+    return [Section(title, note, cells)] if len(frame) else []
 
 
 def _figure(value: Any) -> str:

@@ -142,8 +142,8 @@ class Report(Document):
 
     @property
     def whom(self) -> str:
-        """For whom it is."""
-        return _WHOM[self.kind]
+        """For whom it is, when it was made, and who made it."""
+        return f"{_WHOM[self.kind]} · {self.date}{f' · by {shown(self.by)}' if self.by else ''}"
 
     def _page(self) -> Page:
         """Return the page: what is looked at first, room to sign, and the rest as appendix."""
