@@ -5,11 +5,21 @@ Attack a release, and what other ways make of the same rows, and draw attack aga
 
     python examples/peers_of_a_release.py [--output FOLDER] [--anonymeter PYTHON]
 
-Made-up patients: sex is protected, and the rows are used to learn who gets worse. Laplace noise is
-audited beside randomised response and fairlearn's CorrelationRemover
-(`pip install "sklearn-puffer[plot,peers]"`). The same attackers learn from each, on the same rows;
-only the first promises what stands in the column "allowed". Without what is linear in the secret,
-whole numbers lie on one lattice for each secret: a tree tells them apart.
+Made-up patients: sex is protected, and the rows are used to learn who gets worse. A swap and
+Laplace noise are audited beside what others do (`pip install "sklearn-puffer[plot]" fairlearn`):
+
+- *random swapping*, in pairs of people of the same decade, as sdcMicro's recordSwap draws donors
+  who agree in some columns: as many rows change hands as in the swap;
+- *randomised response*: each value stays, or becomes any other of its column, with epsilon split
+  over the columns;
+- the *correlation remover* of fairlearn, which takes away what is linear in the secret;
+- *repair by optimal transport*: within each sex the values of each column are moved to those of the
+  same rank in the barycentre of both sexes (M. Feldman et al., 2015; P. Gordaliza et al., 2019).
+
+The same attackers learn from each, on the same rows; only the first two promise what stands in the
+column "allowed", and randomised response promises more, to whoever asks. Without what is linear in
+the secret, whole numbers lie on one lattice for each secret: trees tell them apart. A repair of
+single columns leaves what two of them tell together.
 
 anonymeter asks for numpy before 1.27, and so for an environment of its own: --anonymeter names its
 interpreter. Its attacks ask whether *persons* are found again in what is released, not what is
@@ -27,15 +37,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from _shared import save
-from sklearn.linear_model import LogisticRegression
-from sklearn.tree import DecisionTreeClassifier
+from fairlearn.preprocessing import CorrelationRemover
 
 from sklearn_puffer import PufferfishNoiser, TradeoffDisplay, audit
 
 PUBLIC = ["muscle", "salt", "decade"]
+EPSILON = 1.0
 FEW = 400  # rows that anonymeter attacks
-PEERS = ["randomised response", "correlation remover"]
-ATTACKERS = {"linear": LogisticRegression(), "tree": DecisionTreeClassifier(min_samples_leaf=20)}
+ALONE = {"repeats": 1, "knows": []}  # no readers whom no promise covers
 
 
 def main():
@@ -46,26 +55,30 @@ def main():
     warnings.simplefilter("ignore", UserWarning)
 
     fitted, held = people()
-    noiser = fit(fitted)
-    audits = {"noise": audit(noiser, held, ATTACKERS, task="worse", peers=PEERS)}
-    found = pd.DataFrame(lines(audits)).round(3)
-    print(found.to_string(index=False, na_rep="none"))
+    noisers = fit(fitted)
+    released = {name: each.transform(held)[PUBLIC] for name, each in noisers.items()}
+    others = peers(held, moved=1.0 - stayed(held, released["swap"]))
+    audits = {
+        name: audit(each, held, task="worse", peers=others if name == "swap" else None, **ALONE)
+        for name, each in noisers.items()
+    }
+    print(pd.DataFrame(lines(audits, held, {**released, **others})).to_string(index=False))
     draw = TradeoffDisplay.from_audits
     save(arguments.output, [("tradeoff", (7, 5), lambda f: draw(audits, ax=f.subplots()))])
     if arguments.anonymeter:
-        few, others = held[:FEW], fitted[:FEW]
-        for name, rows in {"noise": noiser.transform(few), "no release": few}.items():
+        few, apart = held[:FEW], fitted[:FEW]
+        for name, rows in {"noise": released["noise"][:FEW], "no release": few}.items():
             print(f"\nanonymeter, {name}:")
-            print(risks(arguments.anonymeter, few, rows[PUBLIC], others).to_string(index=False))
+            print(risks(arguments.anonymeter, few, rows[PUBLIC], apart).to_string(index=False))
 
 
-def people(n=2_000):
+def people(n=5_000):
     """Return made-up patients to fit to, and as many that are released."""
     bits = np.random.default_rng(0)
     sex = bits.random(2 * n) < 0.5
-    muscle = np.round(bits.normal(10 + 3 * sex, 2.0))
-    salt = np.round(bits.normal(6 + sex, 1.5))
     decade = bits.integers(2, 9, 2 * n)
+    muscle = np.round(bits.normal(10 + 3 * sex - 0.8 * sex * (decade - 5), 2.0))
+    salt = np.round(bits.normal(6 + sex, 1.5))
     worse = bits.normal(0.8 * decade + salt - 0.3 * muscle, 1.0) > 7.0
     words = np.where(sex, "one", "two")
     table = {"sex": words, "muscle": muscle, "salt": salt, "decade": decade, "worse": worse}
@@ -74,25 +87,97 @@ def people(n=2_000):
 
 
 def fit(rows):
-    """Return Laplace noise whose values are mapped to those of the column."""
-    settings = {"public": PUBLIC, "n_bins": 6, "output": "remapped"}
-    return PufferfishNoiser(1.0, sensitive="sex", **settings).fit(rows)
+    """Return a swap, and Laplace noise whose values are mapped to those of the column."""
+    settings = {"epsilon": EPSILON, "sensitive": "sex", "public": PUBLIC, "unknown": "nearest"}
+    noise = PufferfishNoiser(**settings, n_bins=6, output="remapped")
+    return {"swap": PufferfishNoiser(**settings, noise="swap").fit(rows), "noise": noise.fit(rows)}
 
 
-def lines(audits):
+# ------------------------------------------------------------------------------------- other ways
+
+
+def peers(table, moved):
+    """Return the public columns of a table as other ways release them."""
+    bits = np.random.default_rng(1)
+    rows, secret = table[PUBLIC], (table["sex"] == "one").astype(int)
+    remover = CorrelationRemover(sensitive_feature_ids=["sex"])
+    plain = remover.fit_transform(rows.assign(sex=secret))
+    return {
+        "random swapping": swapped_at_random(rows, moved, "decade", bits),
+        "randomised response": responded(rows, EPSILON / len(PUBLIC), bits),
+        "correlation remover": pd.DataFrame(plain, columns=PUBLIC),
+        "repair by transport": repaired(rows, secret, bits),
+    }
+
+
+def swapped_at_random(rows, moved, alike, bits):
+    """Return rows of which so many change hands, in pairs that agree in a column."""
+    owners = np.arange(len(rows))
+    for _, same in rows.groupby(alike):
+        pairs = round(moved * len(same) / 2)
+        first, second = bits.permutation(same.index)[: 2 * pairs].reshape(2, pairs)
+        owners[first], owners[second] = second, first
+    return rows.iloc[owners].reset_index(drop=True)
+
+
+def responded(rows, epsilon, bits):
+    """Return each value as it is, or any other one: a column tells epsilon at most."""
+    found = rows.copy()
+    for name in found:
+        values, at = np.unique(found[name], return_inverse=True)
+        keeps = bits.random(len(at)) < np.exp(epsilon) / (np.exp(epsilon) + len(values) - 1)
+        other = (at + bits.integers(1, len(values), len(at))) % len(values)
+        found[name] = values[np.where(keeps, at, other)]
+    return found
+
+
+def repaired(rows, secret, bits):
+    """Return each column with the law of the barycentre of both secrets, whichever a row has."""
+    found = rows.astype(float)
+    parts = [np.flatnonzero(secret == own) for own in (0, 1)]
+    for name in found:
+        values = rows[name].to_numpy()
+        for part in parts:
+            order = np.lexsort([bits.random(len(part)), values[part]])  # ties by lot
+            places = (np.argsort(order) + 0.5) / len(part)
+            laws = [np.quantile(values[own], places, method="inverted_cdf") for own in parts]
+            weights = [len(own) / len(rows) for own in parts]
+            found.loc[part, name] = np.average(laws, axis=0, weights=weights)
+    return found
+
+
+# ----------------------------------------------------------------------------------------- figures
+
+
+def stayed(table, released):
+    return (table[PUBLIC] == released).all(axis=1).mean()
+
+
+def lines(audits, table, released):
     """Yield for each way the attack that reached most, and what the rows are good for."""
-    for name, found in audits.items():
-        yield line(name, found.attacks, found.survived)
-        for peer in found.peers:
-            yield {**line(f"{peer.name} (peer)", peer.attacks, peer.survived), "allowed": None}
+    swap = audits["swap"]
+    yield line("as they are", table[PUBLIC], table, swap.control, task(swap, "before"))
+    for name, own in audits.items():
+        yield line(name, released[name], table, own.attacks, task(own), own.attacks[0].auc_allowed)
+    for peer in swap.peers:
+        yield line(peer.name, released[peer.name], table, peer.attacks, task(peer))
 
 
-def line(way, attacks, survived):
-    best = max(attacks, key=lambda attack: attack.advantage)
-    score = next(figure.after for figure in survived if figure.what.startswith("AUC"))
-    ends = f"{best.advantage_low:.2f} to {best.advantage_high:.2f}"
-    reached = {"advantage": best.advantage, "interval": ends, "allowed": best.advantage_allowed}
-    return {"way": way, "AUC of task": score, "attacker": best.attacker, **reached}
+def task(own, when="after"):
+    return next(getattr(each, when) for each in own.survived if each.what == "AUC on true rows")
+
+
+def line(way, rows, table, attacks, score, allowed=None):
+    best = max(attacks, key=lambda attack: attack.auc)
+    change = ((rows - table[PUBLIC]).abs().mean() / table[PUBLIC].std()).mean()
+    return {
+        "way": way,
+        "rows that stay": f"{stayed(table, rows):.0%}",
+        "change (sd)": f"{change:.2f}",
+        "attack (AUC)": f"{best.auc:.2f}",
+        "allowed": "none" if allowed is None else f"{allowed:.2f}",
+        "task (AUC)": f"{score:.2f}",
+    }
 
 
 def risks(python, rows, released, others):

@@ -21,7 +21,8 @@ import pyarrow.parquet
 import pytest
 from claims import half
 
-from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease, plan
+from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease, audit, plan
+from sklearn_puffer._base import progress
 from sklearn_puffer._releases import new_file
 from sklearn_puffer._signoff.rendering import _templates
 from sklearn_puffer._tables import Stream, TableFile, TableWriter, coarse, engine, files
@@ -30,7 +31,8 @@ from sklearn_puffer.cli import main
 pytestmark = pytest.mark.usefixtures("thin_cells")
 
 KEY = b"blake2b:" + 2 * b"0123456789abcdef"
-COMMANDS = [["plan"], ["fit"], ["release"], ["check"], ["report"], ["ledger"], ["persons"]]
+COMMANDS = [["plan"], ["fit"], ["release"], ["check"], ["audit"], ["report"], ["ledger"]]
+COMMANDS += [["persons"]]
 COMMANDS += [["ledger", action] for action in ("create", "show", "left", "spend")]
 COMMANDS += [["persons", action] for action in ("create", "migrate", "show", "left")]
 
@@ -450,10 +452,20 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["fit", "in.csv", "s.json", *FIT, "--random-state", "1"], "holds no seed"),
         (["fit", "in.csv", "s.json", *FIT, "--type", "lone=string"], "types names column 'lone'"),
         (["report", "r.json", "--out", "r.pdf"], ".txt, .html, .md or .json"),
+        (["audit", "r.json", "in.csv", "--out", "r.pdf"], ".txt, .html, .md or .json"),
+        (["audit", "r.json", "in.csv", "--out", "in.csv"], "must end in .txt"),
+        (["audit", "r.json", "in.csv", "--peer", "p.csv"], "'p.csv' is not NAME=FILE; write it"),
+        (["audit", "r.json", "in.csv", "--peer", "p=in.csv", "--peer", "p=in.csv"], "twice"),
+        (["audit", "r.json", "in.csv", "--peer", "p=semicolons.csv"], "separated by ';'"),
+        (["audit", "r.json", "in.csv", "--level", "2"], "level must lie between 0 and 1, got 2"),
+        (["audit", "r.json", "in.csv", "--knows", "lone"], "knows names column 'lone'"),
+        (["audit", "r.json", "in.csv", "--task", "lone"], "task names column 'lone'"),
+        (["audit", "r.json", "few.csv"], "too few rows for 6 tests at level=0.05: of column"),
     ],
 )
 def test_wrong_usage_gets_one_sentence_and_status_2(fitted, capsys, arguments, message):
     Path("semicolons.csv").write_text("loan;cars\nno;1\nyes;2\n")
+    Path("few.csv").write_text("\n".join(Path("in.csv").read_text().splitlines()[:30]))
     Path("tabs.csv").write_text("loan\tcars\nno\t1\nyes\t2\n")
     Path("bad.json").write_text("{}")
     Path("bad.parquet").write_bytes(b"PAR1 no")
@@ -894,6 +906,56 @@ def test_rows_that_look_otherwise_are_told_by_the_status(folder, capsys):
     assert "puffer fit --noiser" in told(capsys)
 
 
+def test_an_audit_is_that_of_the_function_and_tells_how_far_it_is(folder, capsys, monkeypatch):
+    make_table(1500, seed=1).to_csv("held.csv", index=False)
+    options = ["--epsilon", "1", "--unknown", "nearest"]
+    assert main(["fit", "in.csv", "r.json", *FIT, *options]) == 0
+    monkeypatch.setattr(progress, "EVERY", 0.01)
+    asked = ["audit", "r.json", "held.csv", "--task", "income", "--repeats", "1", "--knows", "zip"]
+    assert main([*asked, "--peer", "as it was=held.csv", "--out", "a.json"]) == 0
+    assert "stages of an audit" in capsys.readouterr().err
+    found = json.loads(Path("a.json").read_text())
+    table = pd.read_csv("held.csv", dtype={"zip": str, "client": str})
+    more = {"task": "income", "repeats": 1, "knows": "zip", "peers": {"as it was": table}}
+    want = audit(PufferfishRelease.from_json(Path("r.json")), table, **more).to_dict()
+    drawn_alike = ("attacker", "secret", "against", "n", "n_against", "allowed", "certified")
+    assert [[own[k] for k in drawn_alike] for own in found["attacks"]] == [
+        [own[k] for k in drawn_alike] for own in want["attacks"]
+    ]
+    for key in ("promise", "n_test", "control", "notes", "untested"):
+        assert found[key] == want[key]
+    assert found["peers"][0]["attacks"] == want["peers"][0]["attacks"]
+
+
+def test_an_audit_that_finds_more_than_was_promised_is_told_by_the_status(folder, capsys):
+    """Fitted where cars tell nothing, and audited where they tell all."""
+    table = make_table(2000)
+    table.assign(cars=np.arange(2000) % 5).to_csv("in.csv", index=False)
+    asked = ["--sensitive", "loan", "--public", "cars", "--unknown", "nearest"]
+    assert main(["fit", "in.csv", "r.json", *asked]) == 0
+    table.assign(cars=np.where(table["loan"] == "yes", 4, 0)).to_csv("held.csv", index=False)
+    capsys.readouterr()
+    assert main(["audit", "r.json", "held.csv", "--quiet", "--repeats", "1"]) == 1
+    said = capsys.readouterr()
+    assert "MORE THAN WAS PROMISED" in said.out
+    assert "stages" not in said.err
+
+
+def test_a_swap_is_audited_too(folder, capsys):
+    assert main(["fit", "in.csv", "s.joblib", *FIT, "--noise", "swap"]) == 0
+    make_table(1500, seed=1).to_csv("held.csv", index=False)
+    assert main(["audit", "s.joblib", "held.csv", "--quiet", "--repeats", "1"]) == 0
+    assert "Rows of a swap hang together" in capsys.readouterr().out
+
+
+def test_nothing_is_audited_whose_certificate_does_not_hold(folder, capsys):
+    broken_table().to_csv("in.csv", index=False)
+    given = {"sensitive": "loan", "on_uncertified": "warn", **BROKEN}
+    joblib.dump(PufferfishNoiser(1.0, **given).fit(broken_table()), "n.joblib")
+    assert main(["audit", "n.joblib", "in.csv"]) == 1
+    assert "the certificate does not hold" in told(capsys)
+
+
 # ------------------------------------------------------------------------------ killed, and large
 
 
@@ -1005,4 +1067,4 @@ def test_the_page_about_the_command_line_runs_from_top_to_bottom(tmp_path, monke
         elif "pip install" not in text:
             lines = text.replace("\\\n", " ").splitlines()
             assert [line for line in lines if run_line(line) != 0] == []
-    assert {"plan.html", "first.csv", "released.parquet", "by_person.csv"} <= set(os.listdir())
+    assert {"plan.html", "audit.html", "first.csv", "by_person.csv"} <= set(os.listdir())

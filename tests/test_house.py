@@ -276,7 +276,7 @@ def test_run_time_imports_are_declared_dependencies():
         if not found.for_types
     }
     assert used - known - sys.stdlib_module_names == {
-        *("cryptography", "fairlearn", "jinja2", "matplotlib", "rich", "tqdm"),
+        *("cryptography", "jinja2", "matplotlib", "rich", "tqdm"),
     }
 
 
@@ -286,14 +286,6 @@ def test_an_extra_is_imported_by_the_module_that_does_without_it_alone():
     users = {m.name for m in modules().values() if any(_is_aes(i.path) for i in m.imports)}
     assert users == {"_noise.prf"}
     assert "cryptography" not in _loaded("import sklearn_puffer")
-
-
-def test_a_peer_is_imported_where_it_is_asked_for_alone():
-    extra = _project()["optional-dependencies"]["peers"]
-    assert [re.match(r"[\w-]+", each).group() for each in extra] == ["fairlearn"]
-    peers = {(m.name, i.path.split(".")[0]) for m in modules().values() for i in m.imports}
-    assert {name for name, path in peers if path == "fairlearn"} == {"_signoff.peers"}
-    assert "fairlearn" not in _loaded("import sklearn_puffer; sklearn_puffer.audit")
 
 
 def test_pages_are_made_by_one_module_which_asks_for_jinja_when_it_makes_one():
@@ -352,7 +344,7 @@ def test_dependencies_state_a_minimum_version():
     assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
     engines = {"polars", "duckdb", "dask", "spark", "ibis", "engines"}
     extras = {"cli", "test", "check", "bench", "plot", "keyed", "mutation", "docs"}
-    extras |= {"browser", "progress", "peers", "report"}
+    extras |= {"browser", "progress", "report"}
     assert set(project["optional-dependencies"]) == engines | extras
 
 

@@ -16,7 +16,7 @@ from sklearn_puffer._signoff.peers import Peer
 from sklearn_puffer._signoff.survived import Survived
 from sklearn_puffer._tables import Name, records_frame
 
-SCHEMA = "sklearn_puffer.audit/2"
+SCHEMA = "sklearn_puffer.audit/3"
 RELEASED, CONTROL = "released", "no noise"
 INTERNAL = (
     "This audit is computed from the raw rows and is not noisy, and it drew releases of its own "
@@ -96,6 +96,9 @@ class Audit(Document):
         The loss that an event as good as can be would have shown with a chance of 80 %.
     untested : tuple of str
         Pairs with too few rows.
+    within : (float, float, float) or None
+        Of a swap what a fresh model finds of the secret in these rows beyond their cells, in nats a
+        row, between the ends of its 95 % interval, an estimate; None where cells tell all.
     notes : tuple of str
         What else to know.
     version, date, name : str
@@ -131,6 +134,7 @@ class Audit(Document):
     fitted: bool = False
     best: float = math.inf
     untested: tuple[str, ...] = ()
+    within: tuple[float, float, float] | None = None
     notes: tuple[str, ...] = ()
     version: str = ""
     date: str = field(default="", compare=False)
@@ -218,13 +222,13 @@ class Audit(Document):
             "peers": [
                 {
                     "name": each.name,
-                    "about": each.about,
                     "attacks": [_record(own) for own in each.attacks],
                     "utility": _figures(each.survived),
                 }
                 for each in self.peers
             ],
             "untested": list(self.untested),
+            "within_cells": None if self.within is None else [*map(_number, self.within)],
             "notes": list(self.notes),
         }
 
@@ -312,13 +316,13 @@ class Audit(Document):
             return []
         note = (
             "the same attackers on the same rows; peers HAVE NO SUCH PROMISE, and are no findings; "
-            "of each the pair that is told best"
+            "that these are releases of the table was not checked; of each the pair that is told "
+            "best"
         )
         ways = [("this release", self.attacks), *((p.name, p.attacks) for p in self.peers)]
         head = ["way", "attacker", "secret", "against", "AUC", "advantage", "log odds", "interval"]
-        said = [f"{shown(each.name)}: {each.about}" for each in self.peers]
         cells = [_best_cells(name, attacks, attacker=True) for name, attacks in ways]
-        return [Section("Peers", note, [head, *cells], sentences=said)]
+        return [Section("Peers", note, [head, *cells])]
 
     def _attacks_section(self, title: str, attacks: Sequence[Attack]) -> Section:
         note = (

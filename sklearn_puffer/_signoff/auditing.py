@@ -50,7 +50,7 @@ from sklearn_puffer._signoff.attackers import MOST_LEVELS, attackers_of
 from sklearn_puffer._signoff.audit import CONTROL, RELEASED, Audit, pair_names
 from sklearn_puffer._signoff.exact_tests import Exchanged, Promise, findable, rows_needed
 from sklearn_puffer._signoff.exclusion import Exclusion, exclusion
-from sklearn_puffer._signoff.peers import OWN, Peer, PeerRows, given_rows, peer_of, peers_of
+from sklearn_puffer._signoff.peers import Peer, peer_of, peers_of
 from sklearn_puffer._signoff.readers import (
     MOST_KNOWN,
     known_columns,
@@ -124,11 +124,9 @@ def audit(
     knows : str, int or list of these, default=None
         Columns whose true values a further reader knows, each by itself; None for the first three
         that are released, an empty list for none.
-    peers : str, list of these, or {name: DataFrame}, default=None
-        Other ways to hide the secrets, of which the same attackers learn on the same rows:
-        ``"randomised response"`` of each value, epsilon split evenly over the columns,
-        ``"correlation remover"``, that of fairlearn (extra ``peers``), or rows that you bring, as
-        many and in the order of ``table``. They have no such promise, and no findings.
+    peers : {name: DataFrame}, default=None
+        The rows of ``table`` as other ways released them, as many and in the same order: the same
+        attackers learn from these. They have no such promise, and no findings.
     max_rows : int or None, default=20000
         Most rows that are released, drawn from the table; None for all.
     random_state : int, default=0
@@ -286,7 +284,7 @@ def _audit(
     done()
     survived = _survived(before, after, columns, asked.work, rows, parts)
     done()
-    beside = list(_peers(noiser, before, codes, rows, fields, asked))
+    beside = list(_peers(before, rows, fields, asked))
     done()
     return Audit(
         attacks=tuple(attacks),
@@ -307,6 +305,7 @@ def _audit(
         fitted=_rows_of_fit(drift),
         best=min(_best(field) for field in fields),
         untested=pair_names(few),
+        within=None if held is None or held.within is None else _around(held.within),
         notes=(
             *_channel_notes(noiser, excluded),
             *_swap_notes(noiser.certificate_, held),
@@ -483,30 +482,14 @@ def _told(excluded: Exclusion | None) -> tuple[Attack, ...]:
     return () if excluded is None else excluded.attacks
 
 
-def _peers(
-    noiser: Any,
-    before: Any,
-    codes: Sequence[Array],
-    rows: Array,
-    fields: Sequence[Field],
-    asked: _Asked,
-) -> Iterator[Peer]:
+def _peers(before: Any, rows: Array, fields: Sequence[Field], asked: _Asked) -> Iterator[Peer]:
     """Yield what the same attackers find out of rows that are hidden in other ways."""
     for name, given in counted(list(asked.peers.items()), "peers"):
-        if given is None:
-            own = OWN[name].rows(before, codes, noiser.certificate_.epsilon)
-        else:
-            own = given_rows(_features(given.iloc[rows], list(given.columns)), before)
-
-        def useful(own: PeerRows = own) -> list[Any]:
-            found = margins(own.before, own.after, list(own.origin))
-            if asked.work is None:
-                return found
-            used = own.features(asked.work.name if asked.work.by_column else None)
-            work = asked.work.of(rows)
-            return [*found, *task_figures(work, own.before, own.after, used, fields[0].parts)]
-
-        yield peer_of(name, own, fields, asked.attackers, useful)
+        columns = list(given.columns)
+        after = _features(given.iloc[rows], columns)
+        own, parts = before[columns], fields[0].parts
+        kept = _survived(own, after, columns, asked.work, rows, parts)
+        yield peer_of(name, after, fields, asked.attackers, kept)
 
 
 def _known(noiser: Any, source: Table, knows: Any) -> list[Name]:
@@ -610,14 +593,23 @@ def _swap_notes(certificate: Any, held: HeldSwap | None) -> list[str]:
             f"so what they tell by themselves, up to e^{short_number(held.strata)}, is allowed "
             "beside epsilon."
         )
-    if held.within is not None:
-        ends = "{:.3f} to {:.3f}".format(*held.within.ends)
-        notes.append(
-            f"Within cells: a fresh model finds {held.within.gain:.3f} nats a row of the secret in "
-            f"these rows beyond its cell ({ends}), and {certificate.facts.within[1]:.3f} in those "
-            "of fit: the promise takes for granted that there is nothing to find."
-        )
-    return notes
+    return notes if held.within is None else [*notes, _within_note(certificate, held.within)]
+
+
+def _around(within: Any) -> tuple[float, float, float]:
+    return within.ends[0], within.gain, within.ends[1]
+
+
+def _within_note(certificate: Any, within: Any) -> str:
+    """Return what is left of the secret within cells, which no swap hides."""
+    if math.isnan(within.gain):
+        return "Within cells: not measured, as some secret has too few of these rows."
+    ends = "{:.3f} to {:.3f}".format(*within.ends)
+    return (
+        f"Within cells: a fresh model finds {within.gain:.3f} nats a row of the secret in these "
+        f"rows beyond its cell ({ends}), and {certificate.facts.within[1]:.3f} in those of fit: "
+        "the promise takes for granted that there is nothing to find."
+    )
 
 
 def _check_noiser(noiser: Any) -> None:

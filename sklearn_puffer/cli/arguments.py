@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from sklearn_puffer.cli.settings import NAMES, PREFIX, noiser_parameters, plan_parameters, value_of
+from sklearn_puffer.cli.settings import (
+    NAMES,
+    PREFIX,
+    audit_parameters,
+    noiser_parameters,
+    plan_parameters,
+    value_of,
+)
 from sklearn_puffer.cli.speech import say
 
 _TOP = """
@@ -21,8 +28,8 @@ Release a table so that its public columns tell little about sensitive ones.
 
 _STATUS = """
 Exit status: 0 where all is well; 1 where a certificate does not hold or a budget is spent, and
-nothing was released, or where rows do not look like those of fit; 2 of wrong usage, or of a file
-that cannot be used; 130 after Ctrl-C.
+nothing was released, or where rows do not look like those of fit, or an attack tells more than was
+promised; 2 of wrong usage, or of a file that cannot be used; 130 after Ctrl-C.
 """
 
 _FIT = """
@@ -84,6 +91,17 @@ See whether the rows of TABLE still look like those of fit, which the promise is
 read into memory, and nothing is released. The status is 1 where the rows differ.
 """
 
+_AUDIT = """
+Attack what would be released of TABLE, rows that were not in fit and have their secrets, and say
+what attackers find beside what is promised. The releases that it draws are dropped.
+
+  puffer audit release.json held_out.csv --task income
+  puffer audit swap.joblib held_out.csv --out audit.html --peer remover=removed.csv
+
+The audit is computed from the raw rows: keep it where you keep the table. The table is read into
+memory. The status is 1 where an attack tells more than was promised.
+"""
+
 _REPORT = """
 Show the report of a form or a saved noiser for the person who signs the release: the promise in
 plain words, what is not promised, settings, what survives of each column, pairs of secrets, and a
@@ -129,6 +147,7 @@ def parser(given: Sequence[str]) -> argparse.ArgumentParser:
     _plan(commands, whole="plan" in given)
     _release(commands)
     _check(commands)
+    _audit(commands, whole="audit" in given)
     _report(commands)
     _ledger(commands)
     _persons(commands)
@@ -209,6 +228,20 @@ def _check(commands: Any) -> None:
     own.add_argument("--sensitive", action="append", metavar="NAME", help=text)
     _shared(own)
     _out(own)
+
+
+def _audit(commands: Any, *, whole: bool) -> None:
+    about = "attack what would be released of rows that were not in fit"
+    own = _command(commands, "audit", about, _AUDIT, "auditing:audit")
+    _form(own)
+    own.add_argument("table", metavar="TABLE", help="a .parquet, .csv or .tsv file, with secrets")
+    text = "the rows of TABLE as another way released them; repeated for several"
+    own.add_argument("--peer", dest="peers", action="append", metavar="NAME=FILE", help=text)
+    _shared(own)
+    _out(own)
+    own.add_argument("--quiet", action="store_true", help="tell no progress")
+    if whole:
+        _add_parameters(own, "audit", audit_parameters())
 
 
 def _out(own: argparse.ArgumentParser) -> None:

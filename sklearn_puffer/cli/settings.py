@@ -16,7 +16,7 @@ RELEASE |= {"persons", "withhold", "unknown"}
 PREFIX = "noiser_"
 
 #: Parameters that name columns: what is typed is a name, also where it looks like a number.
-NAMES = {"sensitive", "public", "known"}
+NAMES = {"sensitive", "public", "known", "knows"}
 
 
 def noiser_parameters() -> dict[str, str]:
@@ -31,6 +31,14 @@ def plan_parameters() -> dict[str, str]:
     from sklearn_puffer import plan
 
     return {n: said for n, said in _parameters(plan).items() if n not in ("table", "settings")}
+
+
+def audit_parameters() -> dict[str, str]:
+    """Return those of `audit` that can be typed."""
+    from sklearn_puffer import audit
+
+    typed = ("task", "level", "repeats", "knows", "max_rows", "random_state")
+    return {name: said for name, said in _parameters(audit).items() if name in typed}
 
 
 def _parameters(function: Any) -> dict[str, str]:
