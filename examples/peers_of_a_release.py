@@ -64,7 +64,10 @@ def main():
     }
     print(pd.DataFrame(lines(audits, held, {**released, **others})).to_string(index=False))
     draw = TradeoffDisplay.from_audits
-    save(arguments.output, [("tradeoff", (7, 5), lambda f: draw(audits, ax=f.subplots()))])
+    save(
+        arguments.output,
+        [("tradeoff", (7, 5), lambda f: draw(audits, measure="auc", ax=f.subplots()))],
+    )
     if arguments.anonymeter:
         few, apart = held[:FEW], fitted[:FEW]
         for name, rows in {"noise": released["noise"][:FEW], "no release": few}.items():

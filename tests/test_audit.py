@@ -25,6 +25,7 @@ from sklearn_puffer._releases import Drift
 from sklearn_puffer._signoff import auditing
 from sklearn_puffer._signoff.attack import Parts, with_copies
 from sklearn_puffer._signoff.exact_tests import (
+    Exchanged,
     Promise,
     findable,
     least_p,
@@ -155,6 +156,17 @@ def test_events_that_count_copies_have_the_power_that_is_stated():
     assert 0.1 < expected < 1.0
     assert power(promise, 0.6, 0.1, n, m, level, whole) == pytest.approx(expected, abs=1e-6)
     assert Promise(1.0, 0.01).spared(200) == binom.isf(1e-9, 200, 0.01)
+
+
+@pytest.mark.parametrize("two", [True, False])
+def test_events_of_exchanged_rows_have_the_power_that_is_stated(two):
+    promise, n, m, level, whole = Promise(0.2), 60, 50, 0.3, Exchanged(0.5, two)
+    found = [
+        [bool(whole.beyond(promise, k, n, h, m, level)) for h in range(m + 1)] for k in range(n + 1)
+    ]
+    expected = masses(n, 0.7, m, 0.1)[np.array(found)].sum()
+    assert 0.1 < expected < 1.0
+    assert power(promise, 0.7, 0.1, n, m, level, whole) == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_power_is_the_chance_of_significant_counts():
@@ -604,6 +616,19 @@ def test_of_500_releases_within_the_promise_at_most_the_stated_share_is_a_false_
         for k in range(500)
     )
     assert alarms <= binom.isf(1e-4, 500, 0.1)  # the loss is the promise itself
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("attacks_alone")
+def test_of_100_releases_that_three_attackers_count_few_are_false_alarms():
+    rng = np.random.default_rng(0)
+    held = answers(300).assign(x=rng.choice(4, 300, p=[0.6, 0.2, 0.15, 0.05]))  # copies differ
+    noiser = PufferfishNoiser(1.0, sensitive="s", public=["word", "x"]).fit(held)
+    assert noiser.certificate_.loss == pytest.approx(1.0, abs=1e-6)
+    alarms = sum(
+        bool(audit(noiser, held, level=0.2, random_state=k, **PLAIN).findings) for k in range(100)
+    )
+    assert alarms <= binom.isf(1e-4, 100, 0.2)
 
 
 @pytest.mark.slow

@@ -244,6 +244,17 @@ def test_of_200_sound_swaps_no_more_are_findings_than_the_level_allows():
     assert found <= 18  # of a binomial law with a chance of 5 %, but for one time in a hundred
 
 
+@pytest.mark.slow
+def test_of_40_sound_swaps_that_three_attackers_count_few_are_findings():
+    found = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        noiser = swap_of(rng)
+        options = {"level": 0.2, "random_state": seed, "repeats": 1, "knows": []}
+        found += bool(audit(noiser, people(1500, rng), **options).findings)
+    assert found <= 17  # of a binomial law with a chance of 20 %, but for one time in a thousand
+
+
 @pytest.mark.parametrize("two", [True, False])
 def test_counts_of_dealt_rows_are_beyond_the_promise_as_seldom_as_the_level(two):
     """The rows of a cell hang together: the cells that they come from are dealt among them."""
@@ -280,6 +291,9 @@ def test_an_audit_says_what_is_left_within_cells_and_what_strata_tell(monkeypatc
     assert not told.findings
     _, gain, _ = noiser.certificate_.facts.within
     assert f"and {gain:.3f} in those of fit" in str(told)
+    low, own, high = told.within
+    assert low < own < high
+    assert told.to_dict()["within_cells"] == [low, own, high]
     assert "Attackers see the columns whose values rows keep" in str(told)
     assert told.attacks[0].allowed > 1.0
     beside = make_table(2000, seed=1)

@@ -279,8 +279,10 @@ def _audit(
         done()
     attacks, control = found
     drift = _drift(noiser, frame, secrets)
-    excluded = _excluded(noiser, fields[0].promise)
-    others = (*_others(noiser, part, after, columns, fields, asked), *_told(excluded))
+    channel = held_channel(noiser)
+    excluded = None if channel is None else exclusion(channel, fields[0].promise)
+    others = _others(noiser, part, after, columns, fields, asked)
+    others += [] if excluded is None else excluded.attacks
     done()
     survived = _survived(before, after, columns, asked.work, rows, parts)
     done()
@@ -289,7 +291,7 @@ def _audit(
     return Audit(
         attacks=tuple(attacks),
         control=tuple(control),
-        others=others,
+        others=tuple(others),
         level=asked.level,
         promise=noiser.certificate_.promise(),
         n_rows=len(part),
@@ -470,16 +472,6 @@ def _others(
         found += who_average(fields, [after, *more], first)
     true = {name: _features(part, [name])[name] for name in asked.known}
     return [*found, *who_know(fields, after, true)]
-
-
-def _excluded(noiser: Any, promise: Promise) -> Exclusion | None:
-    """Return what who holds a channel finds out, if there is one, and its laws are known."""
-    held = held_channel(noiser)
-    return None if held is None else exclusion(held, promise)
-
-
-def _told(excluded: Exclusion | None) -> tuple[Attack, ...]:
-    return () if excluded is None else excluded.attacks
 
 
 def _peers(before: Any, rows: Array, fields: Sequence[Field], asked: _Asked) -> Iterator[Peer]:

@@ -23,6 +23,7 @@ Release a table so that its public columns tell little about sensitive ones.
   puffer plan adult.csv --sensitive race --public age --public education
   puffer fit adult.csv release.json --sensitive race --public age --public education
   puffer report release.json
+  puffer audit release.json held_out.csv
   puffer release release.json adult.csv released.csv
 """
 
