@@ -38,6 +38,7 @@ from sklearn_puffer._noiser.input_table import first_table, next_table, refuse_l
 from sklearn_puffer._noiser.keyed_rows import KeyedRows, Keying, Noted, Noting, check_keying
 from sklearn_puffer._noiser.lazy_release import check_lazily, plan_release
 from sklearn_puffer._noiser.lazy_rows import check_beside, with_sensitive
+from sklearn_puffer._noiser.lazy_swap import find_lazily, plan_swap
 from sklearn_puffer._noiser.margins import Margin, Watch, check_on_drift, drift_found, watch_of
 from sklearn_puffer._noiser.one_release import column_releases, drawn
 from sklearn_puffer._noiser.release import (
@@ -58,7 +59,6 @@ from sklearn_puffer._noiser.swap_tables import (
     beside_labels,
     check_swappable,
     label_codes,
-    refuse_lazy_swap,
     refuse_stream,
     swapped,
 )
@@ -74,6 +74,7 @@ from sklearn_puffer._releases import (
 )
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
+    LazyTable,
     Name,
     Source,
     Table,
@@ -587,15 +588,16 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self._check_certified()
         self._check_planned(keying)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
-        if self._swap is not None:
-            refuse_lazy_swap(X)
-            with listening(loud, "release"):
-                whole = self._swapped(X, keying)
-            return as_pandas(whole) if container == "pandas" else whole
         if is_lazy(X) and keying is not None:
             check_lazily(container, on_drift)
             with listening(loud, "release"):
+                if self._swap is not None:
+                    return plan_swap(self, X, keying, self._fingerprint(self.certificate_))
                 return plan_release(self, X, keying, self._context(keying))
+        if self._swap is not None:
+            with listening(loud, "release"):
+                whole = self._swapped(X, keying)
+            return as_pandas(whole) if container == "pandas" else whole
         with listening(loud, "release"):
             table = next_table(self, X)
             keyed = None if keying is None else keying.rows(table, X, self._context(keying))
@@ -909,8 +911,6 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     def _fit(self, X: Any, sensitive_features: Any, sample_weight: Any) -> None:
         settings = Settings.of(self.get_params(deep=False))
         check_channel(settings)
-        if settings.swap is not None:
-            refuse_lazy_swap(X)
         if self.sensitive is None and sensitive_features is None:
             raise ValueError(say.no_secret_message(get_config()["enable_metadata_routing"]))
         if self.sensitive is not None and sensitive_features is not None:
@@ -928,7 +928,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         given = None
         if sensitive_features is not None and not is_lazy(X):
             given = secret_columns(sensitive_features, table.n_rows, X)
-        if settings.swap is not None:
+        if settings.swap is not None and isinstance(table, LazyTable):
+            self._take(LearntSwap(find_lazily(settings, table)), table)
+        elif settings.swap is not None:
             self._take(
                 LearntSwap(find_swap(read_rows(settings, table, given, sample_weight))), table
             )

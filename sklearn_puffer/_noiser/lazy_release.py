@@ -15,12 +15,19 @@ from sklearn_puffer._base import listed, task
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
 from sklearn_puffer._noiser.formed import form_of, state_of
 from sklearn_puffer._noiser.input_table import check_columns, check_rows
-from sklearn_puffer._noiser.keyed_rows import Keying, check_present, check_unlike, keyed_rows
+from sklearn_puffer._noiser.keyed_rows import (
+    KeyedRows,
+    Keying,
+    check_present,
+    check_unlike,
+    keyed_rows,
+)
 from sklearn_puffer._noiser.one_release import column_releases, drawn
 from sklearn_puffer._noiser.settings import check_unknown
 from sklearn_puffer._noiser.written_release import as_text, from_text
 from sklearn_puffer._tables import (
     Name,
+    Table,
     Text,
     check_id_type,
     check_lazy_kinds,
@@ -43,17 +50,30 @@ def plan_release(noiser: Any, X: Any, keying: Keying, context: str) -> Any:
         If the table does not fit, or ids are missing or not unique.
     """
     check_unknown(noiser.unknown)
+    names, keyed = read_lazily(noiser, X, keying, context)
+    task = PartRelease(as_text(form_of(noiser)), *keyed)
+    check_lazy_kinds(X, {column.name: column.kind for column in task.columns})
+    plan = planned(X, names, task)
+    check_ids(X, keyed[2])
+    return plan
+
+
+def read_lazily(
+    noiser: Any, X: Any, keying: Keying, context: str
+) -> tuple[list[str], tuple[ShippedKey, str, str, Text]]:
+    """Return the columns of a lazy table that are read, and what a `KeyedPart` is made of.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the columns do not fit, or that of ids is none.
+    """
     names = lazy_names(X)
     check_columns(noiser, names)
     row_id = _id_column(keying.row_id, names)
-    state = as_text(form_of(noiser))
-    text = check_id_type(X, row_id)
-    task = PartRelease(state, shipped_key(keying.given, keying.key), context, row_id, text)
-    check_lazy_kinds(X, {column.name: column.kind for column in task.columns})
+    key, text = shipped_key(keying.given, keying.key), check_id_type(X, row_id)
     wanted = {*noiser._order, row_id}
-    plan = planned(X, [name for name in names if name in wanted], task)
-    _check_ids(X, row_id)
-    return plan
+    return [name for name in names if name in wanted], (key, context, row_id, text)
 
 
 def check_lazily(container: str, on_drift: str) -> None:
@@ -85,13 +105,19 @@ def _id_column(row_id: Any, names: tuple[Name, ...]) -> str:
     return str(resolve(row_id, names, "row_id")[0])
 
 
-def _check_ids(X: Any, row_id: str) -> None:
+def check_ids(X: Any, row_id: str) -> None:
     """Refuse ids that are missing or not unique in the whole table, as it is now."""
     with task("ids counted by the engine"):
         rows, absent, distinct = count_ids(X, row_id)
     check_rows(rows)
     check_present(absent, rows, row_id)
     check_unlike(distinct, rows, row_id)
+
+
+CHANGED_SINCE = (
+    "X is not the table that transform was called with: some rows have other ids or other values; "
+    "write the table once, and call transform on that."
+)
 
 
 class _KeyFaultError(Exception):
@@ -109,13 +135,11 @@ def _no_entropy(column: int) -> Entropy:
     return _NoBits()
 
 
-class PartRelease:
-    """What releases a part of a table, wherever an engine has it.
+class KeyedPart:
+    """What computes a part of a table by the key of its rows, wherever an engine has it.
 
     Parameters
     ----------
-    form : str
-        The form of the release: it holds no priors.
     key : ShippedKey
     context : str
         All that shapes what is drawn.
@@ -125,14 +149,11 @@ class PartRelease:
         What reads the text that the engine hands on for them.
     """
 
-    def __init__(
-        self, form: str, key: ShippedKey, context: str, row_id: str, text: Text = None
-    ) -> None:
-        self._form, self._key, self._context, self._row_id = form, key, context, row_id
-        self._text = text
+    def __init__(self, key: ShippedKey, context: str, row_id: str, text: Text = None) -> None:
+        self._key, self._context, self._row_id, self._text = key, context, row_id, text
 
     def __call__(self, part: Any) -> Any:
-        """Return the released rows of a part, which may have none; in its own type.
+        """Return what is made of a part, which may have no rows; in its own type.
 
         Raises
         ------
@@ -140,13 +161,65 @@ class PartRelease:
             If a value has no place or the key cannot be used: with no value, and no key, in it.
         """
         try:
-            return self._released(part, self._bits())
+            return self.made(part, self._bits())
         except Exception as error:
             fault = self._told(part, error)
         raise fault  # here, where nothing refers any more to what the first error said and held
 
     def __repr__(self) -> str:
-        return "PartRelease()"
+        return f"{type(self).__name__}()"
+
+    def made(self, part: Any, bits: KeyedBits) -> Any:
+        """Return what is made of a part with the bits of a key."""
+        raise NotImplementedError
+
+    def at_fault(self, part: Any) -> list[Name]:
+        """Return the columns that hold values which cannot be read."""
+        raise NotImplementedError
+
+    def keyed(self, table: Table, bits: KeyedBits) -> KeyedRows:
+        """Return the bits of the rows of a part, all of whose ids must be there."""
+        return keyed_rows(bits, table, self._row_id, text=self._text)
+
+    def _bits(self) -> KeyedBits:
+        try:
+            return KeyedBits(self._key.read(), self._context)
+        except (TypeError, ValueError, OSError, ImportError) as error:
+            raise _KeyFaultError(type(error), str(error)) from None
+
+    def _told(self, part: Any, error: Exception) -> Exception:
+        """Return the error without a value in it: what a task raises is read by many."""
+        if isinstance(error, _KeyFaultError):
+            kind, said = error.args
+            told: Exception = kind(said)
+            return told
+        if str(error).startswith("row_id ") or str(error) == CHANGED_SINCE:  # counts and types
+            return ValueError(str(error))
+        names = self.at_fault(part)
+        where = f"column {listed(names)} holds" if names else "some rows hold"
+        return ValueError(
+            f"{where} values, or miss values, that have no place in the release; release these "
+            "rows in memory to see which (here they would be in the logs of the engine), or give "
+            'them one: by unknown="nearest", or fitting again by missing=, n_bins or categories.'
+        )
+
+
+class PartRelease(KeyedPart):
+    """What releases a part of a table.
+
+    Parameters
+    ----------
+    form : str
+        The form of the release: it holds no priors.
+    key, context, row_id, text
+        As of `KeyedPart`.
+    """
+
+    def __init__(
+        self, form: str, key: ShippedKey, context: str, row_id: str, text: Text = None
+    ) -> None:
+        super().__init__(key, context, row_id, text)
+        self._form = form
 
     def __reduce__(self) -> Any:
         # without what was read of the form
@@ -161,33 +234,16 @@ class PartRelease:
         """The public columns."""
         return [release.column for release in column_releases(self._fitted)]
 
-    def _bits(self) -> KeyedBits:
-        try:
-            return KeyedBits(self._key.read(), self._context)
-        except (TypeError, ValueError, OSError, ImportError) as error:
-            raise _KeyFaultError(type(error), str(error)) from None
-
-    def _released(self, part: Any, bits: KeyedBits) -> Any:
+    def made(self, part: Any, bits: KeyedBits) -> Any:
+        """Return the released rows of a part."""
         table = frame_table(part)
-        keyed = keyed_rows(bits, table, self._row_id, text=self._text)
         # whatever would draw fresh noise fails, and never releases
+        keyed = self.keyed(table, bits)
         return drawn(self._fitted, table, _no_entropy, n_jobs=None, keyed=keyed)[0]
 
-    def _told(self, part: Any, error: Exception) -> Exception:
-        """Return the error without a value in it: what a task raises is read by many."""
-        if isinstance(error, _KeyFaultError):
-            kind, said = error.args
-            told: Exception = kind(said)
-            return told
-        if str(error).startswith("row_id "):  # counts and types alone
-            return ValueError(str(error))
-        names = [column.name for column in self.columns if self._is_at_fault(part, column)]
-        where = f"column {listed(names)} holds" if names else "some rows hold"
-        return ValueError(
-            f"{where} values, or miss values, that have no place in the release; release these "
-            "rows in memory to see which (here they would be in the logs of the engine), or give "
-            'them one: by unknown="nearest", or fitting again by missing=, n_bins or categories.'
-        )
+    def at_fault(self, part: Any) -> list[Name]:
+        """Return the columns some of whose values have no place."""
+        return [column.name for column in self.columns if self._is_at_fault(part, column)]
 
     def _is_at_fault(self, part: Any, column: Any) -> bool:
         rule = rule_of(self._fitted.unknown, column.name, column.kind)

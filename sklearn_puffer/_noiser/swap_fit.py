@@ -126,9 +126,10 @@ def read_rows(
     table: Source,
     given: Mapping[Name, Values] | None,
     sample_weight: Any,
+    rows: Rows | None = None,
 ) -> SwapRead:
-    """Return the rows of a table that count, and what is to be protected in them."""
-    rows = rows_of(table, sample_weight)
+    """Return the rows of a table that count, or those given, and what is to be protected there."""
+    rows = rows_of(table, sample_weight) if rows is None else rows
     hidden = sensitive_of(settings, table, given)
     public = public_columns(settings.public, table.names, hidden)
     passing = settings.remainder == "passthrough"
@@ -148,14 +149,15 @@ def read_rows(
         strata=[*known, *passed],
         pairs=secret_pairs_of(settings.secret_pairs, secrets, 1, alone=False),
         weights=weights,
-        codes={secret.name: _codes(secret, rows) for secret in secrets},
+        codes={secret.name: codes_of(secret, rows.n_rows) for secret in secrets},
         digests=row_digests({name: columns[name] for name in public}),
         n_columns=len({*table.names, *(given or ())}),
     )
 
 
-def _codes(secret: Secret, rows: Rows) -> Array:
-    codes = np.empty(rows.n_rows, dtype=np.intp)
+def codes_of(secret: Secret, n_rows: int) -> Array:
+    """Return the code of each row."""
+    codes = np.empty(n_rows, dtype=np.intp)
     secret.source.codes(slice(None), codes)
     return codes
 
@@ -218,6 +220,11 @@ class SwapFound:
     points: Points
     tried: tuple[int, ...]
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows are counted: all of them, whether or not anything was learnt of each."""
+        return int(self.release.counted[0].counts.sum())
+
 
 def find_swap(read: SwapRead) -> SwapFound:
     """Learn cells from labelled rows, count secrets in them, and solve for their own flows."""
@@ -264,6 +271,20 @@ def find_swap(read: SwapRead) -> SwapFound:
         points=points,
         tried=tuple(trial.cells.count for trial in trials),
     )
+
+
+def recounted(
+    found: SwapFound, codes: dict[Name, Array], strata: Array, cells: Array, weights: IntArray
+) -> SwapFound:
+    """Return what was found in a part of the rows with the secrets counted in all of them."""
+    release = found.release
+    read = replace(found.read, codes=codes, weights=weights)
+    level = 1.0 - (1.0 - _LEVEL) / len(found.tried)
+    whole = count_cells(read, release.cells.count, cells, level)
+    sizes = np.zeros((release.strata.count, release.cells.count), dtype=np.int64)
+    np.add.at(sizes, (strata, cells), weights)
+    release = replace(release, counted=whole)
+    return replace(found, release=release, solved=release.solved_for(sizes))
 
 
 def _cells(

@@ -20,7 +20,7 @@ from sklearn_puffer._noiser.swap_rows import (
     ValueCells,
 )
 from sklearn_puffer._releases import UncertifiedError
-from sklearn_puffer._swaps import SwapProblem, exchanged, mean_flows, whole_rows
+from sklearn_puffer._swaps import SwapProblem, leavers_and_places, matched, mean_flows, whole_rows
 from sklearn_puffer._tables import Name
 
 
@@ -166,7 +166,7 @@ class SwapRelease:
     def permutation(
         self,
         places: tuple[Array, Array],
-        points: Points,
+        points: Callable[[Array], Points],
         choices: Choices,
         found: Sequence[Solved],
         order: Array | None = None,
@@ -177,23 +177,48 @@ class SwapRelease:
         ----------
         places : tuple of ndarray
             Of `places`.
-        points : Points
+        points : callable
+            From rows to `Points`: asked once, for those that leave.
         choices : Choices
         found : sequence of Solved
         order : ndarray of int, optional
             The rows in an order that does not depend on how they came; what is drawn then does not.
         """
+        gets = np.arange(len(places[1]))
+        moves = self.moves(places, choices, found, order)
+        if self.shuffle or not moves:
+            for leavers, to in moves:
+                gets[leavers] = to
+            return gets
+        leaving = np.sort(np.concatenate([leavers for leavers, _ in moves]))
+        costs = _costs_of(points(leaving), leaving)
+        for leavers, to in counted(moves, "cells matched"):
+            gets[leavers] = matched(leavers, to, costs)
+        return gets
+
+    def moves(
+        self,
+        places: tuple[Array, Array],
+        choices: Choices,
+        found: Sequence[Solved],
+        order: Array | None = None,
+    ) -> list[tuple[Array, Array]]:
+        """Return the rows that leave each cell of each stratum, and their places, not matched."""
         strata, cells = places
-        gets = np.arange(len(cells))
-        order = gets.copy() if order is None else order
+        order = np.arange(len(cells)) if order is None else order
+        moves = []
         for solved in found:
             own = order[strata[order] == solved.stratum]
             local = np.searchsorted(solved.cells, cells[own])
             flows = whole_rows(solved.flows, choices)
-            costs = None if self.shuffle else _costs_of(points, own)
-            gets[own] = own[exchanged(local, flows, costs, choices)]
-        return gets
+            pairs = leavers_and_places(local, flows, choices, shuffle=self.shuffle)
+            moves += [(own[leavers], own[to]) for leavers, to in pairs]
+        return moves
 
 
-def _costs_of(points: Points, own: Array) -> Callable[[Array, Array], FloatArray]:
-    return lambda leavers, places: points.between(own[leavers], own[places])
+def _costs_of(points: Points, leaving: Array) -> Callable[[Array, Array], FloatArray]:
+    def costs(leavers: Array, places: Array) -> FloatArray:
+        own, others = (np.searchsorted(leaving, rows) for rows in (leavers, places))
+        return points.between(own, others)
+
+    return costs

@@ -18,6 +18,7 @@ from sklearn_puffer._noiser.release import ColumnRelease, Patterns
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import SwapFound
 from sklearn_puffer._noiser.swap_release import Solved, SwapRelease
+from sklearn_puffer._noiser.swap_rows import Points
 from sklearn_puffer._noiser.utility import RawLaw, utility_of, utility_without_order
 from sklearn_puffer._releases import (
     ColumnUtility,
@@ -194,10 +195,10 @@ class LearntSwap:
             strategy="exact",
             noise=settings.noise_name,
             dependence="joint",
-            n_rows=read.n_rows,
+            n_rows=self.found.n_rows,
             releases=1,
             rule=Draws(1, ONE_SWAP),
-            prior=f"the {read.n_rows} rows fitted",
+            prior=f"the {self.found.n_rows} rows fitted",
             n_columns=read.n_columns,
             version=__version__,
             date=utc_now(),
@@ -246,6 +247,7 @@ class LearntSwap:
             unchanged=self.swap().unchanged,
             kept=self.kept,
             expected_change=float((self.flows * found.release.costs).sum()),
+            learnt=found.read.n_rows,
             within=None if within is None else (within.ends[0], within.gain, within.ends[1]),
             moved_loss=self._moved_loss(),
             strata_loss=self._strata_loss(),
@@ -296,10 +298,13 @@ class LearntSwap:
         few = min(len(copies), _MOST_TRIED)
         rows = copies[np.arange(few) * len(copies) // few]
         places = found.places[0][rows], found.places[1][rows]
-        whole = len(rows) == len(copies)
+        whole = len(rows) == found.n_rows
         solved = found.solved if whole else found.release.solved(*places)
-        points = found.points.taken(rows)
         choices = Choices(Stream(_SEED))
+
+        def points(leaving: Array) -> Points:
+            return found.points.taken(rows[leaving])
+
         return rows, rows[found.release.permutation(places, points, choices, solved)]
 
     def warnings(self) -> list[str]:

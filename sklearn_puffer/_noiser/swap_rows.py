@@ -138,6 +138,8 @@ def likeness(
     axes = [log_posteriors(said)]
     keys = form.features(columns).keys.T
     for (name, levels), own in zip(form.levels.items(), keys, strict=True):
+        if levels is None:  # not their ranks among these rows, which other rows would change
+            own = np.where(own < 0, -1, columns[name].data)
         numbers = distance.numbers(name, columns[name]) if name in distance.units else None
         if numbers is not None:
             axes.append(np.nan_to_num(numbers / distance.units[name])[:, None])

@@ -13,18 +13,16 @@ from sklearn_puffer._base import Array, digest
 from sklearn_puffer._noise import Choices, Entropy, Stream
 from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.swap_fit import LEAST_STRATUM, SwapRead, count_cells
-from sklearn_puffer._noiser.swap_release import SwapRelease
-from sklearn_puffer._noiser.swap_rows import columns_of
+from sklearn_puffer._noiser.swap_release import Solved, SwapRelease
+from sklearn_puffer._noiser.swap_rows import Points, columns_of
 from sklearn_puffer._tables import (
     Finished,
     Name,
     Table,
     beside,
-    is_lazy,
     known_column,
     ranks_of,
     row_digests,
-    way_to_rows,
 )
 
 MOST_LABELS = 20
@@ -57,16 +55,22 @@ def swapped(
         If the table does not fit, or is too small.
     """
     columns = columns_of(table, [*release.public, *passed])
-    _check_size(table.n_rows)
+    check_size(table.n_rows)
     places = release.places(columns) if places is None else places
     found = release.solved(*places)
     release.prove(found)
-    points = release.distance.points({name: columns[name] for name in release.public})
-    ranked = None
+    choices, ranked = Choices(entropy), None
     if keying is not None:
-        digests = row_digests({name: columns[name] for name in sorted(columns, key=str)})
-        entropy, ranked = _keyed(keying, context, table, X, np.stack([*places, digests], axis=1))
-    gets = release.permutation(places, points, Choices(entropy), found, ranked)
+        keyed = keying.rows(table, X, context)
+        digests = row_digests(columns)
+        choices, ranked, whole = keyed_choices(keying, context, keyed.ids, places, digests, found)
+        keyed.note_together(whole)
+
+    def points(rows: Array) -> Points:
+        own = {name: columns[name].taken(rows) for name in release.public}
+        return release.distance.points(own)
+
+    gets = release.permutation(places, points, choices, found, ranked)
     public = set(release.public)
     written = {
         name: Finished(table.original(name, gets if name in public else None), passed=True)
@@ -114,28 +118,33 @@ def beside_labels(
     return replace(release, costs=costs, counted=counted), (strata, cells)
 
 
-def _keyed(
-    keying: Keying, context: str, table: Table, X: Any, rows: Array
-) -> tuple[Entropy, Array]:
-    """Return bits that are a function of key, context and table, and rows in an order that is.
+def keyed_choices(
+    keying: Keying,
+    context: str,
+    ids: Array,
+    places: tuple[Array, Array],
+    digests: Array,
+    found: Sequence[Solved],
+) -> tuple[Choices, Array, str]:
+    """Return choices that are a function of key, context, table and flows; the rows in an order.
 
     The order is that of ids, so that it is the same however the rows came; and another table, in
-    any of its rows, has other bits.
+    any of its rows, or another solution, has other choices. The last is a digest of all of them.
     """
-    keyed = keying.rows(table, X, context)
-    order = np.lexsort(keyed.ids.T)
-    whole = digest("sklearn_puffer.swapped/1", context, keyed.ids[order], rows[order])
-    keyed.note_together(whole)
-    return Stream(hmac.digest(keying.key, whole.encode(), "sha512")), order
+    order = np.lexsort(ids.T)
+    flows = [(each.stratum, each.cells, each.flows) for each in found]
+    rows = [each[order] for each in (ids, *places, digests)]
+    whole = digest("sklearn_puffer.swapped/2", context, *rows, flows)
+    return Choices(Stream(hmac.digest(keying.key, whole.encode(), "sha512"))), order, whole
 
 
 def check_swappable(X: Any) -> None:
     """Refuse a table with too few rows before anything is learnt from it."""
     if hasattr(X, "__len__"):
-        _check_size(len(X))
+        check_size(len(X))
 
 
-def _check_size(n_rows: int) -> None:
+def check_size(n_rows: int) -> None:
     if n_rows < LEAST_ROWS:
         raise ValueError(
             f"X has {n_rows} row(s), and a swap needs {LEAST_ROWS} to exchange: fewer have hardly "
@@ -144,19 +153,10 @@ def _check_size(n_rows: int) -> None:
         )
 
 
-def refuse_lazy_swap(X: Any) -> None:
-    """Refuse a lazy table, whose rows are not there to be exchanged."""
-    if is_lazy(X):
-        raise TypeError(
-            f"X is a lazy table ({type(X).__name__}), and a swap exchanges the rows of a whole "
-            f"table in memory; collect it first ({way_to_rows(X)})."
-        )
-
-
 def refuse_stream(noiser: Any) -> None:
     """Refuse to swap a stream, whose last row may be whose the first one was."""
     if noiser._swap is not None:
         raise ValueError(
             "batches are released row by row, and a swap exchanges the rows of a whole table; read "
-            "them into one table and call transform."
+            "them into one table, or scan them as a lazy one with row_id=, and call transform."
         )

@@ -41,6 +41,8 @@ class SwapFacts:
         The share of rows that stay with their owners, on average.
     kept : tuple of Kept
         The same for each secret.
+    learnt : int
+        Of how many of the counted rows cells, costs and what follows were learnt.
     expected_change : float
         The expected cost of a row, in units of change.
     within : tuple of float or None
@@ -63,6 +65,7 @@ class SwapFacts:
     n_values: int
     unchanged: float
     kept: tuple[Kept, ...]
+    learnt: int
     expected_change: float
     within: tuple[float, float, float] | None
     moved_loss: float

@@ -9,7 +9,13 @@ from sklearn_puffer._swaps.cells import (
     log_posteriors,
     nearest_centres,
 )
-from sklearn_puffer._swaps.exchange import Costs, exchanged, least_cost
+from sklearn_puffer._swaps.exchange import (
+    Costs,
+    exchanged,
+    least_cost,
+    leavers_and_places,
+    matched,
+)
 from sklearn_puffer._swaps.flows import ROW, keeps, mean_flows, whole_flows
 from sklearn_puffer._swaps.program import SwapProblem
 from sklearn_puffer._swaps.rounding import Draws, whole_rows
@@ -27,7 +33,9 @@ __all__ = [
     "learnt_cells",
     "learnt_centres",
     "least_cost",
+    "leavers_and_places",
     "log_posteriors",
+    "matched",
     "mean_flows",
     "nearest_centres",
     "whole_flows",

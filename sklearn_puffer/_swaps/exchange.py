@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, counted
+from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._swaps.rounding import Draws
 
 MOST_MATCHED = 800
@@ -36,20 +36,26 @@ def exchanged(cells: Array, flows: IntArray, costs: Costs | None, draws: Draws) 
     cell, is uniform; so, whatever the matches, a place of cell b is held by somebody of cell a with
     chance F(a, b) / N_b (DESIGN, section 14.3).
     """
+    gets = np.arange(len(cells))
+    for own, found in leavers_and_places(cells, flows, draws, shuffle=costs is None):
+        gets[own] = matched(own, found, costs)
+    return gets
+
+
+def leavers_and_places(
+    cells: Array, flows: IntArray, draws: Draws, *, shuffle: bool
+) -> list[tuple[Array, Array]]:
+    """Return who leaves each cell, and as many places for them, which are yet to be matched."""
     order = draws.shuffled(len(cells))
     order = order[np.argsort(cells[order], kind="stable")]  # each cell's rows, in a random order
     starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=len(flows)))])
     moving = flows.copy()
-    if costs is not None:
+    if not shuffle:
         np.fill_diagonal(moving, 0)
     leave = moving.sum(axis=1)
     leavers = [order[start : start + count] for start, count in zip(starts, leave, strict=False)]
     places = _allotted(leavers, moving, draws)
-    gets = np.arange(len(cells))
-    for own, found in counted(zip(leavers, places, strict=True), "cells matched"):
-        if own.size:
-            gets[own] = found if costs is None else _matched(own, found, costs)
-    return gets
+    return [pair for pair in zip(leavers, places, strict=True) if pair[0].size]
 
 
 def _allotted(vacated: list[Array], moving: IntArray, draws: Draws) -> list[Array]:
@@ -61,8 +67,10 @@ def _allotted(vacated: list[Array], moving: IntArray, draws: Draws) -> list[Arra
     return [places[draws.shuffled(len(places))] for places in found]
 
 
-def _matched(leavers: Array, places: Array, costs: Costs) -> Array:
+def matched(leavers: Array, places: Array, costs: Costs | None) -> Array:
     """Return the place of each leaver: those of a part are matched at the least cost."""
+    if costs is None:
+        return places
     n_parts = -(-len(leavers) // MOST_MATCHED)
     found = np.empty_like(places)
     for part in range(n_parts):

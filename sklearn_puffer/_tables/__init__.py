@@ -5,7 +5,7 @@ from sklearn_puffer._tables.batches import Stream, arrow, reader_of, stream_of
 from sklearn_puffer._tables.binning import is_once, quantile_bins, standard_deviation
 from sklearn_puffer._tables.columns import Column, Placed, placed_in
 from sklearn_puffer._tables.counting import Cells, CodeArray, Coded, NoCodes, count, tally
-from sklearn_puffer._tables.digests import row_digests, smallest
+from sklearn_puffer._tables.digests import row_digests, row_marks, smallest
 from sklearn_puffer._tables.distinct import BLOCK_ROWS, distinct
 from sklearn_puffer._tables.engine import CHANGED, LazyTable, lazy_table
 from sklearn_puffer._tables.faults import Faults
@@ -41,8 +41,16 @@ from sklearn_puffer._tables.kinds import (
     without_unused,
 )
 from sklearn_puffer._tables.lookup import nearest
-from sklearn_puffer._tables.opening import is_lazy, way_to_rows
-from sklearn_puffer._tables.plans import check_lazy_kinds, lazy_names, planned
+from sklearn_puffer._tables.opening import is_lazy, opened, way_to_rows
+from sklearn_puffer._tables.plans import (
+    beneath,
+    check_lazy_kinds,
+    free_name,
+    lazy_names,
+    planned,
+    rows_with,
+    with_numbers,
+)
 from sklearn_puffer._tables.readers import Reader, column_reader
 from sklearn_puffer._tables.recoding import date_columns, recoded
 from sklearn_puffer._tables.row_ids import Text, canonical_id, check_id_type, count_ids, read_ids
@@ -95,6 +103,7 @@ __all__ = [
     "arrow",
     "as_levels",
     "as_pandas",
+    "beneath",
     "beside",
     "canonical_id",
     "canonical_rows",
@@ -111,6 +120,7 @@ __all__ = [
     "date_columns",
     "distinct",
     "frame_table",
+    "free_name",
     "hardly_repeats",
     "is_frame",
     "is_lazy",
@@ -127,6 +137,7 @@ __all__ = [
     "nearest",
     "no_rows",
     "of_kind",
+    "opened",
     "placed_in",
     "planned",
     "present",
@@ -140,6 +151,8 @@ __all__ = [
     "records_frame",
     "resolve",
     "row_digests",
+    "row_marks",
+    "rows_with",
     "rule_of",
     "sample_rows",
     "secret_columns",
@@ -152,6 +165,7 @@ __all__ = [
     "tally",
     "type_of",
     "way_to_rows",
+    "with_numbers",
     "without_na",
     "without_unused",
 ]

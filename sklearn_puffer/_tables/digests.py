@@ -37,6 +37,14 @@ def row_digests(columns: Mapping[Name, Values]) -> Array:
     return (_mixed(total) >> np.uint64(1)).astype(np.int64)
 
 
+def row_marks(*words: Array) -> Array:
+    """Return 64 bits for each row of some columns of 64 bits, as signed numbers."""
+    total: Array = np.zeros(1, dtype=np.uint64)
+    for own in words:
+        total = _mixed(total ^ own.astype(np.uint64))
+    return total.view(np.int64)
+
+
 def smallest(digests: Array, most: int) -> Array:
     """Return which rows have one of the ``most`` smallest of the distinct digests.
 

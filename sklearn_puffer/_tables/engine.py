@@ -202,7 +202,7 @@ class LazyTable:
         order = np.lexsort(ranks[::-1])
         counts = self._groups[names[0]].counts
         assert counts is not None
-        return {name: _taken(self._groups[name], order) for name in names}, counts[order]
+        return {name: self._groups[name].taken(order) for name in names}, counts[order]
 
     def count_cells(
         self, secrets: Sequence[Name], columns: Sequence[Column], *, at_once: bool = False
@@ -511,11 +511,6 @@ def _check_weight(types: Mapping[str, Any], weight: str) -> None:
             f"sample_weight={weight!r} has type {on_one_line(dtype)}, and counts rows; convert it "
             "to whole numbers of 64 bits."
         )
-
-
-def _taken(values: Values, order: Array) -> Values:
-    missing = None if values.missing is None else values.missing[order]
-    return replace(values, data=values.data[order], missing=missing, counts=None)
 
 
 def _collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:

@@ -15,12 +15,12 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 
-from sklearn_puffer._base import on_one_line
+from sklearn_puffer._base import Array, on_one_line, task
 from sklearn_puffer._tables.dask_plan import on_dask
 from sklearn_puffer._tables.duckdb_plan import on_duckdb
 from sklearn_puffer._tables.engine import lazy_table
 from sklearn_puffer._tables.ibis_plan import on_ibis
-from sklearn_puffer._tables.opening import engine_of
+from sklearn_puffer._tables.opening import engine_of, in_narwhals
 from sklearn_puffer._tables.spark_plan import on_spark
 from sklearn_puffer._tables.values import Kind, check_type
 
@@ -40,6 +40,45 @@ def planned(X: Any, names: Sequence[str], release: Release) -> Any:
         From a table of those columns to one of others; pickled where tasks are.
     """
     return _plan_of(X)(X, names, release)
+
+
+def with_numbers(part: Any, columns: Mapping[str, Array]) -> Any:
+    """Return a part of a table with further columns of whole numbers."""
+    frame = nw.from_native(part, eager_only=True)
+    backend = frame.implementation
+    further = [nw.new_series(name, own, nw.Int64, backend=backend) for name, own in columns.items()]
+    # a series takes its place by position: the index of a part of Dask stays
+    return frame.with_columns(*further).to_native()
+
+
+def free_name(names: Sequence[str], name: str) -> str:
+    """Return a name that none of the columns has, whatever the case of its letters."""
+    while name.casefold() in {other.casefold() for other in names}:
+        name += "_"
+    return name
+
+
+def rows_with(plan: Any, name: str) -> Any:
+    """Return the rows of a plan in which a column is not negative: a table such as its parts are.
+
+    Parameters
+    ----------
+    plan : lazy table
+    name : str
+        The column, of whole numbers.
+    """
+    found = in_narwhals(plan).filter(nw.col(name) >= 0)
+    kinds: dict[str, Any] = {"polars": "polars", "dask": "pandas"}
+    with task("query of the engine"):
+        return found.collect(kinds.get(engine_of(plan), "pyarrow")).to_native()
+
+
+def beneath(part: Any, rows: Any) -> Any:
+    """Return the rows of a part, and below them others of such a part, in its types."""
+    above, below = (nw.from_native(each, eager_only=True) for each in (part, rows))
+    if above.implementation.is_pyarrow():  # which has several types of strings
+        below = nw.from_native(rows.cast(part.schema), eager_only=True)
+    return nw.concat([above, below], how="vertical").to_native()
 
 
 def lazy_names(X: Any) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from sklearn_puffer._base import Array, listed
@@ -20,7 +19,7 @@ from sklearn_puffer._tables.engine import LazyTable
 from sklearn_puffer._tables.frame import frame_table
 from sklearn_puffer._tables.kinds import without_unused
 from sklearn_puffer._tables.opening import opened
-from sklearn_puffer._tables.plans import planned
+from sklearn_puffer._tables.plans import free_name, planned, with_numbers
 from sklearn_puffer._tables.values import Name, Values
 
 _SPARE = 64  # rows: so that few tables have too few below the first limit
@@ -67,7 +66,7 @@ class _Digested:
     def __init__(self, table: LazyTable, names: Sequence[Name], public: Sequence[Name]) -> None:
         weight = [] if table.weight is None else [table.weight]
         sent = [str(name) for name in (*names, *weight)]
-        self.name = _free_name(sent)
+        self.name = free_name(sent, "digest")
         task = _AddDigests([str(name) for name in public], self.name)
         own = opened(planned(table.opened.native, sent, task))
         self.table = LazyTable(replace(own, levels=table.opened.levels), table.weight)
@@ -112,17 +111,7 @@ class _AddDigests:
         """Return a part of the table with one more column."""
         table = frame_table(part)
         found = row_digests({name: table.values(name) for name in self.public})
-        frame = nw.from_native(part, eager_only=True)
-        column = nw.new_series(self.name, found, nw.Int64, backend=frame.implementation)
-        # a series takes its place by position: the index of a part of Dask stays
-        return frame.with_columns(column).to_native()
-
-
-def _free_name(names: Sequence[str]) -> str:
-    name = "digest"
-    while name.casefold() in {other.casefold() for other in names}:
-        name += "_"
-    return name
+        return with_numbers(part, {self.name: found})
 
 
 def _among(values: Values, kept: Array) -> Values:

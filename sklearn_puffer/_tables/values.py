@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
@@ -68,6 +68,11 @@ class Values:
         if self.missing is None:
             return 0
         return int((self.missing if self.counts is None else self.counts[self.missing]).sum())
+
+    def taken(self, rows: Array) -> Values:
+        """Return some of the rows, without counts."""
+        missing = None if self.missing is None else self.missing[rows]
+        return replace(self, data=self.data[rows], missing=missing, counts=None)
 
 
 def without_na(values: Any) -> Any:

@@ -1,0 +1,364 @@
+"""A swap of a lazy table: learnt from a sample, counted by the engine, released as its plan.
+
+Of each row some numbers are held in memory, and of those that leave their cell, which are a part of
+all, the public values. What is drawn is a function of the key and the table, by the code that swaps
+tables in memory, and settled when the plan is made: whoever computes it, in whatever parts and how
+often, has the same permutation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from sklearn_puffer._base import Array, IntArray, listed
+from sklearn_puffer._noise import KeyedBits, ShippedKey
+from sklearn_puffer._noiser.keyed_rows import Keying
+from sklearn_puffer._noiser.lazy_release import CHANGED_SINCE, KeyedPart, check_ids, read_lazily
+from sklearn_puffer._noiser.read_table import sensitive_of
+from sklearn_puffer._noiser.rows import DistinctRows, LazyRows, check_size
+from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.swap_fit import (
+    SwapFound,
+    SwapRead,
+    codes_of,
+    find_swap,
+    read_rows,
+    recounted,
+)
+from sklearn_puffer._noiser.swap_release import SwapRelease
+from sklearn_puffer._noiser.swap_rows import Columns, Points, ValueCells, columns_of
+from sklearn_puffer._noiser.swap_tables import check_size as check_swappable
+from sklearn_puffer._noiser.swap_tables import keyed_choices
+from sklearn_puffer._tables import (
+    CHANGED,
+    Finished,
+    LazyTable,
+    Name,
+    Secret,
+    Table,
+    Text,
+    beneath,
+    frame_table,
+    free_name,
+    learn_secret,
+    opened,
+    planned,
+    public_columns,
+    read_secret,
+    row_digests,
+    row_marks,
+    rows_with,
+    sample_rows,
+    with_numbers,
+)
+
+MOST_LEARNT = 1 << 17
+"""Distinct rows that a classifier and cells are learnt from; of more, secrets are counted alone."""
+
+_MOST_GROUPS = 1 << 23
+_NUMBERS = ("first", "second", "stratum", "cell", "digest")
+
+
+# ---------------------------------------------------------------------------------------- learning
+
+
+def find_lazily(settings: Settings, table: LazyTable) -> SwapFound:
+    """Learn cells from rows of a lazy table, and count the secrets of all of them.
+
+    Learnt are the rows whose public values have the smallest digests, all copies of each: the same
+    ones on every engine, whatever their secrets.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If columns do not fit, or a secret has no row among those that are learnt from.
+    """
+    hidden = sensitive_of(settings, table, None)
+    public = public_columns(settings.public, table.names, hidden)
+    passing = settings.remainder == "passthrough"
+    passed = [n for n in table.names if passing and n not in {*public, *hidden}]
+    for name in (*hidden, *public, *passed):
+        table.check_type(name)
+    whole = LazyTable(table.opened, table.weight)
+    n_rows = None if table.weight is None else whole.check_weights()
+    secrets = [learn_secret(name, whole.values(name), settings.missing) for name in hidden]
+    check_size(whole.n_rows, 2, "row")
+    sample_rows(table, [*hidden, *passed], public, MOST_LEARNT, n_rows or whole.n_rows)
+    rows = DistinctRows(table, [*hidden, *passed, *public])
+    read = read_rows(settings, table, None, None, rows)
+    _check_none_lost(secrets, read, whole)
+    found = find_swap(read)
+    if read.n_rows == whole.n_rows:
+        return found
+    if isinstance(found.release.cells, ValueCells):
+        raise ValueError(
+            f'cells="values" makes a cell of every row, and X has more than {MOST_LEARNT:,} '
+            "different ones; leave cells out, or give their number."
+        )
+    return recounted(found, *_counted(whole, read, found.release))
+
+
+def _check_none_lost(secrets: Sequence[Secret], read: SwapRead, table: LazyTable) -> None:
+    """Refuse a secret that no row has of which something is learnt."""
+    rows = LazyRows(table)
+    for whole, secret in zip(secrets, read.secrets, strict=True):
+        lost = [label for label in whole.labels if label not in secret.labels]
+        if lost:
+            count = sum(int(rows.tally(whole)[whole.find(label)]) for label in lost)
+            raise ValueError(
+                f"none of the {count} row(s) with {listed(lost, 10)} in column {whole.name!r} are "
+                f"among the {MOST_LEARNT:,} different ones that a swap of a lazy table learns "
+                "from; merge rare values of the column, or fit on rows in memory."
+            )
+
+
+def _counted(
+    table: LazyTable, read: SwapRead, release: SwapRelease
+) -> tuple[dict[Name, Array], Array, Array, IntArray]:
+    """Return the secrets, strata and cells of all rows, in groups with counts; one query."""
+    secrets = [str(secret.name) for secret in read.secrets]
+    sent = list(dict.fromkeys([*secrets, *map(str, release.seen)]))
+    sent += [] if table.weight is None else [table.weight]
+    names = [free_name(sent, each) for each in ("stratum", "cell")]
+    own = opened(planned(table.opened.native, sent, _AddPlaces(release, names)))
+    placed = LazyTable(replace(own, levels=table.opened.levels), table.weight)
+    found = placed.groups([*secrets, *names], _MOST_GROUPS)
+    assert found is not None  # secrets, strata and cells are few
+    *of_secrets, strata, cells = found
+    assert cells.counts is not None
+    codes = {}
+    for secret, values in zip(read.secrets, of_secrets, strict=True):
+        now = read_secret(secret.name, values, read.settings.missing)
+        if int(cells.counts.sum()) != table.n_rows or now.labels != secret.labels:
+            raise ValueError(CHANGED)
+        codes[secret.name] = codes_of(now, len(cells))
+    return codes, strata.data.astype(np.intp), cells.data.astype(np.intp), cells.counts
+
+
+class _AddPlaces:
+    """What adds the stratum and the cell of each row to a part of a table."""
+
+    def __init__(self, release: SwapRelease, names: Sequence[str]) -> None:
+        self.release, self.names = release, names
+
+    def __call__(self, part: Any) -> Any:
+        """Return a part of the table with two more columns."""
+        places = _places(self.release, frame_table(part))[1]
+        return with_numbers(part, dict(zip(self.names, places, strict=True)))
+
+
+def _places(release: SwapRelease, table: Table) -> tuple[Columns, tuple[Array, Array]]:
+    """Return the columns of a part, and the stratum and the cell of each row, if there are any."""
+    columns = columns_of(table, release.seen)
+    if not table.n_rows:  # of which models know nothing
+        return columns, (np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp))
+    return columns, release.places(columns)
+
+
+# --------------------------------------------------------------------------------------- releasing
+
+
+def plan_swap(noiser: Any, X: Any, keying: Keying, context: str) -> Any:
+    """Return the lazy table of a lazy one whose public rows are exchanged among their owners.
+
+    What it is made of is drawn here, by three queries: ids are counted, numbers of each row are
+    fetched, and the public values of those that leave.
+
+    Raises
+    ------
+    UncertifiedError
+        If the flows between the cells of this table do not keep the budget.
+    TypeError, ValueError
+        If the table does not fit, is too small, or ids are missing or not unique.
+    """
+    swap: SwapRelease = noiser._swap
+    if swap.distance.cost is not None:
+        raise ValueError(
+            "cost= is asked about codes of values, and the parts of a lazy table have other codes; "
+            "leave cost out of RecordSwap, or release the rows in memory."
+        )
+    names, keyed = read_lazily(noiser, X, keying, context)
+    check_ids(X, keyed[2])
+    ids, places, digests = _fetched(X, names, _Scored(swap, *keyed))
+    check_swappable(len(ids))
+    marks = _marks(ids, digests)
+    ranked = np.argsort(marks)
+    if (np.diff(marks[ranked]) == 0).any():
+        raise ValueError(CHANGED_SINCE)
+    found = swap.solved(*places)
+    swap.prove(found)
+    choices, order, _ = keyed_choices(keying, context, ids, places, digests, found)
+    leavers = _Leavers(X, names, swap, keyed, marks)
+    gets = swap.permutation(places, leavers.points, choices, found, order)
+    del places, digests, ids
+    rows, sources = leavers.sources(gets)
+    task = _Exchanged(swap, noiser._order, marks[ranked], sources[ranked], rows, *keyed)
+    return planned(X, names, task)
+
+
+def _fetched(X: Any, names: Sequence[str], task: _Scored) -> tuple[Array, Any, Array]:
+    """Return what is held of all rows: ids, strata and cells, and digests."""
+    frame = nw.from_native(rows_with(planned(X, names, task), _NUMBERS[-1]), eager_only=True)
+    first, second, *places, digests = (frame[name].to_numpy().astype(np.int64) for name in _NUMBERS)
+    ids = np.stack([first.view(np.uint64), second.view(np.uint64)], axis=1)
+    return ids, tuple(places), digests
+
+
+def _marks(ids: Array, digests: Array) -> IntArray:
+    """Return 64 bits of what a row is, by which it is found again."""
+    return row_marks(ids[:, 0], ids[:, 1], digests)
+
+
+@dataclass
+class _Leavers:
+    """The rows that leave their cells, fetched when they are known.
+
+    Attributes
+    ----------
+    X : lazy table
+    names : list of str
+    swap : SwapRelease
+    keyed : tuple
+        What a `KeyedPart` is made of.
+    marks : ndarray of int64 of shape (n_rows,)
+    """
+
+    X: Any
+    names: list[str]
+    swap: SwapRelease
+    keyed: tuple[ShippedKey, str, str, Text]
+    marks: IntArray
+    _leaving: Array | None = None
+    _rows: Any = None
+
+    def points(self, leaving: Array) -> Points:
+        """Return those rows as points."""
+        rows = columns_of(frame_table(self.fetch(leaving)), self.swap.public)
+        return self.swap.distance.points(rows)
+
+    def fetch(self, leaving: Array) -> Any:
+        """Return the public columns of those rows, in this order."""
+        order = np.argsort(self.marks[leaving])
+        name = free_name(self.names, "place")
+        task = _Leaving(self.swap, name, self.marks[leaving][order], *self.keyed)
+        frame = nw.from_native(rows_with(planned(self.X, self.names, task), name), eager_only=True)
+        places = np.empty(len(leaving), dtype=np.intp)
+        found = frame[name].to_numpy().astype(np.intp)
+        if not np.array_equal(np.sort(found), np.arange(len(leaving))):
+            raise ValueError(CHANGED_SINCE)
+        places[order[found]] = np.arange(len(found))
+        self._leaving = leaving
+        self._rows = frame[[str(n) for n in self.swap.public]][places.tolist()].to_native()
+        return self._rows
+
+    def sources(self, gets: Array) -> tuple[Any, Array]:
+        """Return the rows that are handed on, and where there is what each owner gets, or -1."""
+        leaving = np.flatnonzero(gets != np.arange(len(gets)))
+        if self._leaving is None or not np.array_equal(leaving, self._leaving):
+            self.fetch(leaving)
+        sources = np.full(len(gets), -1, dtype=np.int64)
+        sources[leaving] = np.searchsorted(leaving, gets[leaving])
+        return self._rows, sources
+
+
+class _SwapPart(KeyedPart):
+    """What computes a part of a table that is swapped."""
+
+    def __init__(
+        self, swap: SwapRelease, key: ShippedKey, context: str, row_id: str, text: Text = None
+    ) -> None:
+        super().__init__(key, context, row_id, text)
+        self._swap = swap
+
+    def at_fault(self, part: Any) -> list[Name]:
+        """Return the columns whose values cannot be read."""
+        table, found = frame_table(part), []
+        for name in self._swap.seen:
+            try:
+                columns_of(table, [name])
+            except Exception:
+                found.append(name)
+        return found
+
+    def marks(self, part: Any, bits: KeyedBits) -> IntArray:
+        """Return the marks of the rows."""
+        table = frame_table(part)
+        return _marks(self.keyed(table, bits).ids, row_digests(columns_of(table, self._swap.seen)))
+
+
+class _Scored(_SwapPart):
+    """What finds the place of each row."""
+
+    def made(self, part: Any, bits: KeyedBits) -> Any:
+        """Return the id, the stratum, the cell and the digest of each row."""
+        table = frame_table(part)
+        ids = self.keyed(table, bits).ids.astype(np.uint64).view(np.int64).reshape(-1, 2)
+        columns, places = _places(self._swap, table)
+        numbers = [*ids.T, *places, row_digests(columns)]
+        with_all = with_numbers(part, dict(zip(_NUMBERS, numbers, strict=True)))
+        return nw.from_native(with_all, eager_only=True)[list(_NUMBERS)].to_native()
+
+
+class _Leaving(_SwapPart):
+    """What finds the rows that leave their cells."""
+
+    def __init__(self, swap: SwapRelease, name: str, leaving: IntArray, *keyed: Any) -> None:
+        super().__init__(swap, *keyed)
+        self._name, self._leaving = name, leaving
+
+    def made(self, part: Any, bits: KeyedBits) -> Any:
+        """Return the public columns, and the place of each row among those that leave, or -1."""
+        marks = self.marks(part, bits)
+        places = np.searchsorted(self._leaving, marks)
+        places[~_found(self._leaving, places, marks)] = -1
+        own = nw.from_native(part, eager_only=True)[[str(n) for n in self._swap.public]]
+        return with_numbers(own.to_native(), {self._name: places})
+
+
+class _Exchanged(_SwapPart):
+    """What hands out the rows: each owner keeps his own, or gets one of those that left."""
+
+    def __init__(
+        self,
+        swap: SwapRelease,
+        order: Sequence[Name],
+        known: IntArray,
+        sources: IntArray,
+        rows: Any,
+        *keyed: Any,
+    ) -> None:
+        super().__init__(swap, *keyed)
+        self._order, self._known, self._sources, self._rows = order, known, sources, rows
+
+    def made(self, part: Any, bits: KeyedBits) -> Any:
+        """Return the released rows of a part, all of which must be those that were counted."""
+        marks, table = self.marks(part, bits), frame_table(part)
+        places = np.searchsorted(self._known, marks)
+        if not _found(self._known, places, marks).all():
+            raise ValueError(CHANGED_SINCE)
+        own = nw.from_native(part, eager_only=True)[[str(n) for n in self._swap.public]]
+        both = frame_table(beneath(own.to_native(), self._rows))
+        gets = self._sources[places] if len(places) else places
+        gets = np.where(gets < 0, np.arange(len(gets)), gets + len(gets))
+        public = set(self._swap.public)
+        return table.build(
+            {
+                name: Finished(
+                    both.original(name, gets) if name in public else table.original(name),
+                    passed=True,
+                )
+                for name in self._order
+            }
+        )
+
+
+def _found(known: Array, places: Array, marks: Array) -> Array:
+    """Return which marks are where they would be."""
+    if not len(known):
+        return np.zeros(len(marks), dtype=bool)
+    return np.asarray(known[np.minimum(places, len(known) - 1)] == marks)
