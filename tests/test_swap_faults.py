@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from test_swap_noiser import IDS, KEY, NOISER, TABLE, people, rows_of, swap
 from test_swap_program import cost_of, least_cost
@@ -116,11 +115,6 @@ def test_8_another_dataset_is_no_way_to_a_second_swap():
         NOISER.transform(IDS, row_id="client", key=KEY, dataset=name) for name in ("", "again")
     )
     assert again.equals(first)  # and not another swap of the same people
-
-
-def test_9_a_lazy_table_is_refused_by_fit():
-    with pytest.raises(TypeError, match="lazy"):
-        swap().fit(pl.from_pandas(TABLE).lazy())
 
 
 def test_10_rows_that_are_all_alike_are_refused_as_such():

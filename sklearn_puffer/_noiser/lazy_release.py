@@ -152,6 +152,8 @@ class KeyedPart:
     def __init__(self, key: ShippedKey, context: str, row_id: str, text: Text = None) -> None:
         self._key, self._context, self._row_id, self._text = key, context, row_id, text
 
+    way_out: str
+
     def __call__(self, part: Any) -> Any:
         """Return what is made of a part, which may have no rows; in its own type.
 
@@ -199,8 +201,8 @@ class KeyedPart:
         where = f"column {listed(names)} holds" if names else "some rows hold"
         return ValueError(
             f"{where} values, or miss values, that have no place in the release; release these "
-            "rows in memory to see which (here they would be in the logs of the engine), or give "
-            'them one: by unknown="nearest", or fitting again by missing=, n_bins or categories.'
+            "rows in memory to see which (here they would be in the logs of the engine), or "
+            f"{self.way_out}."
         )
 
 
@@ -214,6 +216,10 @@ class PartRelease(KeyedPart):
     key, context, row_id, text
         As of `KeyedPart`.
     """
+
+    way_out = (
+        'give them one: by unknown="nearest", or fitting again by missing=, n_bins or categories'
+    )
 
     def __init__(
         self, form: str, key: ShippedKey, context: str, row_id: str, text: Text = None

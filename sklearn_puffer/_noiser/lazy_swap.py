@@ -42,7 +42,6 @@ from sklearn_puffer._tables import (
     Secret,
     Table,
     Text,
-    beneath,
     frame_table,
     free_name,
     learn_secret,
@@ -50,6 +49,7 @@ from sklearn_puffer._tables import (
     planned,
     public_columns,
     read_secret,
+    replaced,
     row_digests,
     row_marks,
     rows_with,
@@ -269,6 +269,8 @@ class _Leavers:
 class _SwapPart(KeyedPart):
     """What computes a part of a table that is swapped."""
 
+    way_out = "leave out what is infinite, and values of known= and passed columns new to fit"
+
     def __init__(
         self, swap: SwapRelease, key: ShippedKey, context: str, row_id: str, text: Text = None
     ) -> None:
@@ -342,19 +344,13 @@ class _Exchanged(_SwapPart):
         if not _found(self._known, places, marks).all():
             raise ValueError(CHANGED_SINCE)
         own = nw.from_native(part, eager_only=True)[[str(n) for n in self._swap.public]]
-        both = frame_table(beneath(own.to_native(), self._rows))
-        gets = self._sources[places] if len(places) else places
-        gets = np.where(gets < 0, np.arange(len(gets)), gets + len(gets))
+        found = frame_table(replaced(own.to_native(), self._rows, self._sources[places]))
         public = set(self._swap.public)
-        return table.build(
-            {
-                name: Finished(
-                    both.original(name, gets) if name in public else table.original(name),
-                    passed=True,
-                )
-                for name in self._order
-            }
-        )
+        written = {
+            name: Finished((found if name in public else table).original(name), passed=True)
+            for name in self._order
+        }
+        return table.build(written)
 
 
 def _found(known: Array, places: Array, marks: Array) -> Array:

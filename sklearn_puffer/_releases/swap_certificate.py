@@ -42,7 +42,8 @@ class SwapFacts:
     kept : tuple of Kept
         The same for each secret.
     learnt : int
-        Of how many of the counted rows cells, costs and what follows were learnt.
+        From how many of the rows cells, costs and what follows were learnt; secrets are counted in
+        all of them.
     expected_change : float
         The expected cost of a row, in units of change.
     within : tuple of float or None
@@ -172,6 +173,7 @@ class SwapCertificate(Certificate):
             *([_about_strata(facts)] if facts.strata else []),
             "Who finds his own row with another person moves the odds about that person by up to "
             f"e^{short_number(facts.moved_loss)}: whoever holds it was moved.",
+            *([_about_sample(facts, self.n_rows)] if facts.learnt < self.n_rows else []),
             survival(self.utility),
             "This certificate is about the fitted rows; transform(table) counts the rows of that "
             "table, and proves its own flows before anything is released.",
@@ -249,6 +251,14 @@ def _about_strata(facts: SwapFacts) -> str:
         f"{listed(facts.strata, len(facts.strata))}, which the promise takes as known before; who "
         "learns them from the release moves odds by up to "
         f"e^{short_number(facts.strata_loss)} in all."
+    )
+
+
+def _about_sample(facts: SwapFacts, n_rows: int) -> str:
+    return (
+        f"Cells, costs, what a fresh model finds and what survives were learnt from {facts.learnt} "
+        "of these rows, those whose public values have the smallest digests; secrets were counted "
+        f"in the cells of all {n_rows}."
     )
 
 

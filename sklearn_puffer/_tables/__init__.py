@@ -43,11 +43,11 @@ from sklearn_puffer._tables.kinds import (
 from sklearn_puffer._tables.lookup import nearest
 from sklearn_puffer._tables.opening import is_lazy, opened, way_to_rows
 from sklearn_puffer._tables.plans import (
-    beneath,
     check_lazy_kinds,
     free_name,
     lazy_names,
     planned,
+    replaced,
     rows_with,
     with_numbers,
 )
@@ -103,7 +103,6 @@ __all__ = [
     "arrow",
     "as_levels",
     "as_pandas",
-    "beneath",
     "beside",
     "canonical_id",
     "canonical_rows",
@@ -149,6 +148,7 @@ __all__ = [
     "reader_of",
     "recoded",
     "records_frame",
+    "replaced",
     "resolve",
     "row_digests",
     "row_marks",

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
 from sklearn_puffer._base import Array, on_one_line, task
 from sklearn_puffer._tables.dask_plan import on_dask
@@ -73,12 +74,22 @@ def rows_with(plan: Any, name: str) -> Any:
         return found.collect(kinds.get(engine_of(plan), "pyarrow")).to_native()
 
 
-def beneath(part: Any, rows: Any) -> Any:
-    """Return the rows of a part, and below them others of such a part, in its types."""
+def replaced(part: Any, rows: Any, places: Array) -> Any:
+    """Return a part some of whose rows are others, in the types and with the index of the part.
+
+    Parameters
+    ----------
+    part, rows : DataFrame, or Arrow table
+        Of the same columns.
+    places : ndarray of int of shape (len(part),)
+        Which of ``rows`` stands for each row; -1 leaves it as it is.
+    """
     above, below = (nw.from_native(each, eager_only=True) for each in (part, rows))
     if above.implementation.is_pyarrow():  # which has several types of strings
         below = nw.from_native(rows.cast(part.schema), eager_only=True)
-    return nw.concat([above, below], how="vertical").to_native()
+    taken = np.where(places < 0, np.arange(len(above)), places + len(above))
+    found = nw.concat([above, below], how="vertical")[taken].to_native()
+    return found.set_axis(part.index) if above.implementation.is_pandas() else found
 
 
 def lazy_names(X: Any) -> tuple[str, ...]:
