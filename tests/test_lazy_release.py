@@ -451,13 +451,15 @@ PAGE = Path(__file__).parents[1] / "docs" / "engines.md"
 @pytest.mark.filterwarnings("ignore::sklearn_puffer.UtilityWarning")
 def test_the_page_on_engines_does_what_it_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    section = (
-        PAGE.read_text(encoding="utf-8").split("## Release on an engine\n")[1].split("\n## ")[0]
-    )
+    page = PAGE.read_text(encoding="utf-8")
+    section = page.split("## Release on an engine\n")[1].split("\n## Fit once")[0]
     blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     names = {}
     for block in blocks:
         exec(block, names)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
+    swapped, own = (pl.read_parquet(f"{name}.parquet") for name in ("swapped", "people"))
+    assert swapped["cars"].sort().equals(own["cars"].sort())
+    assert not swapped["cars"].equals(own["cars"])
     assert pl.read_parquet("released.parquet").columns == ["cars"]
     assert names["again"].columns == ["cars"]

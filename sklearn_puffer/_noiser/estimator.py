@@ -406,7 +406,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             one for each sensitive column and group of columns (2^23 rows at most). What is learnt
             is what is learnt of the same rows in memory.
             Channels and classifiers are fitted on all distinct rows of the sensitive and public
-            columns, before they are binned, which is one scan.
+            columns, before they are binned, which is one scan. A swap learns from at most 131,072
+            different ones, chosen by digests of their public values, and has the engine count the
+            secrets of all rows in their cells.
         y : ignored
             Never taken for a secret.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
@@ -567,6 +569,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         made: X must not change before it is computed. A value that has no place fails the task
         that meets it, with an error that names its column and not the value, and nobody is warned
         of values that were moved. DuckDB prints such an error, and raises one that points to it.
+        A swap of a lazy table is drawn when the plan is made, from some 40 bytes of each row and
+        the public values of those that leave their cell; the plan holds these, and who got whose.
+        A table whose rows have changed since fails.
 
         Examples
         --------

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from sklearn_puffer._base import Array, IntArray, listed
@@ -42,6 +41,7 @@ from sklearn_puffer._tables import (
     Secret,
     Table,
     Text,
+    chosen,
     frame_table,
     free_name,
     learn_secret,
@@ -203,8 +203,9 @@ def plan_swap(noiser: Any, X: Any, keying: Keying, context: str) -> Any:
 
 def _fetched(X: Any, names: Sequence[str], task: _Scored) -> tuple[Array, Any, Array]:
     """Return what is held of all rows: ids, strata and cells, and digests."""
-    frame = nw.from_native(rows_with(planned(X, names, task), _NUMBERS[-1]), eager_only=True)
-    first, second, *places, digests = (frame[name].to_numpy().astype(np.int64) for name in _NUMBERS)
+    table = frame_table(rows_with(planned(X, names, task), _NUMBERS[-1]))
+    numbers = (table.values(name).data.astype(np.int64) for name in _NUMBERS)
+    first, second, *places, digests = numbers
     ids = np.stack([first.view(np.uint64), second.view(np.uint64)], axis=1)
     return ids, tuple(places), digests
 
@@ -246,14 +247,13 @@ class _Leavers:
         order = np.argsort(self.marks[leaving])
         name = free_name(self.names, "place")
         task = _Leaving(self.swap, name, self.marks[leaving][order], *self.keyed)
-        frame = nw.from_native(rows_with(planned(self.X, self.names, task), name), eager_only=True)
-        places = np.empty(len(leaving), dtype=np.intp)
-        found = frame[name].to_numpy().astype(np.intp)
+        frame = rows_with(planned(self.X, self.names, task), name)
+        found = frame_table(frame).values(name).data.astype(np.intp)
         if not np.array_equal(np.sort(found), np.arange(len(leaving))):
             raise ValueError(CHANGED_SINCE)
+        places = np.empty(len(leaving), dtype=np.intp)
         places[order[found]] = np.arange(len(found))
-        self._leaving = leaving
-        self._rows = frame[[str(n) for n in self.swap.public]][places.tolist()].to_native()
+        self._leaving, self._rows = leaving, chosen(frame, self.swap.public, places)
         return self._rows
 
     def sources(self, gets: Array) -> tuple[Any, Array]:
@@ -303,7 +303,7 @@ class _Scored(_SwapPart):
         columns, places = _places(self._swap, table)
         numbers = [*ids.T, *places, row_digests(columns)]
         with_all = with_numbers(part, dict(zip(_NUMBERS, numbers, strict=True)))
-        return nw.from_native(with_all, eager_only=True)[list(_NUMBERS)].to_native()
+        return chosen(with_all, _NUMBERS)
 
 
 class _Leaving(_SwapPart):
@@ -318,8 +318,7 @@ class _Leaving(_SwapPart):
         marks = self.marks(part, bits)
         places = np.searchsorted(self._leaving, marks)
         places[~_found(self._leaving, places, marks)] = -1
-        own = nw.from_native(part, eager_only=True)[[str(n) for n in self._swap.public]]
-        return with_numbers(own.to_native(), {self._name: places})
+        return with_numbers(chosen(part, self._swap.public), {self._name: places})
 
 
 class _Exchanged(_SwapPart):
@@ -343,8 +342,8 @@ class _Exchanged(_SwapPart):
         places = np.searchsorted(self._known, marks)
         if not _found(self._known, places, marks).all():
             raise ValueError(CHANGED_SINCE)
-        own = nw.from_native(part, eager_only=True)[[str(n) for n in self._swap.public]]
-        found = frame_table(replaced(own.to_native(), self._rows, self._sources[places]))
+        own = chosen(part, self._swap.public)
+        found = frame_table(replaced(own, self._rows, self._sources[places]))
         public = set(self._swap.public)
         written = {
             name: Finished((found if name in public else table).original(name), passed=True)

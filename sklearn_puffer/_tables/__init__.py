@@ -44,6 +44,7 @@ from sklearn_puffer._tables.lookup import nearest
 from sklearn_puffer._tables.opening import is_lazy, opened, way_to_rows
 from sklearn_puffer._tables.plans import (
     check_lazy_kinds,
+    chosen,
     free_name,
     lazy_names,
     planned,
@@ -112,6 +113,7 @@ __all__ = [
     "check_integers",
     "check_lazy_kinds",
     "check_whole",
+    "chosen",
     "column_groups",
     "column_reader",
     "count",

@@ -23,7 +23,7 @@ from sklearn_puffer._tables.engine import lazy_table
 from sklearn_puffer._tables.ibis_plan import on_ibis
 from sklearn_puffer._tables.opening import engine_of, in_narwhals
 from sklearn_puffer._tables.spark_plan import on_spark
-from sklearn_puffer._tables.values import Kind, check_type
+from sklearn_puffer._tables.values import Kind, Name, check_type
 
 Release = Callable[[Any], Any]
 Plan = Callable[[Any, Sequence[str], Release], Any]
@@ -50,6 +50,12 @@ def with_numbers(part: Any, columns: Mapping[str, Array]) -> Any:
     further = [nw.new_series(name, own, nw.Int64, backend=backend) for name, own in columns.items()]
     # a series takes its place by position: the index of a part of Dask stays
     return frame.with_columns(*further).to_native()
+
+
+def chosen(part: Any, names: Sequence[Name], rows: Array | None = None) -> Any:
+    """Return some columns of a table in memory; with ``rows``, those rows in that order."""
+    found = nw.from_native(part, eager_only=True)[[str(name) for name in names]]
+    return (found if rows is None else found[rows.tolist()]).to_native()
 
 
 def free_name(names: Sequence[str], name: str) -> str:
