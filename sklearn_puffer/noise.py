@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from math import inf, log, pi, sqrt
 from typing import Any, Literal
 
@@ -504,6 +504,13 @@ class RecordSwap:
         What a change costs, in the place of the distance in units of change: with a method
         ``between(x, y)``, which takes rows of numbers and codes, shapes (n, d) and (m, d), and
         returns the costs of all pairs, (n, m).
+    donors : float, or table with the columns of X, default=None
+        For a service that releases rows one by one: the share, in (0, 1), of the fitted rows that
+        `fit` sets aside by lot, or other rows, of the same people, that are never released. Then
+        `transform` releases each row by itself: it goes from its cell a to b with chance
+        F(a, b) / N_a, stays as it is if b = a, and else becomes one of the donors of b, each of
+        which is given once. ``donors_left_`` says what is left, in the process that fitted and in
+        no copy. `fit_transform` still swaps a whole table, and takes a table of donors only.
 
     Raises
     ------
@@ -532,8 +539,11 @@ class RecordSwap:
     balance: Literal["rows", "secrets"] = "rows"
     within: Literal["stay", "shuffle"] = "stay"
     cost: Any = None
+    donors: Any = field(default=None, repr=False)  # rows that nobody may see
 
     def __post_init__(self) -> None:
+        if self.donors is not None:
+            self._check_donors()
         if isinstance(self.cells, str):
             check_choice(self.cells, "cells", ["auto", "values"])
         else:
@@ -544,6 +554,22 @@ class RecordSwap:
             raise TypeError(
                 f"cost must have a method between(x, y), got {self.cost!r}; leave it out for "
                 "distances in units of change."
+            )
+
+    def _check_donors(self) -> None:
+        number = isinstance(self.donors, int | float)
+        if isinstance(self.donors, bool | str) or not (number or hasattr(self.donors, "shape")):
+            kind = type(self.donors).__name__
+            raise TypeError(f"donors must be a share or a table of rows, got {kind}.")
+        if number and not 0.0 < self.donors < 1.0:
+            raise ValueError(
+                f"donors must be a share in (0, 1), got {self.donors!r}; 0.3 sets 30 % aside."
+            )
+        if self.within == "shuffle" or self.cost is not None:
+            name = "within" if self.within == "shuffle" else "cost"
+            raise ValueError(
+                f"donors does not go with {name}={getattr(self, name)!r}, which is for whole "
+                f"tables; leave {name} out."
             )
 
 

@@ -2,7 +2,7 @@
 
 from sklearn_puffer._noise import laplace_sampler, sampling, table_sampler
 from sklearn_puffer._noise.choices import Choices, Stream
-from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy
+from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied
 from sklearn_puffer._noise.family import LOG_ROUNDING, ROUNDING, ProductNoise
 from sklearn_puffer._noise.grid import (
     FINEST,
@@ -82,6 +82,7 @@ __all__ = [
     "Mixing",
     "MixingSampler",
     "Noise",
+    "NotCopied",
     "PersonMarks",
     "ProductNoise",
     "RowSampler",

@@ -54,6 +54,14 @@ from sklearn_puffer._noiser.settings import Settings, check_unknown
 from sklearn_puffer._noiser.streams import StreamRelease, keying_of_stream
 from sklearn_puffer._noiser.swap_fit import find_swap, read_rows
 from sklearn_puffer._noiser.swap_release import SwapRelease
+from sklearn_puffer._noiser.swap_reserve import (
+    NO_RESERVE,
+    Service,
+    check_keyless,
+    refuse_lazy,
+    refuse_share,
+    with_reserve,
+)
 from sklearn_puffer._noiser.swap_result import LearntSwap
 from sklearn_puffer._noiser.swap_tables import (
     beside_labels,
@@ -90,6 +98,8 @@ from sklearn_puffer.noise import record_swap
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
 _calls: WeakKeyDictionary[PufferfishNoiser, Iterator[int]] = WeakKeyDictionary()
+# what is left to release rows one by one: in no copy, so that nothing of it is given twice
+_services: WeakKeyDictionary[PufferfishNoiser, Service] = WeakKeyDictionary()
 # What clones of one noiser have warned of: which of them first, and of what share of the rows.
 _Family = dict[str, tuple[object, float]]
 _families: WeakKeyDictionary[PufferfishNoiser, _Family] = WeakKeyDictionary()
@@ -467,8 +477,9 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
                 "rows of X; give each row as often as it counts, or call fit and transform."
             )
         check_swappable(known(X))
+        donors = refuse_share(self.noise)
         self.fit(X, y, **fit_params)
-        if y is None:
+        if y is None and donors is None:
             return self.transform(X)
         return self._swapped_beside(X, y, fit_params.get("sensitive_features"))
 
@@ -597,11 +608,13 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             check_lazily(container, on_drift)
             with listening(loud, "release"):
                 if self._swap is not None:
+                    check_keyless(None if record_swap(self.noise).donors is None else keying)
                     return plan_swap(self, X, keying, self._fingerprint(self.certificate_))
                 return plan_release(self, X, keying, self._context(keying))
         if self._swap is not None:
             with listening(loud, "release"):
-                whole = self._swapped(X, keying)
+                one_by_one = record_swap(self.noise).donors is not None  # type: ignore[union-attr]
+                whole = self._served(X, keying) if one_by_one else self._swapped(X, keying)
             return as_pandas(whole) if container == "pandas" else whole
         with listening(loud, "release"):
             table = next_table(self, X)
@@ -933,7 +946,13 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         given = None
         if sensitive_features is not None and not is_lazy(X):
             given = secret_columns(sensitive_features, table.n_rows, X)
-        if settings.swap is not None and isinstance(table, LazyTable):
+        if settings.swap is not None and settings.swap.donors is not None:
+            refuse_lazy(table)
+            entropy = system_entropy() if settings.seed is None else seeded_entropy(settings.seed)
+            found, service = with_reserve(settings, table, given, sample_weight, entropy)
+            self._take(LearntSwap(found), table)
+            _services[self] = service
+        elif settings.swap is not None and isinstance(table, LazyTable):
             self._take(LearntSwap(find_lazily(settings, table)), table)
         elif settings.swap is not None:
             self._take(
@@ -1023,6 +1042,30 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         context = self._fingerprint(self.certificate_)
         entropy = self._entropies()()(0)
         return swapped(self._swap, table, X, self._passed, self._order, entropy, keying, context)
+
+    def _served(self, X: Any, keying: Keying | None) -> Any:
+        """Return X with each row released by itself."""
+        assert self._swap is not None
+        check_keyless(keying)
+        if self not in _services:
+            raise ValueError(NO_RESERVE)
+        table, entropy = next_table(self, X), self._entropies()()(0)
+        return _services[self].served(self._swap, table, self._passed, self._order, entropy)
+
+    @property
+    def donors_left_(self) -> Any:
+        """What is left to release rows one by one: a DataFrame by stratum and cell.
+
+        ``donors`` and ``senders`` are rows of the reserve, and ``rows_left`` says how many rows of
+        the stratum will be released. It tells from and to which cells rows went: show it to nobody.
+        """
+        check_is_fitted(self)
+        swap = record_swap(self.noise)
+        if swap is None or swap.donors is None:
+            raise AttributeError("donors_left_ is there with noise=RecordSwap(donors=...) only.")
+        if self not in _services:
+            raise ValueError(NO_RESERVE)
+        return _services[self].left()
 
     def _swapped_beside(self, X: Any, y: Any, given: Any) -> Any:
         """Return the fitted rows, exchanged among those whose labels are equal."""

@@ -36,6 +36,7 @@ from sklearn_puffer._noiser.swap_rows import (
     fixed_and_numbers,
     likeness,
 )
+from sklearn_puffer._releases import ReserveFacts
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
 from sklearn_puffer._swaps import learnt_cells, learnt_centres, least_cost
 from sklearn_puffer._tables import (
@@ -209,16 +210,23 @@ class SwapFound:
         The fitted rows.
     tried : tuple of int
         Numbers of cells that were tried.
+    reserve : ReserveFacts or None
+        What was set aside for rows that are released one by one; the flows are then those of these.
+    one_by_one : tuple of ndarray or None
+        Fitted rows, and what they become where they are released so, in a trial of which nothing is
+        released.
     """
 
     read: SwapRead
     release: SwapRelease
     places: tuple[Array, Array]
-    solved: list[Solved]
+    solved: Sequence[Solved]
     within: Within | None
     model: str
     points: Points
     tried: tuple[int, ...]
+    reserve: ReserveFacts | None = None
+    one_by_one: tuple[Array, Array] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -478,10 +486,10 @@ def _within(read: SwapRead, cells: Array, count: int) -> Within:
 def _found_by_counting(read: SwapRead, secret: Secret, cells: Array, count: int) -> Within:
     """Return what the other rows of the same values tell of a row, beyond those of its cell."""
     codes = read.codes[secret.name]
-    counts = _tallies(codes, cells, read.weights, len(secret.labels), count)
+    counts = tallies(codes, cells, read.weights, len(secret.labels), count)
     shares = (counts / counts.sum(axis=0))[:, cells]
     contents = np.unique(read.digests, return_inverse=True)[1].ravel()
-    alike = _tallies(codes, contents, read.weights, len(secret.labels), int(contents.max()) + 1)
+    alike = tallies(codes, contents, read.weights, len(secret.labels), int(contents.max()) + 1)
     rows = codes, np.arange(len(codes))
     others = alike[codes, contents] - 1.0 + shares[rows]
     own = counts[codes, cells] - 1.0 + shares[rows]
@@ -500,7 +508,7 @@ def _found_by_model(read: SwapRead, secret: Secret, cells: Array, count: int) ->
     Copies of a row are dealt over the folds, so that the model knows of some what others hold;
     those of the cells lie in one fold. A row is no part of the share it is held against.
     """
-    counts = _tallies(read.codes[secret.name], cells, read.weights, len(secret.labels), count)
+    counts = tallies(read.codes[secret.name], cells, read.weights, len(secret.labels), count)
     prior = counts.sum(axis=1) / counts.sum()
     shares = (counts + prior[:, None]) / (counts.sum(axis=0) + 1.0)
     told = np.log(shares[1:]) - np.log(shares[0])
@@ -524,7 +532,8 @@ def found_within(read: SwapRead, release: SwapRelease) -> Within | None:
     return _within(read, release.places(read.columns)[1], release.cells.count)
 
 
-def _tallies(codes: Array, cells: Array, weights: Array, n_secrets: int, n_cells: int) -> IntArray:
+def tallies(codes: Array, cells: Array, weights: Array, n_secrets: int, n_cells: int) -> IntArray:
+    """Return how many rows of each cell have each secret, shape (n_secrets, n_cells)."""
     counts = np.zeros((n_secrets, n_cells), dtype=np.int64)
     np.add.at(counts, (codes, cells), weights)
     return counts
@@ -538,7 +547,7 @@ def count_cells(read: SwapRead, n_cells: int, cells: Array, level: float) -> lis
     share = cell_share(level, [len(secret.labels) for secret in read.secrets] * n_cells)
     found = []
     for secret in read.secrets:
-        counts = _tallies(read.codes[secret.name], cells, read.weights, len(secret.labels), n_cells)
+        counts = tallies(read.codes[secret.name], cells, read.weights, len(secret.labels), n_cells)
         places = {label: place for place, label in enumerate(secret.labels)}
         pairs = [[places[a], places[b]] for a, b in read.pairs[secret.name]]
         boxes = _boxes(counts, share)

@@ -63,6 +63,10 @@ class Solved:
         """Return proven ends of the loss of each pair, both ways."""
         return swap_losses(self.flows, self.problem.sizes, laws, self.problem.notion)
 
+    def laws_of(self, place: int, counted: Counted, *, boxes: bool) -> SwapLaws:
+        """Return what these cells tell of the sensitive column at a place."""
+        return counted.laws(self.cells, boxes=boxes)
+
 
 @dataclass(frozen=True, eq=False)
 class SwapRelease:
@@ -132,12 +136,13 @@ class SwapRelease:
             sizes[cells],
             laws,
             self.costs[np.ix_(cells, cells)],
-            self._weights(laws, sizes[cells]),
+            self.weights(laws, sizes[cells]),
             self.notion,
         )
         return Solved(stratum, cells, mean_flows(problem), problem)
 
-    def _weights(self, laws: Sequence[SwapLaws], sizes: IntArray) -> FloatArray:
+    def weights(self, laws: Sequence[SwapLaws], sizes: IntArray) -> FloatArray:
+        """Return how much a row of each cell counts in the cost."""
         if not self.by_secret:
             return np.ones(len(sizes))
         found = np.zeros(len(sizes))

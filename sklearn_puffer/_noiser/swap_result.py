@@ -147,9 +147,16 @@ class LearntSwap:
             counts={each.sensitive: each.counts.T for each in counted},
             costs=self.found.release.costs,
             flows=self.flows,
-            unchanged=float(np.trace(self.flows)) if not self.found.release.shuffle else 0.0,
+            unchanged=self._unchanged(),
             unchanged_by_secret=by_secret,
         )
+
+    def _unchanged(self) -> float:
+        if self.found.release.shuffle:
+            return 0.0
+        if self.found.reserve is None:
+            return float(np.trace(self.flows))
+        return self.found.reserve.unchanged
 
     @cached_property
     def flows(self) -> FloatArray:
@@ -190,6 +197,7 @@ class LearntSwap:
                 passed=read.passed,
                 delta=settings.notion.delta,
                 seed=settings.seed,
+                one_by_one=self.found.reserve is not None,
                 missing=[n for n in read.public if read.columns[n].n_missing],
             ),
             strategy="exact",
@@ -207,14 +215,17 @@ class LearntSwap:
             fitted=KnownSwap.of(self.found.read, self.release()),
             swap=self._facts(),
             asked_of_set=settings.confidence is not None,
+            reserve=self.found.reserve,
         )
 
     def _losses(self, *, boxes: bool) -> list[FloatArray]:
         """Return the worst loss of each pair of each sensitive column over all strata."""
         found = [np.zeros((len(own.pairs), 2, 2)) for own in self.found.release.counted]
         for solved in self.found.solved:
-            for own, worst in zip(self.found.release.counted, found, strict=True):
-                np.maximum(worst, solved.losses(own.laws(solved.cells, boxes=boxes)), out=worst)
+            pairs = zip(self.found.release.counted, found, strict=True)
+            for place, (own, worst) in enumerate(pairs):
+                laws = solved.laws_of(place, own, boxes=boxes)
+                np.maximum(worst, solved.losses(laws), out=worst)
         return found
 
     def _pairs(self) -> tuple[PairLoss, ...]:
@@ -246,7 +257,7 @@ class LearntSwap:
             n_values=len(found.release.strata.digests),
             unchanged=self.swap().unchanged,
             kept=self.kept,
-            expected_change=float((self.flows * found.release.costs).sum()),
+            expected_change=self._expected_change(),
             learnt=found.read.n_rows,
             within=None if within is None else (within.ends[0], within.gain, within.ends[1]),
             moved_loss=self._moved_loss(),
@@ -255,13 +266,21 @@ class LearntSwap:
             shuffle=found.release.shuffle,
         )
 
+    def _expected_change(self) -> float:
+        found = self.found
+        if found.one_by_one is None:
+            return float((self.flows * found.release.costs).sum())
+        pairs = [(own, got) for own, got in zip(*found.one_by_one, strict=True) if own != got]
+        moved = [float(found.points.between(*np.array(each)[:, None])[0, 0]) for each in pairs]
+        return sum(moved) / max(len(found.one_by_one[0]), 1)
+
     def _moved_loss(self) -> float:
         """Return how far odds move for who finds that the holder of his own row is somebody else.
 
         That holder came from another cell, or from another place of the same one (shuffled).
         """
-        worst = 0.0
-        for solved in self.found.solved:
+        worst = 0.0 if self.found.reserve is None else self.found.reserve.moved_loss
+        for solved in self.found.solved if self.found.reserve is None else ():
             flows = solved.flows.astype(float)
             # of rows that are shuffled one of the cell's comes back to its owner
             stay = 1.0 / solved.problem.sizes if self.found.release.shuffle else 1.0
@@ -275,11 +294,11 @@ class LearntSwap:
         if not self.found.read.strata:
             return 0.0
         worst = 0.0
-        for own in self.found.release.counted:
-            shares = own.counts / own.counts.sum(axis=0)
+        for place, own in enumerate(self.found.release.counted):
             for solved in self.found.solved:
                 prior = own.counts.sum(axis=1)
-                masses = shares[:, solved.cells] @ (solved.flows / ROW)
+                shares = solved.laws_of(place, own, boxes=False).shares
+                masses = shares @ (solved.flows / ROW)
                 worst = max(worst, largest_gap(masses, prior, own.pairs))
         return worst
 
@@ -287,7 +306,7 @@ class LearntSwap:
     def utility(self) -> tuple[ColumnUtility, ...]:
         """How much survives in a swap of the fitted rows that is drawn for this alone."""
         found = self.found
-        rows, gets = self._tried()
+        rows, gets = self._tried() if found.one_by_one is None else found.one_by_one
         return tuple(_utility(name, found, rows, gets) for name in found.read.public)
 
     def _tried(self) -> tuple[Array, Array]:

@@ -354,6 +354,11 @@ class Points:
         """Return some of the rows."""
         return Points(self.numbers[rows], self.codes[rows], self.units, self.cost)
 
+    def followed_by(self, other: Points) -> Points:
+        """Return these rows and others, which are points of the same kind."""
+        numbers = np.concatenate([self.numbers, other.numbers])
+        return Points(numbers, np.concatenate([self.codes, other.codes]), self.units, self.cost)
+
     def between(self, own: Array, others: Array) -> FloatArray:
         """Return the costs of all pairs, shape (n, m)."""
         if self.cost is not None:

@@ -87,6 +87,8 @@ def label_codes(y: Any, n_rows: int, X: Any) -> Array | None:
     ValueError
         If a label has too few rows to be exchanged among.
     """
+    if y is None:
+        return None
     [values] = beside(known_column(y, "y"), n_rows, X, "y").values()
     _, codes, counts = np.unique(ranks_of(values), return_inverse=True, return_counts=True)
     if len(counts) > MOST_LABELS:

@@ -60,6 +60,7 @@ from sklearn_puffer._releases.sentences import OF_A_SAMPLE, RowSample
 from sklearn_puffer._releases.store import LedgerError
 from sklearn_puffer._releases.survival import ColumnUtility, UtilityWarning, utility_frame
 from sklearn_puffer._releases.swap_certificate import (
+    ReserveFacts,
     SwapCertificate,
     SwapFacts,
     swap_assumptions,
@@ -99,6 +100,7 @@ __all__ = [
     "PersonLeft",
     "Precisions",
     "Refused",
+    "ReserveFacts",
     "RowSample",
     "Rule",
     "SecretDrift",

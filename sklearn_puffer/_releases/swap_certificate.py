@@ -76,6 +76,30 @@ class SwapFacts:
 
 
 @dataclass(frozen=True)
+class ReserveFacts:
+    """What a swap that releases rows one by one has set aside.
+
+    Attributes
+    ----------
+    n_donors : int
+    rows : tuple of int
+        How many rows of each stratum are released, and no more.
+    chance : float
+        With which donors of a cell run out before that, where rows come as in `fit`.
+    moved_loss : float
+        How far odds move for who finds that the holder of a row was moved.
+    unchanged : float
+        The share of fitted rows that would stay as they are, on average.
+    """
+
+    n_donors: int
+    rows: tuple[int, ...]
+    chance: float
+    moved_loss: float
+    unchanged: float
+
+
+@dataclass(frozen=True)
 class SwapCertificate(Certificate):
     """The certificate of a table whose rows are swapped: see `Certificate`.
 
@@ -84,6 +108,8 @@ class SwapCertificate(Certificate):
     swap : SwapFacts
     asked_of_set : bool
         Whether the budget is to be kept over the confidence set, too.
+    reserve : ReserveFacts or None
+        Where rows are released one by one: then this is about such rows.
 
     Notes
     -----
@@ -95,10 +121,17 @@ class SwapCertificate(Certificate):
     the budget. `fit_transform` releases the fitted table by its own counts; then the posteriors
     are those counts, and nothing is estimated. For rows to come they are estimated by the counts,
     and ``over_set`` is the loss over all posteriors within sampling error.
+
+    With a ``reserve``, let rows of each cell, to come or in the reserve, be exchangeable, and let
+    rows to come and their secrets lie in cells as those of `fit` did. Then whoever sees any number
+    of released rows, and has neither the rows of the reserve nor the list of those that came in,
+    moves the odds of the secret of whoever holds one by no more than the budget; ``over_set`` is
+    the loss over all laws of cells within sampling error.
     """
 
     swap: SwapFacts | None = None
     asked_of_set: bool = False
+    reserve: ReserveFacts | None = None
 
     @property
     def facts(self) -> SwapFacts:
@@ -126,6 +159,12 @@ class SwapCertificate(Certificate):
         knows = "knows the list of all rows without their owners"
         if self.facts.strata:
             knows += f", and {_stratum(self.facts, figures)} of each person"
+        if self.reserve is not None:
+            knows = f", knows {_stratum(self.facts, figures)} of each person" if self.facts.strata else ""
+            return (
+                f"Whoever sees released rows{knows}, and holds neither the donors' "
+                f"rows nor the list of those that came in, can {told}."
+            )
         return f"Whoever sees the whole released table, and {knows}, can {told}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -133,11 +172,14 @@ class SwapCertificate(Certificate):
         facts = plain_record({**asdict(self.facts), "kept": None})
         facts["kept"] = [plain_record(asdict(kept)) for kept in self.facts.kept]
         told = {**super().to_dict(), "swap": facts, "conditions": swap_conditions(self)}
+        told["reserve"] = None if self.reserve is None else plain_record(asdict(self.reserve))
         return {**told, "asked_of_set": jsonable(self.asked_of_set)}
 
     def _kept(self) -> str:
         """Return whether the budget is kept, and of which rows."""
         verdict = "holds" if self.holds else "DOES NOT HOLD"
+        if self.reserve is not None:
+            return f"{verdict} for rows released one by one that come as {self.prior} did"
         return f"{verdict} for {self.prior}, released by fit_transform as one table"
 
     def _beyond(self) -> str:
@@ -149,8 +191,11 @@ class SwapCertificate(Certificate):
         if over is None:
             return ""
         kept = over.loss <= self.notion.budget
+        whose = "for rows to come, over all posteriors"
+        if self.reserve is not None:
+            whose = "over all laws of their cells"
         return (
-            f"{'; and' if kept else '; but NOT'} for rows to come, over all posteriors within "
+            f"{'; and' if kept else '; but NOT'} {whose} within "
             f"sampling error ({over.level:.0%}): {short_number(over.loss)}"
         )
 
@@ -166,6 +211,15 @@ class SwapCertificate(Certificate):
 
     def _lines(self) -> list[str]:
         facts = self.facts
+        if self.reserve is not None:
+            return [
+                f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
+                self.promise(),
+                *_about_reserve(self.reserve, facts),
+                *([_about_strata(facts)] if facts.strata else []),
+                survival(self.utility),
+                made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
+            ]
         return [
             f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
             self.promise(),
@@ -182,7 +236,11 @@ class SwapCertificate(Certificate):
 
     def _sections(self) -> list[Section]:
         return [
-            Section("The swap", _about_swap(self.facts), _kept_cells(self.facts)),
+            Section(
+                "The swap",
+                _about_swap(self.facts, one_by_one=self.reserve is not None),
+                _kept_cells(self.facts),
+            ),
             utility_section(self.utility),
             Section(
                 f"Worst pairs of secrets (of {len(self.pairs)})",
@@ -206,10 +264,13 @@ def swap_conditions(certificate: SwapCertificate, *, figures: bool = True) -> li
     nothing = "no fact of a person besides"
     if facts.strata:
         nothing = f"no fact of a person but {_stratum(facts, figures)}"
+    others = ", nor whose another row was"
+    if certificate.reserve is not None:
+        others = ", and holds neither the donors' rows nor those that came in"
     return [
         _about_cells(facts, figures),
         "the order, the index and the ids of the rows tell nothing",
-        f"the reader knows {nothing}, nor whose another row was",
+        f"the reader knows {nothing}{others}",
         "these people are swapped once, and columns joined to their rows later tell nothing more",
     ]
 
@@ -239,6 +300,27 @@ def _about_cells(facts: SwapFacts, figures: bool) -> str:
     return f"{told}{found}"
 
 
+def _about_reserve(reserve: ReserveFacts, facts: SwapFacts) -> list[str]:
+    """Return what whoever releases rows one by one must know."""
+    return [
+        f"{_stay(facts)}; the others become one of {reserve.n_donors} donors, each given once.",
+        "NOT covered is who holds donors' rows, or the list of the rows that came in: he sees that "
+        "the holder of a donor's row was moved, and moves the odds about him by up to "
+        f"e^{short_number(reserve.moved_loss)}; so does a donor who finds his own row.",
+        "Donors' rows are published under the names of others. Nobody of the reserve may be "
+        "released by this noiser, nor the reserve otherwise; erase it when it is done with.",
+        f"{_limits(reserve)}, whatever was drawn. Where rows come as in fit donors run out before "
+        f"with a chance of {reserve.chance:g} at most; then a refusal tells something of cells.",
+    ]
+
+
+def _limits(reserve: ReserveFacts) -> str:
+    if len(reserve.rows) == 1:
+        return f"It is for {reserve.rows[0]} rows, and then refuses"
+    least, most = min(reserve.rows), max(reserve.rows)
+    return f"It is for {least} to {most} rows of a class, and then refuses more of it"
+
+
 def _stay(facts: SwapFacts) -> str:
     by_secret = ", ".join(f"{shown(kept.secret)} {kept.share:.1%}" for kept in facts.kept[:20])
     more = f" and {len(facts.kept) - 20} more" if len(facts.kept) > 20 else ""
@@ -262,15 +344,18 @@ def _about_sample(facts: SwapFacts, n_rows: int) -> str:
     )
 
 
-def _about_swap(facts: SwapFacts) -> str:
+def _about_swap(facts: SwapFacts, *, one_by_one: bool) -> str:
     what = "secret" if facts.balance == "secrets" else "row"
     tried = ""
     if len(facts.tried) > 1:
         tried = f", chosen from {', '.join(map(str, facts.tried))}"
+    how = "by matches of some rows of each two cells"
+    if one_by_one:
+        what, how = "row", "in a trial"
     return (
         f"{facts.n_cells} cells{tried}, told apart by {facts.model}; the expected change of a "
-        f"{what} is {facts.expected_change:.6g} in units of change, by matches of some rows of "
-        "each two cells; what columns lose is that of one swap drawn for this, and kept nowhere"
+        f"{what} is {facts.expected_change:.6g} in units of change, {how}; what columns lose is "
+        "that of one swap drawn for this, and kept nowhere"
     )
 
 
@@ -293,6 +378,25 @@ def _loss_cells(certificate: SwapCertificate) -> list[list[str]]:
     ]
 
 
+_IN_TABLES = (
+    "Rows to come (transform) are taken to have the secrets of fitted rows of their cell, as "
+    "often as these; over_set says what sampling error may add. Their cells are counted anew, "
+    "so nothing is assumed of how often they come.",
+    "Nothing guards against a second swap of the same people but a ledger: it can tell "
+    "everything. With row_id= and the same key the same table is the same release.",
+)
+_ONE_BY_ONE = (
+    "Rows to come, given their secret, are taken to lie in each cell as often as fitted ones; "
+    "over_set says what sampling error may add. Rows of the reserve are taken to be like rows to "
+    "come of their cell, of which the fitted ones and a test by columns are all that is known.",
+    "Nothing guards against a second release of the same person, which can tell everything: keep "
+    "the first. A further fit with the same donors gives them again.",
+    "How long a release takes may tell whether the row was moved: answer after a fixed time.",
+    "fit_transform, with a table of donors, swaps the fitted rows as one table, of which all rows "
+    "are then known; its flows are proven, too, before anything is released.",
+)
+
+
 def swap_assumptions(
     *,
     sensitive: Sequence[Name],
@@ -301,6 +405,7 @@ def swap_assumptions(
     missing: Sequence[Name],
     delta: float,
     seed: int | None,
+    one_by_one: bool = False,
 ) -> list[str]:
     """Return under which conditions a swap's promise holds, and what it does not cover."""
 
@@ -315,17 +420,13 @@ def swap_assumptions(
         "holds it: name columns by which people are found in known=, or do not swap.",
         "Who knows other people's rows or secrets learns more, most of all in small tables; of "
         "each row whose owner is known, its holder is seen to have been moved.",
-        "Rows to come (transform) are taken to have the secrets of fitted rows of their cell, as "
-        "often as these; over_set says what sampling error may add. Their cells are counted anew, "
-        "so nothing is assumed of how often they come.",
+        *(_ONE_BY_ONE if one_by_one else _IN_TABLES),
         "Values that fit has not seen, and missing ones, are taken as the classifier takes them; "
         "nothing is refused for them.",
         f"Each protected secret is one value of one sensitive column ({every(sensitive)}); "
         "combinations of several sensitive columns are not secrets.",
         f"Only column(s) {every(released)} are exchanged; the number of rows, their order, their "
         "index and the types of the columns are handed through.",
-        "Nothing guards against a second swap of the same people but a ledger: it can tell "
-        "everything. With row_id= and the same key the same table is the same release.",
         "The fitted noiser holds counts of secrets, and its models were learnt from them: keep it "
         "where you keep the table. Realised flows are kept nowhere.",
     ]

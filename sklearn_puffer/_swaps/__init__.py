@@ -18,16 +18,20 @@ from sklearn_puffer._swaps.exchange import (
 )
 from sklearn_puffer._swaps.flows import ROW, keeps, mean_flows, whole_flows
 from sklearn_puffer._swaps.program import SwapProblem
+from sklearn_puffer._swaps.reserve import RUNS_OUT, Pool, UsedUpError, most_rows
 from sklearn_puffer._swaps.rounding import Draws, whole_rows
 
 __all__ = [
     "ROW",
+    "RUNS_OUT",
     "Cells",
     "Costs",
     "Draws",
     "NearestCells",
     "OddsCells",
+    "Pool",
     "SwapProblem",
+    "UsedUpError",
     "exchanged",
     "keeps",
     "learnt_cells",
@@ -37,6 +41,7 @@ __all__ = [
     "log_posteriors",
     "matched",
     "mean_flows",
+    "most_rows",
     "nearest_centres",
     "whole_flows",
     "whole_rows",

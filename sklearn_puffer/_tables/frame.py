@@ -66,6 +66,12 @@ class Table(Source, Protocol):
     def original(self, name: Name, rows: Array | None = None) -> Any:
         """Return a column untouched, as `build` takes it; with ``rows``, each value from there."""
 
+    def replaced(self, name: Name, other: Any, rows: Array) -> Any:
+        """Return a column with values of another table's rows, but its own where these are -1.
+
+        The other table is of the same class; its type does not depend on what is replaced.
+        """
+
 
 @dataclass(frozen=True, eq=False)
 class Finished:
@@ -316,6 +322,15 @@ class _PandasTable(_FrameTable):
         column = self._columns[name]
         return column if rows is None else column.iloc[rows].set_axis(column.index)
 
+    def replaced(self, name: Name, other: Any, rows: Array) -> Any:
+        own, others = self.original(name), other.original(name)
+        if own.dtype == others.dtype:  # concatenating takes ten times as long
+            found, there = own.array.copy(), rows >= 0
+            found[there] = others.array[rows[there]]
+            return pd.Series(found, own.index, copy=False)
+        both = pd.concat([others.iloc[np.maximum(rows, 0)], own])
+        return both.iloc[_from_both(rows)].set_axis(own.index)
+
     def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
         built = {
             name: done.data.copy() if done.passed else self._column(name, done)
@@ -371,6 +386,11 @@ class _NarwhalsTable(_FrameTable):
     def original(self, name: Name, rows: Array | None = None) -> Any:
         column = self.frame[str(name)]
         return column if rows is None else column[rows.tolist()]
+
+    def replaced(self, name: Name, other: Any, rows: Array) -> Any:
+        taken = other.original(name)[np.maximum(rows, 0).tolist()]
+        parts = [taken.to_frame(), self.original(name).cast(taken.dtype).to_frame()]
+        return nw.concat(parts, how="vertical")[str(name)][_from_both(rows).tolist()]
 
     def build(self, columns: Mapping[Name, Finished]) -> Any:
         built = (
@@ -437,6 +457,10 @@ class _ArrayTable:
         column = self.array[:, self.names.index(name)]
         return column if rows is None else column[rows]
 
+    def replaced(self, name: Name, other: Any, rows: Array) -> Any:
+        both = np.concatenate([other.original(name)[np.maximum(rows, 0)], self.original(name)])
+        return both[_from_both(rows)]
+
     def build(self, columns: Mapping[Name, Finished]) -> Array:
         arrays = [done.data if done.passed else self._column(done) for done in columns.values()]
         whole = _common_block(arrays)
@@ -458,6 +482,11 @@ class _ArrayTable:
         if self.array.dtype.kind in "OUS":
             return np.dtype(object)
         return np.result_type(*arrays)
+
+
+def _from_both(rows: Array) -> Array:
+    """Return where the values lie behind as many of another table: their own where it is -1."""
+    return np.arange(len(rows)) + np.where(rows < 0, len(rows), 0)
 
 
 def _common_block(arrays: Sequence[Array]) -> Array | None:
