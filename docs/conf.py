@@ -84,7 +84,7 @@ RUN = [
     "releases",
 ]
 if (tables_folder() / "adult.csv").is_file():
-    RUN += ["case_study_adult", "publish_adult"]
+    RUN += ["case_study_adult", "publish_adult", "serve_rows_one_by_one"]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",

@@ -150,6 +150,19 @@ def test_one_call_finds_on_adult_what_twenty_trials_by_hand_find(table, run, tmp
 
 @pytest.mark.slow
 @pytest.mark.tables
+def test_a_service_answers_single_people_of_adult_and_tells_little_of_their_sex(table, run):
+    table("adult", nrows=1)
+    printed = run("serve_rows_one_by_one")
+    raw, released = map(float, re.findall(r"sex from \w+ rows: AUC ([0-9.]+)", printed))
+    assert raw > 0.9
+    assert released < 0.79
+    true, learnt = map(float, re.findall(r"income from \w+ rows: AUC ([0-9.]+)", printed))
+    assert true - learnt < 0.09
+    assert "the donors are for" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.tables
 def test_adult_is_published_as_it_is_and_found_out_less_than_at_random(table, run):
     table("adult", nrows=1)
     printed = run("publish_adult")

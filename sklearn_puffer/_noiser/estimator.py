@@ -574,6 +574,10 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         frequent in each cell as in `fit`; `fit_transform` takes them as they are. One release is
         all that is promised: under a key the same table is the same release.
 
+        With ``RecordSwap(donors=)`` each row is released by itself, by the counts of `fit`: it
+        stays as it is or becomes a donor, which is given once; more rows than the donors are for
+        raise an ``OverspentError``.
+
         *Lazy tables.* Each part of a lazy table is released where it is, by the code and the bits
         of a release in memory: a plan that is computed again, in other parts or after a failure is
         the same release. Whoever reads the plan reads the key. Ids are counted when the plan is

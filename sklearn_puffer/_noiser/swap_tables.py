@@ -150,8 +150,8 @@ def check_size(n_rows: int) -> None:
     if n_rows < LEAST_ROWS:
         raise ValueError(
             f"X has {n_rows} row(s), and a swap needs {LEAST_ROWS} to exchange: fewer have hardly "
-            'anybody to swap with; collect more rows, or use noise="laplace", which releases them '
-            "one by one."
+            'anybody to swap with; collect more rows, use noise="laplace", which releases them '
+            "one by one, or set rows of fit aside for that (noise=RecordSwap(donors=0.3))."
         )
 
 
