@@ -7,6 +7,7 @@ import pickle
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import joblib
@@ -21,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from swap_tree import outcomes
 from test_swap_noiser import people
 
-from sklearn_puffer import OverspentError, PufferfishNoiser
+from sklearn_puffer import OverspentError, PufferfishNoiser, audit, report
 from sklearn_puffer._noise import Choices, system_entropy
 from sklearn_puffer._swaps import Pool, UsedUpError, most_rows, reserve
 from sklearn_puffer.noise import RecordSwap
@@ -208,7 +209,11 @@ def noiser(donors=0.4, cells=4, **options):
 
 
 TABLE, NEW = people(3000), people(200, seed=1).drop(columns="ill")
-FITTED = noiser().fit(TABLE)
+
+
+@cache
+def fitted():
+    return noiser().fit(TABLE)
 
 
 def tuples(table):
@@ -268,7 +273,7 @@ def test_refusal_depends_on_the_number_of_rows_alone():
 
 
 def test_the_certificate_is_that_of_counts_and_flows_and_names_who_is_not_covered():
-    swap, certificate = FITTED.swap_, FITTED.certificate_
+    swap, certificate = fitted().swap_, fitted().certificate_
     laws = (swap.counts["ill"] / swap.counts["ill"].sum(axis=0)).T
     chances = swap.flows / swap.flows.sum(axis=1, keepdims=True)
     masses = laws @ chances
@@ -344,29 +349,30 @@ def test_fit_transform_swaps_the_table_and_gives_no_donor():
 
 def test_no_copy_of_a_noiser_has_its_donors():
     saved = io.BytesIO()
-    joblib.dump(FITTED, saved)
+    joblib.dump(fitted(), saved)
     saved.seek(0)
     for other in (
-        pickle.loads(pickle.dumps(FITTED)),
+        pickle.loads(pickle.dumps(fitted())),
         joblib.load(saved),
-        copy.copy(FITTED),
-        copy.deepcopy(FITTED),
+        copy.copy(fitted()),
+        copy.deepcopy(fitted()),
     ):
         with pytest.raises(ValueError, match="no donors here"):
             other.transform(NEW[:1])
         with pytest.raises(ValueError, match="no donors here"):
             _ = other.donors_left_
-    assert not hasattr(clone(FITTED), "certificate_")
+    assert not hasattr(clone(fitted()), "certificate_")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_process_has_no_donors():
+    own = fitted()
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         try:
-            FITTED.transform(NEW[:1])
+            own.transform(NEW[:1])
             os.write(writing, b"released")
         except ValueError:
             os.write(writing, b"refused")
@@ -386,16 +392,32 @@ def test_threads_get_different_donors():
     assert (own.certificate_.reserve.rows[0] - own.donors_left_["rows_left"] == 100).all()
 
 
+def test_an_audit_is_refused_before_it_uses_donors_and_a_report_tells_who_is_not_covered():
+    before = fitted().donors_left_
+    with pytest.raises(ValueError, match="would use up its donors"):
+        audit(fitted(), people(300, seed=9))
+    assert fitted().donors_left_.equals(before)
+    assert "is not covered" in str(report(fitted(), kind="external"))
+
+
+def test_a_further_fit_without_donors_forgets_those_of_the_first():
+    own = noiser().fit(TABLE)
+    own.set_params(noise=RecordSwap(cells=4)).fit(TABLE)
+    assert len(own.transform(NEW)) == len(NEW)
+    with pytest.raises(AttributeError, match="donors_left_"):
+        _ = own.donors_left_
+
+
 def test_what_does_not_go_with_donors_is_refused_by_name():
     with pytest.raises(ValueError, match=r"donors=0\.4 sets rows of X aside"):
         noiser().fit_transform(TABLE)
     ids = NEW.assign(client=range(len(NEW)))
     with pytest.raises(ValueError, match="row_id asks for a release that can be repeated"):
-        FITTED.transform(ids, row_id="client", key=b"blake2b:" + bytes(32))
+        fitted().transform(ids, row_id="client", key=b"blake2b:" + bytes(32))
     with pytest.raises(ValueError, match="sample_weight counts rows several times"):
         noiser().fit(TABLE, sample_weight=np.ones(len(TABLE)))
     with pytest.raises(TypeError, match="table of another type"):
-        FITTED.transform(pl.from_pandas(NEW))
+        fitted().transform(pl.from_pandas(NEW))
     with pytest.raises(ValueError, match="donors lacks column 'pay'"):
         noiser(donors=TABLE.drop(columns="pay")).fit(TABLE)
     with pytest.raises(ValueError, match=r"donors leave .* rows at most"):

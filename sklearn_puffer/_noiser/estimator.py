@@ -976,6 +976,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self._missing = learnt.settings.missing
         self._margins = learnt.margins
         self._patterns = learnt.patterns()
+        _services.pop(self, None)  # the donors of an earlier fit
         for name in ("channel_", "_channel", "swap_", "_swap"):
             self.__dict__.pop(name, None)
         self._releases, self._least, self._laws = [], [], []

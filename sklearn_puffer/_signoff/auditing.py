@@ -612,6 +612,11 @@ def _check_noiser(noiser: Any) -> None:
             "there."
         )
     check_is_fitted(noiser)
+    if getattr(noiser.certificate_, "reserve", None) is not None:
+        raise ValueError(
+            "noiser releases rows one by one, and an audit would use up its donors; audit one that "
+            "was fitted with the same settings but donors, whose flows are found alike."
+        )
 
 
 def _frame(table: Any) -> Any:

@@ -117,6 +117,12 @@ def _about_swap(certificate: Any) -> str:
     to_come = " Of other tables that are released by it nothing is said here."
     if certificate.asked_of_set:
         to_come = " It is kept, as asked, for other rows, too, within the sampling error of counts."
+    if certificate.reserve is not None:
+        return (
+            "This is about rows that are released one by one, and come as the fitted ones did: "
+            "some become rows of others, which are kept for that and given once. Who holds these, "
+            "or the rows that came in, is not covered."
+        )
     return (
         "This is about the table that was fitted, released once as a whole; how often secrets are "
         f"those of rows that are alike is counted from it.{to_come}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import binom
+from scipy.special import betainc
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._swaps.exchange import Costs
@@ -109,7 +109,9 @@ def most_rows(rates: FloatArray, donors: Array, chance: float) -> int:
     """
 
     def fails(n: int) -> bool:
-        return bool(np.sum(binom.sf(donors, n, np.minimum(rates, 1.0))) > chance)
+        some = donors < n  # of more donors than rows none runs out
+        tails = betainc(donors[some] + 1.0, n - donors[some], np.minimum(rates[some], 1.0))
+        return float(tails.sum()) > chance
 
     low, high = 0, 1
     while not fails(high) and high < _MOST:
