@@ -160,7 +160,11 @@ class SwapCertificate(Certificate):
         if self.facts.strata:
             knows += f", and {_stratum(self.facts, figures)} of each person"
         if self.reserve is not None:
-            knows = f", knows {_stratum(self.facts, figures)} of each person" if self.facts.strata else ""
+            knows = (
+                f", knows {_stratum(self.facts, figures)} of each person"
+                if self.facts.strata
+                else ""
+            )
             return (
                 f"Whoever sees released rows{knows}, and holds neither the donors' "
                 f"rows nor the list of those that came in, can {told}."
