@@ -446,3 +446,10 @@ def test_donors_that_are_unlike_fitted_rows_of_their_cell_are_refused():
     with pytest.raises(ValueError, match="donors have other values of column 'age'"):
         noiser(donors=older).fit(TABLE)
     assert "age" not in repr(RecordSwap(donors=older))
+
+
+def test_a_lazy_table_is_refused_beside_donors():
+    lazy = pl.from_pandas(TABLE).lazy()
+    noiser = PufferfishNoiser(sensitive="ill", noise=RecordSwap(donors=0.3))
+    with pytest.raises(ValueError, match="donors are kept in memory, and X is a lazy table"):
+        noiser.fit(lazy)

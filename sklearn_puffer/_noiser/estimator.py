@@ -58,7 +58,8 @@ from sklearn_puffer._noiser.swap_reserve import (
     NO_RESERVE,
     Service,
     check_keyless,
-    refuse_lazy,
+    gives_donors,
+    refuse_lazy_donors,
     refuse_share,
     with_reserve,
 )
@@ -612,12 +613,12 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
             check_lazily(container, on_drift)
             with listening(loud, "release"):
                 if self._swap is not None:
-                    check_keyless(None if record_swap(self.noise).donors is None else keying)
+                    check_keyless(keying if gives_donors(self.noise) else None)
                     return plan_swap(self, X, keying, self._fingerprint(self.certificate_))
                 return plan_release(self, X, keying, self._context(keying))
         if self._swap is not None:
             with listening(loud, "release"):
-                one_by_one = record_swap(self.noise).donors is not None  # type: ignore[union-attr]
+                one_by_one = gives_donors(self.noise)
                 whole = self._served(X, keying) if one_by_one else self._swapped(X, keying)
             return as_pandas(whole) if container == "pandas" else whole
         with listening(loud, "release"):
@@ -951,7 +952,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         if sensitive_features is not None and not is_lazy(X):
             given = secret_columns(sensitive_features, table.n_rows, X)
         if settings.swap is not None and settings.swap.donors is not None:
-            refuse_lazy(table)
+            refuse_lazy_donors(table)
             entropy = system_entropy() if settings.seed is None else seeded_entropy(settings.seed)
             found, service = with_reserve(settings, table, given, sample_weight, entropy)
             self._take(LearntSwap(found), table)
@@ -1065,8 +1066,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         the stratum will be released. It tells from and to which cells rows went: show it to nobody.
         """
         check_is_fitted(self)
-        swap = record_swap(self.noise)
-        if swap is None or swap.donors is None:
+        if not gives_donors(self.noise):
             raise AttributeError("donors_left_ is there with noise=RecordSwap(donors=...) only.")
         if self not in _services:
             raise ValueError(NO_RESERVE)

@@ -431,13 +431,19 @@ def check_keyless(keying: Any) -> None:
         )
 
 
-def refuse_lazy(table: Any) -> None:
+def refuse_lazy_donors(table: Any) -> None:
     """Refuse donors beside a lazy table: they are given from the memory of one process."""
     if isinstance(table, LazyTable):
         raise ValueError(
             "donors are kept in memory, and X is a lazy table; collect it first, or leave donors "
             "out of RecordSwap."
         )
+
+
+def gives_donors(noise: Any) -> bool:
+    """Return whether a swap releases rows one by one."""
+    swap = record_swap(noise)
+    return swap is not None and swap.donors is not None
 
 
 def refuse_share(noise: Any) -> Any:
