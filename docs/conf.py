@@ -72,7 +72,6 @@ RUN = [
     "audit_after",
     "case_study",
     "close_priors",
-    "plan_before",
     "plot_confidence",
     "plot_displays",
     "plot_iteration",
@@ -84,7 +83,7 @@ RUN = [
     "releases",
 ]
 if (tables_folder() / "adult.csv").is_file():
-    RUN += ["case_study_adult", "publish_adult", "serve_rows_one_by_one"]
+    RUN += ["publish_adult", "serve_rows_one_by_one"]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",

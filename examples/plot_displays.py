@@ -75,16 +75,15 @@ def draw(name, display, *of, **how):
 table = people()
 
 # %%
-# Which setting, at which budget
-# ------------------------------
+# Which budget
+# ------------
 #
-# `UtilityDisplay.from_plan` draws the settings of a plan against epsilon: what a value changes by,
-# in standard deviations of its column. Lower is better. The line across is what a constant in each
-# column's place would change: settings above it tell nothing about a row.
+# `UtilityDisplay.from_plan` draws what the proposed setting of a plan does at other budgets, on
+# rows that were not fitted: here the best attack that was found, beside what is allowed.
 
 columns = table[["region", "age", "job"]]
-compared = plan(columns, "region", epsilon=[0.5, 1.0, 2.0], n_bins=5, max_rows=500)
-draw("utility", UtilityDisplay.from_plan, compared)
+planned = plan(columns, "region", noise="swap")
+draw("utility", UtilityDisplay.from_plan, planned, figure="attack")
 
 # %%
 # What pairs of secrets lose

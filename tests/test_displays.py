@@ -18,21 +18,18 @@ from sklearn_puffer import (
     LossDisplay,
     MovesDisplay,
     PersonLedger,
-    Plan,
     PufferfishNoiser,
     ReleaseDisplay,
     SpendDisplay,
     SwapDisplay,
     TradeoffDisplay,
     UtilityDisplay,
+    plan,
 )
 from sklearn_puffer._releases import PairLoss
 from sklearn_puffer._signoff import drawing
 from sklearn_puffer._signoff.attack import Attack
-from sklearn_puffer._signoff.candidates import Candidate
-from sklearn_puffer._signoff.columns import ColumnFacts
 from sklearn_puffer._signoff.survived import Survived
-from sklearn_puffer._signoff.trials import Trial
 from sklearn_puffer.noise import RecordSwap
 
 CARS = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
@@ -45,78 +42,44 @@ def axes():
     return Figure(layout="constrained").subplots()
 
 
-def trial(epsilon, label, change, verdict="holds", promise="whole row", **more):
-    own = Candidate(epsilon, label, promise, {})
-    return Trial(own, verdict, change=change, unchanged=1.0 - change / 10.0, **more)
+@pytest.fixture(scope="module")
+def planned():
+    rows = TABLE.loc[list(range(30)) * 8].reset_index(drop=True)
+    return plan(rows, "loan", public=["cars"], noise="laplace")
 
 
-def a_plan(*trials):
-    facts = [
-        ColumnFacts(name, "release", "number", 5, constant=constant, constant_unchanged=0.25)
-        for name, constant in (("a", 0.5), ("b", 0.75))
-    ]
-    return Plan(("loan",), tuple(facts), trials, (), 30, 30)
+def test_utility_is_the_curve_of_the_proposed_setting(planned):
+    display = UtilityDisplay.from_plan(planned)
+    curve = planned.curve()
+    assert display.epsilons.tolist() == curve["epsilon"].tolist() == [0.1, 0.25, 0.5, 1.0, 2.0, 4.0]
+    assert list(display.lines) == ["laplace"]
+    assert display.lines["laplace"].tolist() == curve["change"].tolist()
+    assert display.constant == planned.bare.change
 
 
-PLAN = a_plan(
-    trial(1.0, "channel", 0.25),
-    trial(0.5, "channel", 0.5),
-    trial(1.0, "laplace", 0.75),
-    trial(0.5, "laplace", 1.5),
-    trial(1.0, "bad", 0.1, verdict="does not hold"),
-    trial(1.0, "model", 0.2, promise="against a classifier"),
-    trial(1.0, "weak", 0.1, weak=True),
-    trial(0.5, "heavy", np.inf),
-)
-
-
-def test_utility_has_a_line_for_each_setting_that_keeps_the_promise_of_the_plan():
-    display = UtilityDisplay.from_plan(PLAN)
-    assert display.epsilons.tolist() == [0.5, 1.0]
-    assert list(display.lines) == ["channel", "laplace", "heavy"]
-    assert display.lines["channel"].tolist() == [0.5, 0.25]
-    assert display.lines["laplace"].tolist() == [1.5, 0.75]
-    assert np.isnan(display.lines["heavy"][1])
-    assert display.constant == 0.625  # of two columns, 0.5 and 0.75
-
-
-def test_the_share_that_stays_is_drawn_the_largest_first():
-    display = UtilityDisplay.from_plan(PLAN, figure="unchanged", most=1)
-    assert list(display.lines) == ["channel"]
-    assert display.lines["channel"].tolist() == [0.95, 0.975]
-    assert (display.constant, display.n_left_out) == (0.25, 2)
-
-
-def test_utility_is_drawn_on_the_axes_that_are_given_with_units_and_names():
+def test_an_attack_is_drawn_beside_what_is_allowed_and_told_by_name(planned):
     ax = axes()
-    display = UtilityDisplay.from_plan(PLAN, most=2)
-    assert display.plot(ax=ax, linewidth=3.0) is display
+    display = UtilityDisplay.from_plan(planned, figure="attack", ax=ax, linewidth=3.0)
     assert (display.ax_, display.figure_) == (ax, ax.figure)
     assert ax.get_xlabel() == "epsilon (nats)"
-    assert "standard deviations" in ax.get_ylabel()
+    assert "ROC curve" in ax.get_ylabel()
     told = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert told == ["channel", "laplace", "a constant instead"]
-    assert ax.get_legend().get_title().get_text() == "1 more not drawn"
-    first, second, constant = ax.lines
-    assert first.get_ydata().tolist() == [0.5, 0.25]
-    assert (first.get_linewidth(), second.get_linewidth()) == (3.0, 3.0)
-    assert set(constant.get_ydata()) == {0.625}
+    assert told == ["laplace", "allowed", "a constant instead"]
+    found, allowed, constant = ax.lines
+    assert (found.get_linewidth(), allowed.get_linewidth()) == (3.0, 3.0)
+    assert allowed.get_ydata() == pytest.approx(1.0 / (1.0 + np.exp(-display.epsilons)))
+    assert set(constant.get_ydata()) == {0.5}
 
 
-def test_settings_of_several_promises_are_told_apart_where_none_has_the_plain_one():
-    display = UtilityDisplay.from_plan(
-        a_plan(trial(1.0, "x", 0.1, promise="one"), trial(1.0, "x", 0.2, promise="two"))
-    )
-    assert list(display.lines) == ["x (one)", "x (two)"]
-
-
-def test_what_is_no_plan_or_has_nothing_to_compare_is_refused():
+def test_what_is_no_plan_or_has_nothing_to_draw_is_refused(planned):
     with pytest.raises(TypeError, match="plan must be a Plan, got 3"):
         UtilityDisplay.from_plan(3)
     with pytest.raises(ValueError, match="figure must be"):
-        UtilityDisplay.from_plan(PLAN, figure="loss")
-    with pytest.raises(ValueError, match="none of the settings of this plan keeps"):
-        UtilityDisplay.from_plan(a_plan(trial(1.0, "bad", 0.1, verdict="refused")))
+        UtilityDisplay.from_plan(planned, figure="loss")
+    with pytest.raises(ValueError, match="needs a plan with a task"):
+        UtilityDisplay.from_plan(planned, figure="task")
+    with pytest.raises(IndexError, match="is no row of this plan"):
+        UtilityDisplay.from_plan(planned, k=9)
 
 
 def pair(secret, against, lower, upper, adversary=0, sensitive="race"):
@@ -352,11 +315,6 @@ def test_names_are_no_formulas_and_stay_on_one_line():
     assert drawing.label("$\\frac$") == r"\$\\frac\$"
     assert drawing.label("x" * 50) == "x" * 23 + "…"
     assert drawing.label("_a") == "\N{NO-BREAK SPACE}_a"
-    hostile = replace(PLAN, trials=(trial(1.0, "_$x^{$", 0.1), trial(0.5, "$$", 0.1)))
-    display = UtilityDisplay.from_plan(hostile).plot(ax=axes())
-    display.figure_.canvas.draw()
-    told = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert told == ["\N{NO-BREAK SPACE}_\\$x^{\\$", r"\$\$", "a constant instead"]
 
 
 def test_seven_lines_differ_without_their_colours():
@@ -389,11 +347,11 @@ MAKERS = {
 }
 
 
-def test_what_makes_a_display_draws_it_as_plot_does(noiser, tmp_path):
+def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned, tmp_path):
     found = compared(0.6, 0.8)
     ledger = Ledger.create(tmp_path / "cars", noiser)
     swap = PufferfishNoiser(sensitive="loan", public=["cars"], noise=RecordSwap(cells="values"))
-    given = [PLAN], [noiser], [noiser, TABLE], [noiser, TABLE], [found], [found], [ledger]
+    given = [planned], [noiser], [noiser, TABLE], [noiser, TABLE], [found], [found], [ledger]
     given = *given, [swap.fit(TABLE)]
     assert set(MAKERS) == {getattr(sklearn_puffer, n) for n in DISPLAYS}
     for (kind, (maker, _)), own in zip(MAKERS.items(), given, strict=True):
@@ -427,12 +385,12 @@ def test_axes_that_are_none_are_refused_before_anything_is_computed(kind):
         getattr(kind, maker)(*[None] * n_given, ax=np.array([1, 2]))
 
 
-def test_without_axes_a_figure_is_made_and_settings_stay_as_they_are():
+def test_without_axes_a_figure_is_made_and_settings_stay_as_they_are(planned):
     from matplotlib import pyplot, rcParams
 
     pyplot.switch_backend("agg")
     before = dict(rcParams)
-    display = UtilityDisplay.from_plan(PLAN)
+    display = UtilityDisplay.from_plan(planned)
     assert display.figure_.axes == [display.ax_]
     assert dict(rcParams) == before
     pyplot.close(display.figure_)

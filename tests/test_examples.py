@@ -99,18 +99,10 @@ def test_the_diabetes_release_keeps_the_table_and_costs_64_hundredths(start, tmp
         assert re.search(shown, printed, re.MULTILINE)
 
 
-def _numbers(printed, setting):
-    """Return the change, and the number of columns worse than a constant, of a planned setting."""
-    row = re.search(rf" {re.escape(setting)} +([.\d]+) +(\d+)", printed)
-    return float(row[1]), int(row[2])
-
-
 @pytest.mark.slow
 def test_the_case_study_goes_from_a_raw_table_to_a_release_on_record(run, tmp_path):
     printed = run("case_study", "--output", str(tmp_path))
-    change, worse = _numbers(printed, "optimal channel, 3 bins")
-    assert worse == 0 < change < 0.7
-    assert _numbers(printed, "Laplace noise, 3 bins")[1] == 3
+    assert "Release with row 0, " in printed
     assert "holds for the counted prior, if (a) the reader sees ONE released row and not" in printed
     assert "again: 1 more release(s) of 'november'" in printed
     released = pd.read_csv(tmp_path / "released.csv")
@@ -123,29 +115,6 @@ def test_the_case_study_goes_from_a_raw_table_to_a_release_on_record(run, tmp_pa
     assert "to the research group" in signed
     assert "the promise holds" in given
     assert "kitchen" not in given
-
-
-@pytest.mark.slow
-@pytest.mark.tables
-def test_one_call_finds_on_adult_what_twenty_trials_by_hand_find(table, run, tmp_path):
-    table("adult", nrows=1)  # skips where there is none
-    printed = run("case_study_adult", "--output", str(tmp_path))
-    trials = printed.partition("kind ")[2].partition("noise=")[0].splitlines()[1:]
-    assert len(trials) == 20
-    by_hand, planned = (
-        re.search(rf"^{way} .* ([.\d]+) +[.\d]+ +\d+ +\d+ +[.\d]+$", printed, re.MULTILINE)[1]
-        for way in ("by hand", "plan")
-    )
-    assert float(planned) <= float(by_hand) < 0.6
-    assert "Audit: nothing found" in printed
-    released = pd.read_csv(tmp_path / "released.csv")
-    assert released.shape == (16_000, 3)
-    signed, given = (
-        (tmp_path / name).read_text(encoding="utf-8") for name in ("to_sign.html", "report.html")
-    )
-    for title in ("Audit: Attacks on released rows", "Plan", "Ledger", "Column by column"):
-        assert f">{title}" in signed
-    assert "Married-civ-spouse" not in given
 
 
 @pytest.mark.slow
@@ -172,11 +141,6 @@ def test_adult_is_published_as_it_is_and_found_out_less_than_at_random(table, ru
     assert bounded < 0.75 < 0.82 < by_lot
     true, learnt = map(float, re.findall(r"rows: AUC ([0-9.]+)", printed))
     assert true - learnt < 0.03
-
-
-def test_without_the_table_the_case_study_on_adult_says_where_it_looked(run):
-    with pytest.raises(SystemExit, match=r"adult\.csv is not in nowhere; give --tables"):
-        run("case_study_adult", "--tables", "nowhere")
 
 
 def test_the_diabetes_release_goes_where_it_is_told(run, tmp_path):
@@ -434,16 +398,6 @@ def test_displays_are_drawn_from_a_plan_a_release_and_a_ledger(run, tmp_path):
     names = {"audit", "before_and_after", "jobs", "losses", "moves", "spend", "swap"}
     names |= {"tradeoff", "utility"}
     assert {path.stem for path in tmp_path.glob("*.png")} == names
-
-
-@pytest.mark.slow
-def test_a_plan_is_printed_before_anything_is_released(run):
-    printed = run("plan_before")
-    assert printed.startswith("Plan for a release that protects sex: ")
-    assert "What to look at first:" in printed
-    assert "do not release it" in printed
-    fitted = printed.partition(" of the plan, fitted:\n")[2]
-    assert fitted.startswith("Certificate: holds")
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ def pages(tmp_path_factory):
         noiser = PufferfishNoiser(sensitive="loan", public=HOSTILE, dependence="independent")
         noiser.fit(table)
         found = audit(noiser, table)
-        planned = plan(table, "loan", public=HOSTILE[:2], epsilon=1.0, time_limit=5)
+        planned = plan(table, "loan", public=HOSTILE[:2], noise="laplace")
     for kind in ("internal", "external"):
         told = report(noiser, found, planned, kind, name=HOSTILE[0], by=HOSTILE[1])
         told.save(folder / f"{kind}.html")

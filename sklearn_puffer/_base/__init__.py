@@ -36,7 +36,6 @@ from sklearn_puffer._base.markdown import markdown
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
 from sklearn_puffer._base.page import Bar, Bars, Document, Page, Section
 from sklearn_puffer._base.progress import (
-    OutOfTimeError,
     counted,
     heading,
     is_listening,
@@ -45,7 +44,6 @@ from sklearn_puffer._base.progress import (
     reporting,
     stopping,
     task,
-    until,
 )
 from sklearn_puffer._base.records import FieldError, json_record, read_as
 from sklearn_puffer._base.rounding import (
@@ -92,7 +90,6 @@ __all__ = [
     "IntArray",
     "Integers",
     "Notion",
-    "OutOfTimeError",
     "Page",
     "PowerMean",
     "PufferfishWarning",
@@ -147,7 +144,6 @@ __all__ = [
     "stopping",
     "sum_by_halves",
     "task",
-    "until",
     "utc_now",
     "way_to_table",
 ]

@@ -107,24 +107,16 @@ class _Voice:
                 self.screen.end()
 
 
-class OutOfTimeError(Exception):
-    """Ends a computation that reports, once the time that `until` gives it is over."""
-
-
 @dataclass
 class _Ear:
     """Who listens, and to what; the outermost task comes first."""
 
     voice: _Voice | None = None
     tasks: list[_Task] = field(default_factory=list)
-    ends: float = inf
 
     def tell(self) -> None:
-        now = monotonic()
-        if now > self.ends:
-            raise OutOfTimeError
         if self.voice is not None:
-            self.voice.tell(now)
+            self.voice.tell(monotonic())
 
 
 _ear: ContextVar[_Ear | None] = ContextVar("_ear", default=None)
@@ -155,25 +147,6 @@ def is_listening() -> bool:
     """Return whether anybody is shown what is reported here."""
     ear = _ear.get()
     return ear is not None and ear.voice is not None
-
-
-@contextmanager
-def until(ends: float) -> Iterator[None]:
-    """End the block by `OutOfTimeError` at its first report after ``ends``, as `monotonic` has it.
-
-    What reports nothing is not ended: it may take longer.
-
-    >>> with until(monotonic() - 1.0):
-    ...     list(counted([3, 4], "columns"))
-    Traceback (most recent call last):
-    sklearn_puffer._base.progress.OutOfTimeError
-    """
-    ear = _ear.get() or _Ear()
-    before = _ear.set(replace(ear, ends=min(ends, ear.ends)))
-    try:
-        yield
-    finally:
-        _ear.reset(before)
 
 
 @contextmanager

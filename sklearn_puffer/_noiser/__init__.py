@@ -23,6 +23,7 @@ from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
 from sklearn_puffer._noiser.release_form import PufferfishRelease
 from sklearn_puffer._noiser.scales import find_scales
 from sklearn_puffer._noiser.streams import check_stream, keyed_mark, rows_of_stream, types_of
+from sklearn_puffer._noiser.swap_curve import SwapCurve
 from sklearn_puffer._noiser.utility import RawLaw, utilities
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "PufferfishRelease",
     "RawLaw",
     "SecretPair",
+    "SwapCurve",
     "adversaries",
     "channel_cells",
     "check_stream",

@@ -37,11 +37,8 @@ class ColumnFacts:
         How many different values it has, and in how many rows it has none.
     remark : str
         What there is to say of it, such as why it is left out.
-    noise, share : float
-        What noise it asks for by itself, in standard deviations, and the share of the sum over all
-        columns; NaN where that was not computed.
-    constant, constant_unchanged : float
-        What a constant in its place changes, in standard deviations, and how many values not.
+    constant : float
+        What a constant in its place changes, in standard deviations.
     """
 
     name: Name
@@ -50,10 +47,7 @@ class ColumnFacts:
     distinct: int = 0
     missing: int = 0
     remark: str = ""
-    noise: float = float("nan")
-    share: float = float("nan")
     constant: float = float("nan")
-    constant_unchanged: float = float("nan")
 
     @property
     def numeric(self) -> bool:

@@ -1,10 +1,10 @@
-"""A plan: what the columns are, what the settings would do, and which is best."""
+"""A plan: what to do, and what was measured of each setting on rows that nobody fitted."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sklearn.base import clone
@@ -16,17 +16,17 @@ from sklearn_puffer._base import (
     Page,
     Section,
     check_count,
-    listed,
+    counted,
     on_one_line,
     quoted,
     shown,
 )
-from sklearn_puffer._noiser import PufferfishNoiser
-from sklearn_puffer._releases import sentences
+from sklearn_puffer._noiser import SwapCurve
+from sklearn_puffer._signoff.candidates import Candidate
 from sklearn_puffer._signoff.columns import ColumnFacts
-from sklearn_puffer._signoff.promises import WHOLE_ROW
-from sklearn_puffer._signoff.trials import Trial, best_of
-from sklearn_puffer._tables import Name, named_frame, recoded, records_frame
+from sklearn_puffer._signoff.exact_tests import Promise
+from sklearn_puffer._signoff.measured import Attacked
+from sklearn_puffer._tables import Name, frame_table, named_frame, recoded, records_frame
 
 INTERNAL = (
     "This plan is computed from the raw rows, those of the sensitive columns included, and is not "
@@ -36,14 +36,91 @@ CHOSEN = (
     "Choosing a setting by it makes the choice a function of the rows; no certificate covers what "
     "the choice itself tells. Plan on other rows of the same kind where that matters."
 )
-_FIGURES = ("change", "unchanged", "worse", "loss", "proven", "seconds")
-_TABLE = ("best", "epsilon", "setting", "promise", "verdict", *_FIGURES, "reason")
-_COLUMNS = ("use", "kind", "distinct", "missing", "noise", "share", "constant", "remark")
+ESTIMATES = (
+    "Figures are estimates, measured on rows that were not fitted: an attack that was not tried "
+    "may find more. What is proven is the loss, under the conditions that each certificate lists."
+)
+VERDICTS = ("holds", "struck out", "does not hold", "refused", "not tried")
+EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
+_TABLE = (
+    "setting", "promise", "verdict", "change", "equal", "rows_equal", "attack", "low", "high",
+    "allowed", "task", "payer", "payer_kept", "unique", "smallest", "loss", "seconds", "reason",
+)  # fmt: skip
+_COLUMNS = ("use", "kind", "distinct", "missing", "constant", "remark")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one setting.
+
+    Attributes
+    ----------
+    label : str
+    candidate : Candidate or None
+        None of the rows as they are, and of constants.
+    verdict : {"holds", "struck out", "does not hold", "refused", "not tried"}
+    reason : str
+        Why it is not proposed.
+    change, equal, rows_equal : float
+        Mean change in standard deviations, and the shares of values and of rows that are equal.
+    attack : Attacked or None
+        The best attack that was found; None where there is nothing to attack.
+    allowed : float
+        The AUC that the promise allows.
+    task : float
+        Score on true rows; NaN without a task.
+    payer : tuple
+        Sensitive column, secret, and the share of its rows that stay: the secret that pays most.
+    groups : tuple
+        Share of rows that are unique in the released columns, and the smallest group.
+    loss, strata_loss : float
+        As the certificate has them: proven, of the fitted rows.
+    seconds : float
+    noiser : PufferfishNoiser
+        As it was measured.
+    """
+
+    label: str
+    candidate: Candidate | None = None
+    verdict: str = "holds"
+    reason: str = ""
+    change: float = math.nan
+    equal: float = math.nan
+    rows_equal: float = math.nan
+    attack: Attacked | None = None
+    allowed: float = math.nan
+    task: float = math.nan
+    payer: tuple[Any, Any, float] = ("", "", math.nan)
+    groups: tuple[float, int] = (math.nan, 0)
+    loss: float = math.nan
+    strata_loss: float = 0.0
+    seconds: float = field(default=0.0, compare=False)
+    noiser: Any = field(default=None, compare=False, repr=False)
+
+    def judged(self, *, holds: bool) -> Row:
+        """Return the row with what speaks against it."""
+        if not holds:
+            return replace(self, verdict="does not hold", reason="its certificate does not hold")
+        found = self.attack
+        if found is None or found.least <= self.allowed:
+            return self
+        reason = (
+            f"on rows that were not fitted the attack {shown(found.attacker)} reaches AUC "
+            f"{found.auc:.3f}, for certain more than {found.least:.3f} (95 %, corrected for all "
+            f"attacks), and {self.allowed:.3f} is allowed"
+        )
+        return replace(self, verdict="struck out", reason=reason)
+
+    @property
+    def ends(self) -> tuple[float, float, float]:
+        """The AUC of the best attack, and its interval."""
+        found = self.attack
+        return (0.5, 0.5, 0.5) if found is None else (found.auc, found.low, found.high)
 
 
 @dataclass(frozen=True)
 class Plan(Document):
-    """What `plan` found, before anything is released.
+    """What `plan` measured, before anything is released.
 
     Parameters
     ----------
@@ -51,18 +128,25 @@ class Plan(Document):
         The columns that are protected.
     facts : tuple of ColumnFacts
         What each column is.
-    trials : tuple of Trial
-        What came of each setting, as ``table`` sorts them.
-    cliffs : tuple of str
-        What asks for most of the noise, or ends what can be proven, in sentences.
-    n_rows, n_tried : int
-        Rows of the table, and of the part of it that settings were fitted to.
+    raw, bare : Row
+        The rows as they are, and constants in their place.
+    trials : tuple of Row
+        What was measured of each setting, as ``table`` ranks them.
+    out : tuple of str
+        Measured ways out, where no setting is kept.
+    notes : tuple of str
+        What there is to know of columns, secrets and rows.
+    epsilon : float
+    task : str, int or None
+    score : {"AUC", "R2"}
+    base : float
+        The share of the most frequent class; 0 of a number.
+    n_rows, n_fitted, n_held, seed : int
+        Rows given, fitted and held out, and by which seed they were split.
     days : tuple of names
         Columns of dates that become days first.
-    time_limit : float or None
-        Seconds, after which no setting was tried.
-    promise : str
-        What is promised by the settings that change nothing but noise, bins and output.
+    measurer : object
+        The rows, for `curve`; it is not written to JSON.
     version, date : str
         Of the library, and the time of the plan (UTC, ISO 8601).
     name : str
@@ -70,24 +154,31 @@ class Plan(Document):
 
     Examples
     --------
-    >>> import pandas as pd
+    >>> from sklearn.datasets import load_diabetes
     >>> from sklearn_puffer import plan
-    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
-    >>> found = plan(table, sensitive="loan", epsilon=1.0)
-    >>> found.noiser(0).fit(table).certificate_.holds
-    True
+    >>> table = load_diabetes(as_frame=True, scaled=False).data
+    >>> found = plan(table, "sex", public=["bmi", "bp"], noise="swap")
+    >>> found.noiser(0, refit=table).certificate_.n_rows
+    442
     """
 
     sensitive: tuple[Name, ...]
     facts: tuple[ColumnFacts, ...]
-    trials: tuple[Trial, ...]
-    cliffs: tuple[str, ...]
-    n_rows: int
-    n_tried: int
+    raw: Row
+    bare: Row
+    trials: tuple[Row, ...]
+    out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    epsilon: float = 1.0
+    task: Name | None = None
+    score: str = "AUC"
+    base: float = math.nan
+    n_rows: int = 0
+    n_fitted: int = 0
+    n_held: int = 0
+    seed: int = 0
     days: tuple[Name, ...] = ()
-    time_limit: float | None = None
-    promise: str = WHOLE_ROW
+    measurer: Any = field(default=None, compare=False, repr=False)
     version: str = ""
     date: str = field(default="", compare=False)
     name: str = field(default="", compare=False)
@@ -96,9 +187,8 @@ class Plan(Document):
     def columns(self) -> Any:
         """What each column is: a DataFrame, by name.
 
-        ``use`` says what the plan does with it, ``kind`` what it holds; ``noise`` is what it asks
-        for by itself in standard deviations (of columns without an order in what stands for one),
-        ``share`` its part of the sum, and ``constant`` what a constant in its place would change.
+        ``use`` says what the plan does with it, ``kind`` what it holds, and ``constant`` what a
+        constant in its place would change, in standard deviations.
         """
         records = [tuple(getattr(each, key) for key in _COLUMNS) for each in self.facts]
         frame = records_frame(records, _COLUMNS)
@@ -107,56 +197,64 @@ class Plan(Document):
 
     @property
     def table(self) -> Any:
-        """The settings as a DataFrame, the best first; its row k is that of `noiser` and `why`.
+        """The settings as a DataFrame, numbered by rank, below the rows as they are and constants.
 
-        ``best`` marks the best setting of each budget among those that promise the same;
-        ``change`` is the expected change of a value in standard deviations of its column, and
-        ``unchanged`` the share of values that come out as they were, averaged over the proposed
-        columns; ``worse`` says in how many of them a constant would change less, and ``proven``
-        whether the ``loss`` is exact or a bound.
+        ``attack`` is the AUC of the best attack found, ``low`` and ``high`` its 95 % interval,
+        ``allowed`` what the promise allows; ``payer`` the secret whose rows change most, and
+        ``payer_kept`` the share of them that do not; ``unique`` and ``smallest`` say how many rows
+        no other one equals, and how many the smallest group of equal rows has (k). The two rows
+        above have the index "".
         """
-        return records_frame([self._record(trial) for trial in self.trials], _TABLE)
+        records = [self._record(row) for row in (self.raw, self.bare, *self.trials)]
+        frame = records_frame(records, _TABLE)
+        frame.index = ["", "", *range(len(self.trials))]
+        return frame
 
-    def _record(self, trial: Trial) -> tuple[Any, ...]:
-        own = trial.candidate
-        told = (self._is_best(trial), own.epsilon, own.label, own.promise, trial.verdict)
-        figures = (trial.change, trial.unchanged, trial.worse, trial.loss, trial.proven)
-        return (*told, *figures, round(trial.seconds, 2), trial.reason)
+    def _record(self, row: Row) -> tuple[Any, ...]:
+        promise = "" if row.candidate is None else row.candidate.promise
+        verdict = "" if row.candidate is None else row.verdict
+        attack = row.ends if math.isfinite(row.change) else (math.nan,) * 3
+        told = (row.label, promise, verdict, row.change, row.equal, row.rows_equal, *attack)
+        payer = (str(row.payer[1]), row.payer[2], *row.groups)
+        return (*told, row.allowed, row.task, *payer, row.loss, round(row.seconds, 2), row.reason)
 
-    def _is_best(self, trial: Trial) -> bool:
-        own = trial.candidate
-        return best_of(self.trials).get((own.epsilon, own.promise)) is trial
-
-    def noiser(self, k: int) -> Any:
-        """Return the estimator of a row of ``table``, not fitted.
+    def noiser(self, k: int, *, refit: Any = None) -> Any:
+        """Return the noiser of a row of ``table``, as it was measured: fitted, for new rows.
 
         Parameters
         ----------
         k : int
             The number of the row.
+        refit : DataFrame, default=None
+            Rows to fit the same settings to, all of them for example; none of the figures of the
+            plan are about that fit.
 
         Returns
         -------
         PufferfishNoiser or Pipeline
-            A pipeline where dates become days or values are merged first. Fitted to the rows that
-            the plan was made from, it has the figures of its row. Other rows it refuses where
-            ``fit`` has not seen their values, unless ``unknown="nearest"`` is set.
+            A pipeline, not fitted anew, where dates become days first.
 
         Raises
         ------
         IndexError
             If there is no such row.
+        ValueError
+            If it was refused, or not tried.
         """
-        own = self._trial(k).candidate
-        noiser = clone(PufferfishNoiser(own.epsilon, **own.params))
-        if not (self.days or own.merged):
+        row = self._row(k)
+        if row.noiser is None:
+            raise ValueError(f"row {k} was {row.verdict}: {row.reason.rstrip('.')}; take another.")
+        noiser = row.noiser
+        if refit is not None:
+            frame = recoded(refit, days=self.days) if self.days else refit
+            noiser = clone(noiser).fit(frame)
+        if not self.days:
             return noiser
-        how = {"days": list(self.days), "merged": {n: dict(v) for n, v in own.merged.items()}}
-        recoding = FunctionTransformer(recoded, kw_args=how)
+        recoding = FunctionTransformer(recoded, kw_args={"days": list(self.days)})
         return Pipeline([("recoded", recoding), ("noiser", noiser)])
 
     def why(self, k: int) -> str:
-        """Return what came of a row of ``table``, and what its promise rests on.
+        """Return what was measured of a row of ``table``, in sentences.
 
         Parameters
         ----------
@@ -166,40 +264,37 @@ class Plan(Document):
         Returns
         -------
         str
-            Sentences.
         """
-        trial = self._trial(k)
-        own = trial.candidate
-        told = f"At epsilon {own.epsilon:g}, {own.label} ({own.promise})"
-        if not trial.fitted:
-            return f"{told} was {trial.verdict}: {trial.reason.rstrip('.')}."
-        figures = (
-            f"{told} changes a value by {trial.change:.3g} standard deviations on average and "
-            f"leaves {trial.unchanged:.0%} of the values as they are; "
-            f"the certificate {trial.verdict}{self._rank(trial)}."
-        )
-        return " ".join([figures, *_remarks(trial)])
+        row = self._row(k)
+        told = f"Row {k}, {row.label} (for {self._promise(row)})"
+        if not math.isfinite(row.change):
+            return f"{told} was {row.verdict}: {row.reason.rstrip('.')}."
+        said = [f"{told}: {self._figures(row)}."]
+        if row.reason:
+            said.append(f"It is {row.verdict}, since {row.reason.rstrip('.')}.")
+        if row.strata_loss > 0.0:
+            said.append(
+                "Columns that may be known stay with their owners; who learns them from the "
+                f"release moves the odds by up to {row.strata_loss:.3g} nats, what they tell "
+                "themselves included."
+            )
+        return " ".join(said)
 
-    def _in_short(self, k: int) -> str:
-        """Return the figures of a row in one sentence."""
-        trial = self.trials[k]
-        own = trial.candidate
+    def _promise(self, row: Row) -> str:
+        return "" if row.candidate is None else row.candidate.promise
+
+    def _figures(self, row: Row) -> str:
+        auc, low, high = row.ends
+        task = (
+            "" if math.isnan(row.task) else f", {self.score} {row.task:.3f} for {shown(self.task)}"
+        )
         return (
-            f"epsilon {own.epsilon:g}: row {k}, {own.label}; a value changes by {trial.change:.3g} "
-            f"standard deviations on average, {trial.unchanged:.0%} of the values stay as they are"
-            f"{self._rank(trial)}."
+            f"a value changes by {row.change:.3g} standard deviations, {row.rows_equal:.0%} of the "
+            f"rows stay as they are{task}; the best attack found reaches AUC {auc:.3f} ({low:.3f} "
+            f"to {high:.3f}), and {row.allowed:.3f} is allowed"
         )
 
-    def _rank(self, trial: Trial) -> str:
-        peers = [t for t in self.trials if t.verdict == "holds" and _alike(t, trial)]
-        if trial.verdict != "holds" or len(peers) < 2:
-            return ""
-        other = peers[1] if trial is peers[0] else peers[0]
-        word = "the next best" if trial is peers[0] else "the best"
-        told = f"{word} with this budget and promise, {other.candidate.label}"
-        return f"; {told}, changes it by {other.change:.3g}"
-
-    def _trial(self, k: int) -> Trial:
+    def _row(self, k: int) -> Row:
         if check_count(k, "k", minimum=0) >= len(self.trials):
             raise IndexError(
                 f"k={quoted(k)} is no row of this plan, which has {len(self.trials)}; look at "
@@ -207,29 +302,114 @@ class Plan(Document):
             )
         return self.trials[k]
 
+    @property
+    def needed(self) -> bool:
+        """Whether the rows as they are may tell more than is allowed, for all that was measured."""
+        return self.raw.attack is None or self.raw.attack.most > self.raw.allowed
+
+    @property
+    def proposed(self) -> int | None:
+        """The row to release with; None where none is kept, or constants change less."""
+        first = self.trials[0] if self.trials else None
+        if first is None or first.verdict != "holds" or first.change > self.bare.change:
+            return None
+        return 0
+
+    def advice(self) -> str:
+        """Return what to do, in one sentence.
+
+        Returns
+        -------
+        str
+        """
+        if not self.needed:
+            auc, low, high = self.raw.ends
+            safe = self.proposed
+            told = "" if safe is None else f"; row {safe} proves it, where a proof is wanted"
+            return (
+                f"Nothing is needed: the rows as they are tell at most AUC {high:.3f} (estimate "
+                f"{auc:.3f}, 95 % interval {low:.3f} to {high:.3f}) by the attacks tried, and "
+                f"{self.raw.allowed:.3f} is allowed{told}."
+            )
+        if self.proposed is not None:
+            return f"Release with row {self.proposed}, {self._first()}.{self._doubt()}"
+        ways = "; ".join(self.out) or "neither a column less nor twice the epsilon does"
+        return f"No setting keeps both the promise and the rows: {ways}."
+
+    def _first(self) -> str:
+        row = self.trials[0]
+        return f"{row.label}: {self._figures(row)} (estimates)"
+
+    def _doubt(self) -> str:
+        """Return a warning where the estimate lies above what is allowed, and the interval not."""
+        row = self.trials[0]
+        if row.ends[0] <= row.allowed:
+            return ""
+        below = [k for k, r in enumerate(self.trials) if self._safer(r)]
+        told = f", or take row {below[0]}, which stays below" if below else ""
+        return (
+            " That estimate lies above what is allowed, but not by more than chance makes of so "
+            f"many attacks: hold out more rows{told}."
+        )
+
+    def _safer(self, row: Row) -> bool:
+        useful = row.verdict == "holds" and row.change <= self.bare.change
+        return useful and row.ends[0] <= row.allowed
+
     def recommended(self) -> list[tuple[int, str]]:
-        """Return the row to look at first for each budget, and a sentence on why.
+        """Return the row to look at first, and what was measured of it.
 
         Returns
         -------
         list of (int, str)
-            The best among settings with the plain promise under which most rows do not occur once:
-            elsewhere the law that is counted is the table itself.
+            Empty where no setting is kept.
         """
-        rows = []
-        for epsilon in sorted({trial.candidate.epsilon for trial in self.trials}):
-            trial = self._first_choice(epsilon)
-            if trial is not None:
-                k = next(k for k, each in enumerate(self.trials) if each is trial)
-                rows.append((k, self.why(k)))
-        return rows
+        return [] if self.proposed is None else [(self.proposed, self.why(self.proposed))]
 
-    def _first_choice(self, epsilon: float) -> Trial | None:
-        own = [t for t in self.trials if t.verdict == "holds" and t.candidate.epsilon == epsilon]
-        own = [t for t in own if not t.weak]
-        plain = [t for t in own if t.candidate.promise == self.promise]
-        counted = [t for t in plain if not _memorised(t)]
-        return next(iter([*counted, *plain, *own]), None)
+    def curve(self, k: int = 0, epsilons: Sequence[float] = EPSILONS) -> Any:
+        """Return change, attack and task of a row at other budgets, on the rows held out.
+
+        Parameters
+        ----------
+        k : int, default=0
+            The number of the row.
+        epsilons : sequence of float
+            By default from .1 to 4. Flows of a swap are solved for each; others are fitted anew.
+
+        Returns
+        -------
+        DataFrame
+            With ``epsilon``, ``change``, ``equal``, ``rows_equal``, ``attack``, ``low``, ``high``,
+            ``allowed``, ``task`` and the proven ``loss``; `UtilityDisplay` draws it.
+
+        Raises
+        ------
+        ValueError
+            If the plan holds no rows, as one that was read from JSON, or the row was not measured.
+        """
+        row = self._row(k)
+        if row.noiser is None or self.measurer is None:
+            raise ValueError(f"row {k} was not measured, so there is no curve; take another.")
+        records = [self._at(row, float(e)) for e in counted(list(epsilons), "budgets")]
+        head = ("epsilon", "change", "equal", "rows_equal", "attack", "low", "high", "allowed")
+        return records_frame(records, (*head, "task", "loss"))
+
+    def _at(self, row: Row, epsilon: float) -> tuple[Any, ...]:
+        candidate, own = row.candidate, self.measurer
+        assert candidate is not None
+        promise = Promise(epsilon, row.noiser.delta, row.noiser.alpha)
+        own = replace(own, allowed=promise.auc())
+        if candidate.is_swap:
+            names = [n for n in own.held.columns if n in {*own.columns, *own.sensitive}]
+            curve = SwapCurve.of(row.noiser, frame_table(own.held[names]))
+            gets, loss = curve.at(epsilon)
+            rows = own.held[list(own.columns)].iloc[gets].reset_index(drop=True)
+            found = own.measure(row.label, rows)
+        else:
+            found = own.tried(replace(candidate, epsilon=epsilon))
+            loss = found.loss
+        told = (found.change, found.equal, found.rows_equal, *found.ends)
+        return (epsilon, *told, promise.auc(), found.task, loss)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.
@@ -237,35 +417,33 @@ class Plan(Document):
         Returns
         -------
         dict
-            With the columns, the settings in their order, the cliffs, and what was tried on how
-            many rows; figures that are not known are None.
+            With the advice, the columns, the settings by rank, and how the rows were split;
+            figures that are not known are None.
         """
+        keys = ("name", "version", "date", "epsilon", "score", "base", "seed")
+        counts = ("n_rows", "n_fitted", "n_held")
         return {
-            "kind": "sklearn_puffer.plan/1",
+            "kind": "sklearn_puffer.plan/2",
             "internal": INTERNAL,
             "chosen": CHOSEN,
-            "name": self.name,
-            "version": self.version,
-            "date": self.date,
+            "advice": self.advice(),
             "sensitive": [_plain(name) for name in self.sensitive],
-            "n_rows": self.n_rows,
-            "n_tried": self.n_tried,
-            "time_limit": _plain(self.time_limit),
+            "task": _plain(self.task),
+            **{key: _plain(getattr(self, key)) for key in (*keys, *counts)},
             "days": [_plain(name) for name in self.days],
             "columns": [
                 {key: _plain(value) for key, value in asdict(each).items()} for each in self.facts
             ],
-            "settings": [self._setting(k) for k in range(len(self.trials))],
-            "recommended": [{"row": k, "why": why} for k, why in self.recommended()],
-            "cliffs": list(self.cliffs),
+            "raw": self._written(self.raw),
+            "constants": self._written(self.bare),
+            "settings": [{"row": k, **self._written(row)} for k, row in enumerate(self.trials)],
+            "notes": list(self.notes),
         }
 
-    def _setting(self, k: int) -> dict[str, Any]:
-        trial = self.trials[k]
-        record = dict(zip(_TABLE, self._record(trial), strict=True))
-        record = {key: _plain(value) for key, value in record.items()}
-        params = {key: on_one_line(repr(v)) for key, v in trial.candidate.params.items()}
-        return {"row": k, **record, "params": params, "warnings": list(trial.warnings)}
+    def _written(self, row: Row) -> dict[str, Any]:
+        record = dict(zip(_TABLE, map(_plain, self._record(row)), strict=True))
+        params = {} if row.candidate is None else row.candidate.params
+        return {**record, "params": {key: on_one_line(repr(v)) for key, v in params.items()}}
 
     def _page(self) -> Page:
         return Page(self._headline(), self._lines(), self._sections())
@@ -273,111 +451,89 @@ class Plan(Document):
     def _headline(self) -> str:
         about = f" of {shown(self.name)}" if self.name else ""
         names = ", ".join(shown(name) for name in self.sensitive)
-        fitted = sum(trial.fitted for trial in self.trials)
-        return f"Plan for a release{about} that protects {names}: {fitted} settings compared."
+        return f"Plan for a release{about} that protects {names} at epsilon {self.epsilon:g}."
 
     def _lines(self) -> list[str]:
-        lines = []
-        if self.n_tried < self.n_rows:
-            lines.append(
-                f"Settings were fitted to {self.n_tried:,} of {self.n_rows:,} rows, chosen by what "
-                "they hold, each value of the sensitive columns with its share: on all rows "
-                "figures differ, and fits take longer."
-            )
-        left = sum(trial.verdict == "not tried" for trial in self.trials)
-        if left:
-            lines.append(
-                f"{left} settings were not tried within {self.time_limit:g} s; pass a larger "
-                "time_limit=, or None."
-            )
-        if not any(each.use == "release" for each in self.facts):
-            lines.append(
-                "There is nothing to compare: no column is proposed for the release, for the "
-                "reasons below; name those to release in public=."
-            )
-        return [*lines, INTERNAL, CHOSEN]
+        rows = (
+            f"Settings were fitted to {self.n_fitted:,} rows and measured on {self.n_held:,} "
+            f"others, split by seed {self.seed}."
+        )
+        return [self.advice(), rows, ESTIMATES, INTERNAL, CHOSEN]
 
     def _sections(self) -> list[Section]:
+        struck = [
+            f"row {k}, {row.label}: {row.verdict}, {row.reason.rstrip('.')}."
+            for k, row in enumerate(self.trials)
+            if row.verdict != "holds"
+        ]
+        way = "plan.noiser(k) is the noiser of row k as it was measured; plan.curve() has budgets."
         return [
-            *([Section("What to look at first", sentences=self._advice())] if self.trials else []),
-            *([Section("Cliffs", sentences=self.cliffs)] if self.cliffs else []),
+            self._table_section(),
+            *([Section("Not proposed", sentences=struck)] if struck else []),
+            Section("What else to know", sentences=[*self.notes, way]),
             _columns_section(self.facts),
-            *self._budgets(),
-            *self._others(),
         ]
 
-    def _advice(self) -> list[str]:
-        rows = [k for k, _ in self.recommended()]
-        weak = [str(k) for k, trial in enumerate(self.trials) if trial.weak]
-        if not rows:
-            return ["no setting is known to hold: see the reasons below."]
-        remarks = [said for k in rows for said in _remarks(self.trials[k])]
-        way = "plan.noiser(k) is the estimator of row k, and plan.why(k) says what it rests on."
-        if weak:
-            remarks.append(
-                f"Rows {', '.join(weak)} promise against a classifier that knows less of the "
-                "sensitive column than others would, or nothing: do not rely on them."
-            )
-        return [*map(self._in_short, rows), *dict.fromkeys(remarks), way]
-
-    def _budgets(self) -> list[Section]:
+    def _table_section(self) -> Section:
+        task = f"; {self.score} for {shown(self.task)}" if self.task is not None else ""
+        base = f", base rate {self.base:.2f}" if task and self.score == "AUC" else ""
         note = (
-            "change in standard deviations of a column, averaged over the proposed columns; "
-            "unchanged is the share of values that come out as they were; worse, in how many "
-            "columns a constant would change less; * marks the best of those that promise the same"
+            "change in standard deviations; equal values and rows; attack: AUC of the best one "
+            f"found with its 95 % interval, beside the one allowed{task}{base}; kept: unchanged "
+            "rows of the secret that pays most; unique rows, and the smallest group of equal ones "
+            "(k)"
         )
-        head = ["row", "", "setting", "change", "unchanged", "worse", "promise", "holds", "seconds"]
-        sections = []
-        for epsilon in sorted({trial.candidate.epsilon for trial in self.trials}):
-            own = [
-                (k, trial)
-                for k, trial in enumerate(self.trials)
-                if trial.fitted and trial.candidate.epsilon == epsilon
-            ]
-            cells = [self._cells(k, trial) for k, trial in own]
-            if cells:
-                title = f"At epsilon {epsilon:g} (an even chance becomes at most {_even(epsilon)})"
-                sections.append(Section(title, note, [head, *cells]))
-                note = ""
-        return sections
+        head = ["row", "setting", "change", "values", "rows", "attack", "allowed", "kept"]
+        head += ["unique", "k", "for whom", "seconds"]
+        if task:
+            head.insert(7, "task")
+        named = [("", self.raw), ("", self.bare)]
+        named += [(str(k), row) for k, row in enumerate(self.trials) if math.isfinite(row.change)]
+        return Section("Settings", note, [head, *(self._cells(*each) for each in named)])
 
-    def _cells(self, k: int, trial: Trial) -> list[str]:
-        return [
-            str(k),
-            "*" if self._is_best(trial) else "",
-            trial.candidate.label,
-            f"{trial.change:.3f}",
-            f"{trial.unchanged:.1%}",
-            str(trial.worse),
-            trial.candidate.promise + " (too weak)" * trial.weak,
-            "yes" if trial.verdict == "holds" else "no",
-            f"{trial.seconds:.1f}",
+    def _cells(self, k: str, row: Row) -> list[str]:
+        auc, low, high = row.ends
+        cells = [
+            k + " (no)" * (row.verdict != "holds"),
+            row.label,
+            f"{row.change:.3f}",
+            f"{row.equal:.0%}",
+            f"{row.rows_equal:.0%}",
+            f"{auc:.3f} ({low:.3f} to {high:.3f})",
+            f"{row.allowed:.3f}",
+            f"{row.payer[2]:.0%} ({shown(row.payer[1])})",
+            f"{row.groups[0]:.0%}",
+            str(row.groups[1]),
+            self._promise(row),
+            f"{row.seconds:.1f}",
         ]
+        if self.task is not None:
+            cells.insert(7, f"{row.task:.3f}")
+        return cells
 
-    def _others(self) -> list[Section]:
-        """Return what has no figures, each reason once."""
-        own = [(k, t) for k, t in enumerate(self.trials) if not t.fitted]
-        by_reason: dict[tuple[str, str], dict[str, list[str]]] = {}
-        for k, trial in own:
-            labels = by_reason.setdefault((trial.verdict, trial.reason), {})
-            labels.setdefault(trial.candidate.label, []).append(str(k))
-        said = [
-            f"{verdict}: {reason.rstrip('.')} - "
-            + "; ".join(f"{label} (row {', '.join(rows)})" for label, rows in labels.items())
-            for (verdict, reason), labels in by_reason.items()
-        ]
-        return [Section("Refused, or not tried", sentences=said)] if said else []
+
+def ranked(rows: Sequence[Row], bare: Row, width: float) -> list[Row]:
+    """Return rows by rank: those kept that change less than constants, by the task, by change.
+
+    Scores that differ from the best by less than ``width`` are alike: there change decides.
+    """
+    useful = [row for row in rows if row.verdict == "holds" and row.change <= bare.change]
+    best = max((row.task for row in useful), default=math.nan)
+
+    def order(row: Row) -> tuple[Any, ...]:
+        change = math.inf if math.isnan(row.change) else row.change
+        behind = 0.0 if not row.task < best - width else best - row.task
+        return row not in useful, VERDICTS.index(row.verdict), behind, change, row.label
+
+    return sorted(rows, key=order)
 
 
 def _columns_section(facts: Sequence[ColumnFacts]) -> Section:
-    note = (
-        "noise is what a column asks for if it is released by itself, in standard deviations, and "
-        "share its part of the sum"
-    )
-    shown_facts = [each for each in facts if each.use != "not asked for"]
-    if len(shown_facts) < len(facts):
-        note += f"; {len(facts) - len(shown_facts)} more columns were not asked for"
-    head = ["column", "use", "what it is", "values", "missing", "noise", "share", "remark"]
+    told = [each for each in facts if each.use != "not asked for"]
+    note = "constant: what one in its place would change, in standard deviations"
+    if len(told) < len(facts):
+        note += f"; {len(facts) - len(told)} more columns are not released"
+    head = ["column", "use", "what it is", "values", "missing", "constant", "remark"]
     cells = [
         [
             shown(each.name),
@@ -385,55 +541,12 @@ def _columns_section(facts: Sequence[ColumnFacts]) -> Section:
             each.kind,
             str(each.distinct),
             str(each.missing),
-            "" if math.isnan(each.noise) else f"{each.noise:.2f}",
-            "" if math.isnan(each.share) else f"{each.share:.0%}",
+            "" if math.isnan(each.constant) else f"{each.constant:.2f}",
             each.remark,
         ]
-        for each in shown_facts
+        for each in told
     ]
     return Section("Columns", note, [head, *cells])
-
-
-def _remarks(trial: Trial) -> list[str]:
-    own = trial.candidate
-    said = [own.trusts] if own.trusts else []
-    if own.left_out:
-        said.append(f"It leaves out {listed(own.left_out)}, as if a constant stood in the place.")
-    if _memorised(trial):
-        said.append(
-            "Most rows occur once, so that the counted law is this table: a promise against it "
-            'says little about what can be learnt; noise="swap" is for such tables.'
-        )
-    if trial.fitted and trial.change == 0.0:
-        said.append(
-            "It changes nothing: the prior itself is within the budget, as far as its rows tell; a "
-            'confidence set (adversaries="confidence") says how far that is.'
-        )
-    if trial.worse:
-        columns = "one column" if trial.worse == 1 else f"{trial.worse} columns"
-        said.append(f"In {columns} a constant would change less.")
-    if trial.weak:
-        said.append(
-            "Its classifier knows too little to be an adversary: this promise means little."
-        )
-    if trial.proven == "bound":
-        said.append("Its loss is a proven bound, not the exact one.")
-    return said
-
-
-def _alike(one: Trial, other: Trial) -> bool:
-    """Return whether two settings have the same budget and promise."""
-    first, second = one.candidate, other.candidate
-    return first.epsilon == second.epsilon and first.promise == second.promise
-
-
-def _memorised(trial: Trial) -> bool:
-    """Return whether most rows occur once, so that the counted law is the table itself."""
-    return any(sentences.OCCUR_ONCE in said for said in trial.warnings)
-
-
-def _even(epsilon: float) -> str:
-    return f"{1.0 / (1.0 + math.exp(-epsilon)):.0%}"
 
 
 def _plain(value: Any) -> Any:

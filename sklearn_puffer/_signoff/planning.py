@@ -1,16 +1,25 @@
-"""From a table to a plan: read, sample, look at columns, try settings, sum up."""
+"""From a table to a plan: split, fit few settings on one part, measure them on the other."""
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+import math
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 from numbers import Real
+from time import monotonic
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
+from sklearn.utils import shuffle
 
 from sklearn_puffer._base import (
+    Array,
     __version__,
     check_choice,
     check_count,
@@ -20,33 +29,132 @@ from sklearn_puffer._base import (
     listed,
     listening,
     meant,
+    on_one_line,
     plain,
     quoted,
     utc_now,
 )
-from sklearn_puffer._noiser import PufferfishNoiser
-from sklearn_puffer._signoff.alone import with_shares
-from sklearn_puffer._signoff.candidates import Scope, candidates_of, without
-from sklearn_puffer._signoff.cliffs import cliffs_of, costly_column
+from sklearn_puffer._noiser import PufferfishNoiser, SwapCurve
+from sklearn_puffer._signoff import measured
+from sklearn_puffer._signoff.attackers import attackers_of
+from sklearn_puffer._signoff.candidates import Candidate, candidates_of
 from sklearn_puffer._signoff.columns import ColumnFacts, read_columns, without_odd_gaps
-from sklearn_puffer._signoff.plan import Plan
+from sklearn_puffer._signoff.exact_tests import Promise
+from sklearn_puffer._signoff.measured import Secrets
+from sklearn_puffer._signoff.plan import Plan, Row, ranked
 from sklearn_puffer._signoff.rows import in_memory
-from sklearn_puffer._signoff.trials import Clock, Trial, tried
+from sklearn_puffer._signoff.survived import Task, task_of
 from sklearn_puffer._tables import (
     Name,
     Table,
-    canonical_rows,
     date_columns,
     frame_table,
-    present,
     public_columns,
     recoded,
     resolve,
 )
 
-_WORK = 500_000  # rows times columns squared that a fit takes about a second for
-_LEAST_ROWS = 1_000
+_FITTED, _MEASURED = 12_000, 8_000  # rows that settings are fitted to, and measured on
 _OWN = ("epsilon", "sensitive", "public", "verbose", "random_state", "on_uncertified", "max_rows")
+_WEIGHT = re.compile(r"(^|[_\W])w(t|gt|eight)s?($|[_\W\d])|fnlwgt|weight", re.IGNORECASE)
+_ALIKE = 0.01  # scores of a task that differ by less are alike
+_DRIFT = 0.55  # an AUC between table and hold-out, above which they are told apart
+
+
+@dataclass(frozen=True, eq=False)
+class Measurer:
+    """The rows that settings are fitted to, those that they are measured on, and what is asked."""
+
+    fitted: Any
+    held: Any
+    columns: Sequence[Name]
+    sensitive: Sequence[Name]
+    secrets: Sequence[Secrets]
+    halves: tuple[Array, Array]
+    task: Task | None
+    allowed: float
+    seed: int
+
+    def fit(self, candidate: Candidate) -> Any:
+        """Return the fitted noiser of a candidate."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return PufferfishNoiser(candidate.epsilon, **candidate.params).fit(self.fitted)
+
+    def released(self, noiser: Any) -> Any:
+        """Return the rows that were held out as they would be released, the same each time."""
+        own = copy.copy(noiser)
+        own.random_state, own.on_uncertified = self.seed, "raise"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return own.transform(self.held)
+
+    def measure(
+        self, label: str, released: Any, *, copies: bool = True, blind: bool = False
+    ) -> Row:
+        """Return the figures of released rows; ``blind`` where there is nothing to attack."""
+        change, equal = measured.changes(self.held, released, self.columns)
+        part, rows = np.sort(np.concatenate(self.halves)), equal.all(axis=1)
+        own, raw = (measured.seen(each.iloc[part], self.columns) for each in (released, self.held))
+        local = replace(self.local(part), held=raw)
+        found = None
+        if not blind:
+            found = measured.attacked(
+                own, local.secrets, local.halves, attackers_of(None), copies=copies
+            )
+        score = float("nan")
+        if local.task is not None:
+            score = measured.task_score(local.task, raw, own, local.halves)
+        return Row(
+            label=label,
+            change=change,
+            equal=float(equal.mean()),
+            rows_equal=float(rows.mean()),
+            attack=found,
+            allowed=self.allowed,
+            task=score,
+            payer=self._payer(rows),
+            groups=measured.groups(released, self.columns),
+        )
+
+    def local(self, part: Array) -> Measurer:
+        """Return the same with rows numbered within the part that is measured."""
+        return replace(
+            self,
+            secrets=[replace(own, codes=own.codes[part]) for own in self.secrets],
+            halves=(np.searchsorted(part, self.halves[0]), np.searchsorted(part, self.halves[1])),
+            task=None if self.task is None else self.task.of(part),
+        )
+
+    def _payer(self, equal: Array) -> tuple[Name, Any, float]:
+        """Return the secret whose rows stay least often, and how often they do."""
+        shares = [
+            (float(equal[own.codes == code].mean()), own.name, own.labels[code])
+            for own in self.secrets
+            for code in np.unique(own.codes[own.codes >= 0])
+        ]
+        share, name, label = min(shares, key=lambda each: each[0])
+        return name, label, share
+
+    def tried(self, candidate: Candidate) -> Row:
+        """Return what comes of a candidate; whatever a fit raises is a result."""
+        began = monotonic()
+        try:
+            noiser = self.fit(candidate)
+            released = self.released(noiser)
+        except (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoundError) as error:
+            told = on_one_line(error)
+            return Row(candidate.label, candidate, "refused", told, seconds=monotonic() - began)
+        seconds = monotonic() - began
+        found = self.measure(candidate.label, released, copies=not candidate.is_channel)
+        certificate = noiser.certificate_
+        row = replace(
+            found, candidate=candidate, noiser=noiser, loss=certificate.loss, seconds=seconds
+        )
+        facts = getattr(certificate, "swap", None)
+        return replace(row, strata_loss=0.0 if facts is None else facts.strata_loss).judged(
+            holds=certificate.holds
+        )
 
 
 def plan(
@@ -54,18 +162,26 @@ def plan(
     sensitive: Any = None,
     *,
     public: Any = None,
-    epsilon: Any = (0.5, 1.0, 2.0),
+    epsilon: float = 1.0,
+    task: Any = None,
+    holdout: Any = 0.4,
+    groups: Any = None,
+    lookup: Any = None,
     dates: str | None = None,
-    max_rows: int | str | None = "auto",
-    time_limit: float | None = 60.0,
+    max_rows: int | None = _FITTED,
+    random_state: int = 0,
     verbose: int = 0,
     **settings: Any,
 ) -> Plan:
-    """Compare settings on a table before anything is released: a dry run, which spends nothing.
+    r"""Fit few settings on one part of a table, and measure them on rows that nobody fitted.
 
-    Every setting is fitted for real, and its certificate and expected changes are computed from
-    the laws: no noise is drawn, and no row released. Settings are noises and the optimal channel,
-    bins, strategies, column groups, fewer or merged secrets and confidence sets.
+    Every setting is fitted for real and releases the rows that were held out. Attackers learn on
+    one half of these, and are judged on the other. Their figure is the area under the ROC curve
+    (AUC) between the two secrets of the worst pair, beside what a promise allows:
+
+    .. math:: \mathrm{AUC} \le 1 - \frac{(1 - \delta)^2}{1 + e^\varepsilon}.
+
+    Nothing is released, and nothing is spent. All figures but the proven loss are estimates.
 
     Parameters
     ----------
@@ -74,30 +190,36 @@ def plan(
     sensitive : str, int or list of these
         The sensitive columns, as in `PufferfishNoiser`.
     public : str, int or list of these, default=None
-        The columns to release, whatever they look like. None proposes all others but those that
-        look like identifiers, hold dates, or cannot be read; the plan says which and why.
-    epsilon : float or list of float, default=(0.5, 1.0, 2.0)
-        The budgets to compare.
+        The columns to release, whatever they look like. None proposes all others but the task's
+        and those that look like identifiers, hold dates, or cannot be read.
+    epsilon : float, default=1.0
+        The budget; `Plan.curve` has others.
+    task : str or int, default=None
+        A column that is to be predicted from released rows: neither sensitive nor released.
+    holdout : float or DataFrame, default=0.4
+        The share of the rows that are held out, by ``random_state``, or a table of such rows.
+    groups : str, int or array-like of shape (n_rows,), default=None
+        Rows of one group are all fitted, or all held out: visits of a patient, say.
+    lookup : str, int or list of these, default=None
+        Columns by which people can be found: swaps are also tried with all of them known.
     dates : "days" or None, default=None
         "days" reads dates as whole days since 1970-01-01, and durations as whole days.
-    max_rows : int, "auto" or None, default="auto"
-        Most rows that settings are fitted to; of more, that many are chosen by what they hold,
-        never by their order, each value of the sensitive columns with its share. "auto" takes as
-        many as keep rows times columns squared within 500,000, and at least 1,000. None takes all.
-    time_limit : float or None, default=60.0
-        Seconds after which no setting is begun, and fits end at their next report; what was found
-        until then is returned, and the others are listed as not tried. None for no limit.
+    max_rows : int or None, default=12000
+        Most rows that settings are fitted to, drawn by ``random_state``; None fits all. At most
+        some 8,000 are attacked.
+    random_state : int, default=0
+        The seed of the split, of the halves, and of the releases that are measured. The same seed
+        gives the same figures.
     verbose : int, default=0
-        1 prints to standard error how far it has come.
+        1 prints to standard error how far it has come. Ctrl-C keeps the settings that are done.
     **settings : dict
-        Parameters of `PufferfishNoiser` that hold for every setting, such as ``delta=1e-5``,
-        ``categories=``, ``known=`` or ``n_bins=``; what they fix is not varied.
+        Parameters of `PufferfishNoiser` that hold for every setting, such as ``noise="swap"``,
+        ``known=`` or ``n_bins=``; what they fix is not varied.
 
     Returns
     -------
     Plan
-        ``table`` compares the settings, ``columns`` says what each column is, ``cliffs`` what to
-        know before; `Plan.noiser` is the estimator of a row, and `Plan.why` says what it does.
+        ``table`` compares the settings; `Plan.noiser` is the noiser of a row, as it was measured.
         It is a function of the raw rows: keep it as you keep the table.
 
     Raises
@@ -108,112 +230,264 @@ def plan(
 
     Examples
     --------
-    >>> import pandas as pd
+    >>> from sklearn.datasets import load_diabetes
     >>> from sklearn_puffer import plan
-    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 300
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 1500, "cars": cars, "id": range(3000)})
-    >>> found = plan(table, sensitive="loan", epsilon=[0.5, 1.0], time_limit=None)
-    >>> found.columns["use"].to_dict()
-    {'loan': 'sensitive', 'cars': 'release', 'id': 'leave out'}
-    >>> found.table.loc[found.table["best"], ["epsilon", "setting", "unchanged"]].round(3).head(2)
-       epsilon          setting  unchanged
-    0      1.0  optimal channel      0.879
-    2      0.5  optimal channel      0.824
-    >>> print(found.why(0).partition(";")[0])
-    At epsilon 1, optimal channel (whole row) changes a value by 0.0387 standard deviations on \
-average and leaves 88% of the values as they are
+    >>> table = load_diabetes(as_frame=True, scaled=False).data
+    >>> found = plan(table, "sex", public=["bmi", "bp"], noise="swap")
+    >>> found.noiser(0).certificate_.holds
+    True
+    >>> found.table["setting"].tolist()[:2]
+    ['the rows as they are', 'nothing but constants']
     """
-    budgets = _budgets(epsilon)
-    limit = _time_limit(time_limit)
     fixed = _checked(settings)
+    epsilon = check_positive(epsilon, "epsilon", "choose one budget in nats; Plan.curve has others")
     if dates is not None:
         check_choice(dates, "dates", ["days"])
-    frame = _frame(table)
+    seed = check_count(random_state, "random_state", minimum=0)
+    frame = in_memory(table, "a plan")
+    frame_table(frame, "table")  # which checks its labels
+    held = None if isinstance(holdout, Real) else in_memory(holdout, "a plan")
+    days = tuple(date_columns(frame)) if dates else ()
+    frame = recoded(frame, days=days)
+    held = held if held is None else recoded(held, days=days)
+    source = frame_table(frame)
+    hidden, asked = _named(source, sensitive, public)
+    aim = _task_name(source, task, hidden, asked)
+    timed = [name for name in date_columns(frame) if name not in days]
+    orders = fixed.get("categories") or {}
+    facts = without_odd_gaps(read_columns(source, hidden, asked, timed, days, orders))
+    if aim is not None:
+        facts = [replace(e, use="not asked for") if e.name == aim else e for e in facts]
+    names = [each.name for each in facts if each.use == "release"]
+    if not names:
+        raise ValueError(
+            "no column is proposed for the release, as each is sensitive, a task, or looks like an "
+            "identifier or a date; name those to release in public=."
+        )
+    looked = [] if lookup is None else resolve(lookup, source.names, "lookup")
+    _check_looked(looked, names)
+    fixed.setdefault("missing", _missing(facts))
+    fixed.setdefault("unknown", "nearest")
     with listening(check_verbose(verbose), "plan"):
-        return _plan(frame, sensitive, public, budgets, dates, max_rows, Clock(limit), fixed)
+        frames = _split(frame, held, holdout, groups, seed)
+        fixed |= {"sensitive": hidden, "public": names}
+        measurer = _measurer(frames, hidden, names, aim, fixed, epsilon, max_rows, seed)
+        facts = _with_constants(facts, frames[1])
+        return _plan(measurer, facts, fixed, epsilon, looked, days, frames, holdout)
 
 
 def _plan(
-    frame: Any,
-    sensitive: Any,
-    public: Any,
-    budgets: tuple[float, ...],
-    dates: str | None,
-    max_rows: Any,
-    clock: Clock,
-    fixed: dict[str, Any],
+    measurer: Measurer,
+    facts: Sequence[ColumnFacts],
+    fixed: Mapping[str, Any],
+    epsilon: float,
+    looked: Sequence[Name],
+    days: tuple[Name, ...],
+    frames: tuple[Any, Any],
+    holdout: Any,
 ) -> Plan:
-    frame_table(frame, "table")  # which checks its labels
-    timed = date_columns(frame)
-    days = tuple(timed) if dates else ()
-    frame = recoded(frame, days=days)
-    source = frame_table(frame)
-    hidden, asked = _named(source, sensitive, public)
-    orders = fixed.get("categories") or {}
-    left = [name for name in timed if name not in days]
-    facts = without_odd_gaps(read_columns(source, hidden, asked, left, days, orders))
     proposed = [each for each in facts if each.use == "release"]
-    fixed.setdefault("missing", _missing(facts))
-    counts = {name: _tally(source, name) for name in hidden}
-    part = _part(source, frame, hidden, proposed, max_rows)
-    middle = sorted(budgets)[(len(budgets) - 1) // 2]
-    proposed = with_shares(proposed, hidden, middle, fixed, part, clock)
-    gaps = any(each.missing for each in facts if each.use == "sensitive")
-    scope = _scope(hidden, proposed, budgets, fixed, counts, len(part))
-    scope = replace(scope, gaps_in_secrets=gaps)
-    trials = _trials(scope, part, clock)
-    shared = {each.name: each for each in proposed}
+    raw = measurer.measure("the rows as they are", measurer.held[list(measurer.columns)])
+    blank = measured.constants(measurer.held, measurer.columns)
+    bare = measurer.measure("nothing but constants", blank, blind=True)
+    rows = _tried(measurer, candidates_of(epsilon, fixed, proposed, looked))
+    rows = ranked(rows, bare, max(_ALIKE, 1.0 / math.sqrt(sum(map(len, measurer.halves)))))
+    kept = [row for row in rows if row.verdict == "holds"]
+    useful = any(row.change <= bare.change for row in kept)
     return Plan(
-        sensitive=tuple(hidden),
-        facts=tuple(shared.get(each.name, each) for each in facts),
-        trials=tuple(sorted(trials, key=lambda trial: trial.order)),
-        promise=scope.promise,
-        cliffs=tuple(cliffs_of(scope, proposed, counts, trials, middle)),
-        n_rows=source.n_rows,
-        n_tried=len(part),
-        days=tuple(name for name in days if name in shared or name in hidden),
-        time_limit=clock.limit,
+        sensitive=tuple(measurer.sensitive),
+        facts=tuple(facts),
+        raw=raw,
+        bare=bare,
+        trials=tuple(rows),
+        out=() if useful else tuple(_ways_out(measurer, rows, bare)),
+        notes=tuple(_notes(measurer, proposed, frames, holdout, kept)),
+        epsilon=epsilon,
+        task=None if measurer.task is None else measurer.task.name,
+        score="R2" if measurer.task is not None and is_regressor(measurer.task.model) else "AUC",
+        base=_base(measurer.task),
+        n_rows=len(frames[0]) + len(frames[1]) * isinstance(holdout, Real),
+        n_fitted=len(measurer.fitted),
+        n_held=len(measurer.held),
+        seed=measurer.seed,
+        days=days,
+        measurer=measurer,
         version=__version__,
         date=utc_now(),
     )
 
 
-def _trials(scope: Scope, frame: Any, clock: Clock) -> list[Trial]:
-    """Return what came of all candidates, the cheap first."""
-    if not scope.columns:
+def _tried(measurer: Measurer, candidates: Sequence[Candidate]) -> list[Row]:
+    """Return what comes of candidates; of those that Ctrl-C cuts off, that they were not tried."""
+    rows: list[Row] = []
+    try:
+        rows.extend(measurer.tried(each) for each in counted(candidates, "settings"))
+    except KeyboardInterrupt:
+        rows += [Row(e.label, e, "not tried", "interrupted") for e in candidates[len(rows) :]]
+    return rows
+
+
+def _ways_out(measurer: Measurer, rows: Sequence[Row], bare: Row) -> list[str]:
+    """Return what keeps both, measured: more epsilon, or a column less."""
+    first = next((row.candidate for row in rows if row.noiser is not None), None)
+    if first is None:
         return []
-    costly = costly_column(scope.columns)
-    candidates = candidates_of(scope) + (without(scope, costly.name) if costly else [])
-    candidates.sort(key=lambda each: each.cost)
-    return [tried(each, frame, scope.columns, clock) for each in counted(candidates, "settings")]
-
-
-def _scope(
-    hidden: Sequence[Name],
-    proposed: Sequence[ColumnFacts],
-    budgets: tuple[float, ...],
-    fixed: Mapping[str, Any],
-    counts: Mapping[Name, Mapping[Any, int]],
-    n_rows: int,
-) -> Scope:
-    return Scope(
-        sensitive=tuple(hidden),
-        columns=tuple(proposed),
-        epsilons=budgets,
-        fixed=fixed,
-        secrets={name: list(values) for name, values in counts.items()},
-        n_rows=n_rows,
-    )
-
-
-def _frame(table: Any) -> Any:
-    """Return the table as a pandas DataFrame, in memory."""
-    frame = in_memory(table, "a plan")
-    if len(frame) < 2:
-        raise ValueError(
-            f"table has {len(frame)} row(s) and a minimum of 2 is required; give more rows."
+    more = 2.0 * first.epsilon
+    notion = Promise(more, first.params.get("delta", 0.0), first.params.get("alpha"))
+    tried = [(f"take epsilon {more:g}", replace(measurer, allowed=notion.auc()), more)]
+    if len(measurer.columns) > 1:
+        name = _most_telling(measurer)
+        left = [each for each in measurer.columns if each != name]
+        tried.append(
+            (f"give up column {quoted(name)}", replace(measurer, columns=left), first.epsilon)
         )
-    return frame
+    found = []
+    for told, own, epsilon in tried:
+        params = {**first.params, "public": list(own.columns)}
+        row = own.tried(replace(first, epsilon=epsilon, params=params))
+        if row.verdict == "holds" and row.change <= bare.change:
+            found.append(
+                f"{told} ({first.label}: estimated AUC {row.ends[0]:.3f} where {row.allowed:.3f} "
+                f"is allowed, change {row.change:.3g})"
+            )
+    return found
+
+
+def _most_telling(measurer: Measurer) -> Name:
+    """Return the column that tells most of a secret by itself."""
+    part = np.sort(np.concatenate(measurer.halves))
+    local = measurer.local(part)
+    rows = measured.seen(measurer.held.iloc[part], measurer.columns)
+    alone = {
+        name: measured.attacked(
+            rows[[name]], local.secrets, local.halves, _boosted(), copies=False
+        ).auc
+        for name in counted(list(measurer.columns), "columns")
+    }
+    return max(alone, key=lambda name: alone[name])
+
+
+def _boosted() -> dict[str, Any]:
+    """Return the one attacker that takes any column as it is."""
+    return {"boosted": attackers_of(None)["boosted"]}
+
+
+# -------------------------------------------------------------------------------------- the rows
+
+
+def _split(frame: Any, held: Any, holdout: Any, groups: Any, seed: int) -> tuple[Any, Any]:
+    """Return the rows to fit, and those that are held out."""
+    if held is not None:
+        absent = [name for name in frame.columns if name not in held.columns]
+        if absent:
+            raise ValueError(
+                f"holdout lacks column {quoted(absent[0])} of table; give rows with the same "
+                "columns, or the share of the rows to hold out."
+            )
+        return frame, held
+    if isinstance(holdout, bool) or not 0.0 < float(holdout) < 1.0:
+        raise ValueError(
+            f"holdout={quoted(holdout)} is no share of the rows between 0 and 1; give one such as "
+            "0.4, or a table."
+        )
+    of = np.arange(len(frame)) if groups is None else _groups(frame, groups)
+    kinds, places = np.unique(of, return_inverse=True)
+    chosen = shuffle(np.arange(len(kinds)), random_state=seed)
+    chosen = chosen[: round(float(holdout) * len(kinds))]
+    out = np.isin(places, chosen)
+    return frame[~out], frame[out]
+
+
+def _groups(frame: Any, groups: Any) -> Array:
+    own = np.asarray(
+        groups if np.ndim(groups) else frame[resolve(groups, frame.columns, "groups")[0]]
+    )
+    if own.shape != (len(frame),):
+        raise ValueError(
+            f"groups has shape {own.shape} beside {len(frame)} rows; give the group of each row, "
+            "or the name of a column."
+        )
+    return own.astype(str)
+
+
+def _measurer(
+    frames: tuple[Any, Any],
+    hidden: Sequence[Name],
+    names: Sequence[Name],
+    aim: Name | None,
+    fixed: Mapping[str, Any],
+    epsilon: float,
+    max_rows: int | None,
+    seed: int,
+) -> Measurer:
+    fitted, held = frames
+    if max_rows is not None and len(fitted) > check_count(max_rows, "max_rows", minimum=2):
+        fitted = fitted.iloc[np.sort(shuffle(np.arange(len(fitted)), random_state=seed)[:max_rows])]
+    own = [name for name in frames[0].columns if name in {*hidden, *names}]
+    held = held.reset_index(drop=True)
+    task = None if aim is None else task_of(aim, frame_table(held))
+    secrets = [_secret(held, name) for name in hidden]
+    some = _some(shuffle(np.arange(len(held)), random_state=seed), secrets)
+    halves = np.sort(some[::2]), np.sort(some[1::2])
+    secrets = [_with_pairs(each, halves) for each in secrets]
+    _check_attackable(secrets, halves)
+    promise = Promise(epsilon, fixed.get("delta", 0.0), fixed.get("alpha"))
+    return Measurer(fitted[own], held, names, hidden, secrets, halves, task, promise.auc(), seed)
+
+
+def _secret(held: Any, name: Name) -> Secrets:
+    """Return the secrets of the rows; of missing ones the code is -1."""
+    values = frame_table(held).values(name)
+    data = np.asarray(values.data)
+    there = np.ones(len(held), dtype=bool)
+    if values.n_missing:
+        there = held[name].notna().to_numpy()
+    codes = np.full(len(held), -1)
+    atoms, codes[there] = np.unique(data[there], return_inverse=True)
+    levels = values.levels
+    labels = atoms.tolist() if levels is None else [plain(levels[int(c)]) for c in atoms]
+    return Secrets(name, labels, codes, [])
+
+
+def _some(order: Array, secrets: Sequence[Secrets]) -> Array:
+    """Return rows to measure: some thousand, and more of rare secrets."""
+    chosen = order[:_MEASURED]
+    for own in secrets:
+        for code in range(len(own.labels)):
+            rare = order[own.codes[order] == code][:400]
+            chosen = np.concatenate([chosen, np.setdiff1d(rare, chosen)])
+    return chosen
+
+
+def _with_pairs(own: Secrets, halves: tuple[Array, Array]) -> Secrets:
+    there = tuple(half[own.codes[half] >= 0] for half in halves)
+    return replace(own, pairs=measured.pairs_to_attack(own.codes, len(own.labels), there))
+
+
+def _check_attackable(secrets: Sequence[Secrets], halves: tuple[Array, Array]) -> None:
+    """Refuse a hold-out in which no pair of secrets has rows enough."""
+    for own in secrets:
+        counts = np.bincount(own.codes[own.codes >= 0], minlength=len(own.labels))
+        if len(own.labels) < 2:
+            raise ValueError(
+                f"sensitive column {quoted(own.name)} has one value only among the rows held out: "
+                "there is nothing to protect, or too few rows of the others; give a larger holdout."
+            )
+        wide = [measured.half_width(int(counts[i]), int(counts[j])) for i, j in own.pairs]
+        if not wide or min(wide) > measured.WIDEST:
+            few, most = np.sort(counts)[-2], np.sort(counts)[-1]
+            needed = next(
+                n for n in range(1, 10**6) if measured.half_width(n, n) <= measured.WIDEST
+            )
+            raise ValueError(
+                f"holdout has {few} and {most} rows of the most frequent values of "
+                f"{quoted(own.name)}, too few to attack: about {needed} of each are needed for an "
+                f"AUC that is known to {measured.WIDEST:g}; give more rows, a larger holdout=, or "
+                "merge rare values."
+            )
+
+
+# ------------------------------------------------------------------------------- what is asked for
 
 
 def _named(source: Table, sensitive: Any, public: Any) -> tuple[list[Name], list[Name] | None]:
@@ -227,44 +501,28 @@ def _named(source: Table, sensitive: Any, public: Any) -> tuple[list[Name], list
     return hidden, None if public is None else asked
 
 
-def _part(
-    source: Table,
-    frame: Any,
-    hidden: Sequence[Name],
-    proposed: Sequence[ColumnFacts],
-    max_rows: Any,
-) -> Any:
-    """Return the rows that settings are fitted to, with the columns that they take."""
-    names = [each.name for each in proposed]
-    frame = frame[[name for name in source.names if name in {*hidden, *names}]]
-    most = _most_rows(max_rows, len(names), source.n_rows)
-    if most >= source.n_rows:
-        return frame
-    columns = [source.values(name) for name in names]
-    rows = canonical_rows(columns, [source.values(name) for name in hidden], most)
-    return frame.iloc[rows]
+def _task_name(
+    source: Table, task: Any, hidden: Sequence[Name], asked: Sequence[Name] | None
+) -> Name | None:
+    if task is None:
+        return None
+    (name,) = resolve([task], source.names, "task")
+    for what, names in (("sensitive", hidden), ("released", asked or ())):
+        if name in names:
+            raise ValueError(
+                f"task={quoted(name)} is also {what}, so that its score would say nothing of the "
+                f"other columns; name another column, or take it out of the {what} ones."
+            )
+    return name
 
 
-def _most_rows(max_rows: Any, n_columns: int, n_rows: int) -> int:
-    if max_rows is None:
-        return n_rows
-    if isinstance(max_rows, str):
-        check_choice(max_rows, "max_rows", ["auto"])
-        return max(_LEAST_ROWS, _WORK // max(n_columns, 1) ** 2)
-    return check_count(max_rows, "max_rows", minimum=2)
-
-
-def _tally(source: Table, name: Name) -> dict[Any, int]:
-    """Return how many rows each value of a sensitive column has, the most frequent first."""
-    values = source.values(name)
-    codes, counts = np.unique(present(values), return_counts=True)
-    levels = values.levels
-    labels = codes.tolist() if levels is None else [plain(levels[int(c)]) for c in codes]
-    ranked = sorted(
-        zip(counts.tolist(), range(len(labels)), strict=True), key=lambda x: (-x[0], x[1])
-    )
-    tally = {labels[k]: count for count, k in ranked}
-    return tally | ({"missing": values.n_missing} if values.missing is not None else {})
+def _check_looked(looked: Sequence[Name], names: Sequence[Name]) -> None:
+    strange = [name for name in looked if name not in names]
+    if strange:
+        raise ValueError(
+            f"lookup names column {quoted(strange[0])}, which is not released; the released "
+            f"columns are {listed(list(names), 10)}."
+        )
 
 
 def _missing(facts: Sequence[ColumnFacts]) -> str:
@@ -272,32 +530,17 @@ def _missing(facts: Sequence[ColumnFacts]) -> str:
     gaps = [each for each in facts if each.missing and each.use in ("sensitive", "release")]
     if not gaps:
         return "error"
-    if any(each.numeric for each in gaps if each.use == "release"):
-        return "propagate"
-    return "category"
-
-
-def _budgets(epsilon: Any) -> tuple[float, ...]:
-    given = [epsilon] if isinstance(epsilon, Real) else epsilon
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(
-            f"epsilon must be a number or a list of numbers, got {quoted(epsilon)}; such as "
-            "[0.5, 1.0, 2.0]."
-        )
-    budgets = tuple(check_positive(each, "epsilon", "choose a budget in nats") for each in given)
-    if not budgets:
-        raise ValueError("epsilon is empty; give at least one budget, such as 1.0.")
-    return tuple(sorted(set(budgets)))
-
-
-def _time_limit(limit: Any) -> float | None:
-    if limit is None or (isinstance(limit, Real) and limit == 0 and not isinstance(limit, bool)):
-        return None if limit is None else 0.0
-    return check_positive(limit, "time_limit", "give seconds, or None for no limit")
+    numbers = any(each.numeric for each in gaps if each.use == "release")
+    return "propagate" if numbers else "category"
 
 
 def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings that hold for all candidates, after a check of their names."""
+    if "time_limit" in settings:
+        raise TypeError(
+            "time_limit is gone: no figure of a plan depends on the clock; max_rows= says how many "
+            "rows are fitted, and Ctrl-C keeps the settings that are done."
+        )
     known = [n for n in inspect.signature(PufferfishNoiser).parameters if n not in _OWN]
     for name in settings:
         if name not in known:
@@ -306,3 +549,126 @@ def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
                 f"are {listed(known, len(known))}."
             )
     return dict(settings)
+
+
+# --------------------------------------------------------------------------- what stewards ask for
+
+
+def _base(task: Task | None) -> float:
+    """Return the share of the most frequent class; 0, the R^2 of a constant, of a number."""
+    if task is None or is_regressor(task.model):
+        return 0.0
+    known = task.target[[each == each and each is not None for each in task.target]]
+    return float(np.unique(known, return_counts=True)[1].max() / len(known))
+
+
+def _with_constants(facts: Sequence[ColumnFacts], held: Any) -> list[ColumnFacts]:
+    """Return the columns with what a constant in their place changes."""
+    names = [each.name for each in facts if each.use == "release"]
+    blank = measured.constants(held, names)
+    change = {name: measured.changes(held, blank, [name])[0] for name in names}
+    return [replace(each, constant=change.get(each.name, each.constant)) for each in facts]
+
+
+def _notes(
+    measurer: Measurer,
+    columns: Sequence[ColumnFacts],
+    frames: tuple[Any, Any],
+    holdout: Any,
+    kept: Sequence[Row],
+) -> list[str]:
+    """Return what there is to know of the rows, in sentences."""
+    return [
+        *_rare(measurer),
+        *([] if isinstance(holdout, Real) else _drift(measurer)),
+        *_odd_columns(measurer.held, columns),
+        *_known(measurer, kept),
+    ]
+
+
+def _rare(measurer: Measurer) -> list[str]:
+    said = []
+    for own in measurer.secrets:
+        some = {code for pair in own.pairs for code in pair}
+        few = [own.labels[code] for code in range(len(own.labels)) if code not in some]
+        if few:
+            said.append(
+                f"values of {quoted(own.name)} with too few rows held out to be attacked: "
+                f"{listed(few, 5)}; merge them, or give more rows."
+            )
+    return said
+
+
+def _drift(measurer: Measurer) -> list[str]:
+    """Name a hold-out that a model tells from the table, and the column by which it does best."""
+    few = min(len(measurer.fitted), len(measurer.held), _MEASURED // 2)
+    both = [
+        each[list(measurer.columns)].iloc[measured.halves_of(len(each), measurer.seed)[0][:few]]
+        for each in (measurer.fitted, measurer.held)
+    ]
+    codes = np.repeat([0, 1], [len(each) for each in both])
+    rows = measured.seen(measured.stacked(both), measurer.columns)
+    own = Secrets("table", ["fitted", "held out"], codes, [(0, 1)])
+    halves = measured.halves_of(len(codes), measurer.seed)
+    boosted = _boosted()
+    found = measured.attacked(rows, [own], halves, boosted, copies=False)
+    if found.low <= _DRIFT:
+        return []
+    alone = {
+        name: measured.attacked(rows[[name]], [own], halves, boosted, copies=False).auc
+        for name in counted(list(measurer.columns), "columns")
+    }
+    worst = max(alone, key=lambda name: alone[name])
+    return [
+        f"holdout follows another law than table: a model tells them apart (AUC {found.auc:.2f}), "
+        f"best by {quoted(worst)} ({alone[worst]:.2f}); figures are of the rows in holdout, and "
+        "the promise is about rows as those of table."
+    ]
+
+
+def _odd_columns(held: Any, columns: Sequence[ColumnFacts]) -> list[str]:
+    """Name columns that are weights, and those that say what others say."""
+    said = [
+        f"{quoted(each.name)} looks like a weight of rows, which says how they were drawn: leave "
+        "it out unless it is needed."
+        for each in columns
+        if each.numeric and isinstance(each.name, str) and _WEIGHT.search(each.name)
+    ]
+    few = [each.name for each in columns if 1 < each.distinct <= len(held) // 10]
+    values = {name: held.groupby(name, dropna=False, observed=True).ngroup() for name in few}
+    counts = {name: int(own.nunique()) for name, own in values.items()}
+    for a, b in combinations(few, 2):
+        if counts[a] == counts[b]:
+            pairs = len(np.unique(values[a].to_numpy() * (counts[b] + 1) + values[b].to_numpy()))
+            if pairs == counts[a]:
+                said.append(f"{quoted(a)} says what {quoted(b)} says: release one of them.")
+    return said
+
+
+def _known(measurer: Measurer, kept: Sequence[Row]) -> list[str]:
+    """Say of each column what it costs a swap that a reader knows it."""
+    swaps = [row for row in kept if row.candidate is not None and row.candidate.is_swap]
+    if not swaps:
+        return []
+    row = next((r for r in swaps if r.noiser.known is None), None)
+    if row is None:
+        return []
+    names = [n for n in measurer.held.columns if n in {*measurer.columns, *measurer.sensitive}]
+    curve = SwapCurve.of(row.noiser, frame_table(measurer.held[names]))
+    own, few = curve.kept_if_known([]), []
+    costs = {}
+    for name in counted(list(measurer.columns), "columns that may be known"):
+        try:
+            costs[name] = curve.kept_if_known([name])
+        except ValueError:
+            few.append(name)
+    said = [f"{quoted(name)} {kept:.0%}" for name, kept in costs.items()]
+    told = []
+    if said:
+        told.append(
+            f"known= by the rows that stay with their owners ({own:.0%} without, {row.label}; an "
+            f"estimate): {'; '.join(said)}. Name those that a reader is likely to know."
+        )
+    if few:
+        told.append(f"known= is not possible for {listed(few, 5)}: too few rows of each value.")
+    return told

@@ -144,7 +144,7 @@ def task_figures(
     test = np.intersect1d(parts.test, _known(task.target))
     noisy = _target(task, released, columns)
     scores = [
-        _score(task, rows[features], target, raw[features], np.intersect1d(learnt, own), test)
+        score_of(task, rows[features], target, raw[features], np.intersect1d(learnt, own), test)
         for rows, target in ((raw, task.target), (released, noisy))
         for own in [np.intersect1d(_known(target), _known(task.target))]
     ]
@@ -173,7 +173,8 @@ def _target(task: Task, released: Any, columns: Sequence[Name]) -> Array:
     return task.target
 
 
-def _score(task: Task, rows: Any, target: Array, true: Any, train: Array, test: Array) -> float:
+def score_of(task: Task, rows: Any, target: Array, true: Any, train: Array, test: Array) -> float:
+    """Return the score on true rows of a model that learnt from others."""
     model = clone(task.model)
     if not isinstance(model, Pipeline):
         model = make_pipeline(encoder(rows.iloc[train]), model)

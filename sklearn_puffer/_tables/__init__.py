@@ -55,7 +55,6 @@ from sklearn_puffer._tables.plans import (
 from sklearn_puffer._tables.readers import Reader, column_reader
 from sklearn_puffer._tables.recoding import date_columns, recoded
 from sklearn_puffer._tables.row_ids import Text, canonical_id, check_id_type, count_ids, read_ids
-from sklearn_puffer._tables.sampling import canonical_rows
 from sklearn_puffer._tables.selection import (
     Pair,
     Secret,
@@ -106,7 +105,6 @@ __all__ = [
     "as_pandas",
     "beside",
     "canonical_id",
-    "canonical_rows",
     "cells_frame",
     "check_finite",
     "check_id_type",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date
 from typing import Any
 
@@ -32,12 +32,8 @@ def _kind(column: pd.Series[Any]) -> str:
     return str(pd.api.types.infer_dtype(column, skipna=True)) if timed else ""
 
 
-def recoded(
-    X: Any,
-    days: Sequence[Name] = (),
-    merged: Mapping[Name, Mapping[Any, str]] | None = None,
-) -> Any:
-    """Return a DataFrame with dates as whole days and some values merged; others as they are.
+def recoded(X: Any, days: Sequence[Name] = ()) -> Any:
+    """Return a DataFrame with dates as whole days; other columns as they are.
 
     Parameters
     ----------
@@ -45,24 +41,17 @@ def recoded(
     days : sequence of names
         Columns of dates, which become days since 1970-01-01, and of durations, which become days.
         Times of the day are dropped, time zones count as UTC. Those that X lacks are left out.
-    merged : mapping, default=None
-        {column: {value: what it becomes}}; the other values become strings.
 
     Examples
     --------
     >>> X = pd.DataFrame({"since": [pd.Timestamp(1970, 1, 3, 15)], "job": ["cook"]})
-    >>> recoded(X, days=["since"], merged={"job": {"cook": "other"}})
-       since    job
-    0      2  other
+    >>> recoded(X, days=["since"])
+       since   job
+    0      2  cook
     """
     if not isinstance(X, pd.DataFrame):
-        return _as_native(X, recoded(_in_pandas(X, [*days, *(merged or {})]), days, merged))
+        return _as_native(X, recoded(_in_pandas(X, days), days))
     found = {name: _as_days(X[name]) for name in days if name in X.columns}
-    found |= {
-        name: X[name].map(lambda value, own=own: own.get(value, str(value)), na_action="ignore")
-        for name, own in (merged or {}).items()
-        if name in X.columns
-    }
     X = X.copy(deep=False)
     for name, column in found.items():
         X[name] = column

@@ -72,12 +72,12 @@ do it again; a ledger counts the same keyed release of the same file once.
 """
 
 _PLAN = """
-Compare settings on a table before anything is released: budgets, noises, bins and channels, how
-much of the data survives each, and what asks for most of the noise. Nothing is spent; the plan is
-computed from the raw rows, so keep it where you keep the table.
+Fit a few settings on one part of a table and measure them on the rest: what changes, what attackers
+find, and how well a task is learnt. Nothing is released or spent; the plan is computed from the raw
+rows, so keep it where you keep the table.
 
   puffer plan adult.csv --sensitive race --public age --public education --epsilon 1
-  puffer plan adult.csv --sensitive race --time-limit 300 --out plan.html
+  puffer plan adult.csv --sensitive race --task income --out plan.html
 """
 
 _CHECK = """

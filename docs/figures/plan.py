@@ -1,0 +1,206 @@
+"""Hold what plans say of attacks and tasks against fresh code, on rows that no plan has seen.
+
+    python docs/figures/plan.py            # the picture: one split of some tables
+    python docs/figures/plan.py --full     # ten splits of each table, the table of docs/plan.md
+
+A plan is made of seven tenths of the rows, and its first setting releases the rest. There random
+forests and a regression, written here, attack the worst pair and learn the task.
+"""
+
+import os
+import sys
+import warnings
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from _drawing import DARK, LIGHT, WARM, canvas, write, written
+from scipy.special import ndtr
+from sklearn.datasets import load_diabetes
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_puffer import plan
+
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
+FOLDER = Path(os.environ.get("SKLEARN_PUFFER_TABLES", BESIDE))
+TABLES = {
+    "adult": ("adult.csv", "sex", "income", ["age", "education", "occupation", "hours-per-week"]),
+    "bank": ("bank-full.csv", "marital", "y", ["age", "job", "balance", "housing", "duration"]),
+    "student": (
+        "student-por.csv",
+        "sex",
+        "G3",
+        ["age", "studytime", "Walc", "freetime", "absences"],
+    ),
+}
+ROWS = 4_000
+DRAWN = 400
+
+
+def tables():
+    """Yield name, rows, sensitive column, task and public columns of each table there is."""
+    diabetes = load_diabetes(as_frame=True, scaled=False).frame
+    yield "diabetes", diabetes, "sex", "target", ["age", "bmi", "bp", "s3"]
+    for name, (file, sensitive, task, public) in TABLES.items():
+        if (FOLDER / file).is_file():
+            yield name, pd.read_csv(FOLDER / file), sensitive, task, public
+
+
+def compared(table, sensitive, task, public, seed):
+    """Return what a plan says, and what fresh code finds on the other rows."""
+    order = np.random.default_rng(seed).permutation(len(table))[:ROWS]
+    rows = table.iloc[order].reset_index(drop=True)
+    known, rest = rows[: int(0.7 * len(rows))], rows[int(0.7 * len(rows)) :].reset_index(drop=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = plan(known, sensitive, public=public, task=task, random_state=seed)
+        released = found.noiser(0).transform(rest)
+    fresh, spread = attack(released, rest[sensitive], seed)
+    row = found.trials[0]
+    return {
+        "plan": row.attack.auc,
+        "fresh": fresh,
+        "plan_error": (row.attack.high - row.attack.low) / 3.92,
+        "error": spread,
+        "allowed": row.allowed,
+        "task": row.task,
+        "fresh_task": learnt(released, rest, task, seed),
+        "regressed": found.score == "R2",
+    }
+
+
+def coded(rows):
+    """Return words as indicators."""
+    return pd.get_dummies(rows).astype(float).fillna(-1.0).to_numpy()
+
+
+def halves(n_rows, seed):
+    order = np.random.default_rng(seed).permutation(n_rows)
+    first, second = order[: n_rows // 2], order[n_rows // 2 :]
+    return (first, second), (second, first)
+
+
+def attack(released, secrets, seed):
+    """Return the AUC of the worst pair, chosen on one half and judged on the other, and its error.
+
+    The error is that of rows drawn anew with their scores (bootstrap).
+    """
+    rows, secrets = coded(released), secrets.to_numpy()
+    labels = [label for label in np.unique(secrets) if (secrets == label).sum() >= 40]
+    judged = []
+    for test, train in halves(len(rows), seed):
+        found = {}
+        for name, model in models(seed):
+            model.fit(rows[train], secrets[train])
+            said, classes = np.log(model.predict_proba(rows[test]) + 1e-9), list(model.classes_)
+            for a, b in combinations(labels, 2):
+                told = said[:, classes.index(a)] - said[:, classes.index(b)]
+                own = np.isin(secrets[test], [a, b])
+                found[name, a, b] = (secrets[test][own] == a, told[own])
+        judged.append(found)
+    figures = []
+    for own, other in (judged, judged[::-1]):
+        best = max(other, key=lambda key: roc_auc_score(*other[key]))
+        figures.append(own[best])
+    rng = np.random.default_rng(seed)
+    drawn = [[roc_auc_score(*again(rng, each)) for each in figures] for _ in range(DRAWN)]
+    return float(np.mean([roc_auc_score(*each) for each in figures])), float(
+        np.std(np.mean(drawn, axis=1))
+    )
+
+
+def again(rng, scored):
+    truth, told = scored
+    parts = [rng.choice(np.flatnonzero(truth == own), (truth == own).sum()) for own in (0, 1)]
+    rows = np.concatenate(parts)
+    return truth[rows], told[rows]
+
+
+def models(seed):
+    yield "forest", RandomForestClassifier(150, min_samples_leaf=5, random_state=seed)
+    yield "regression", make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
+
+
+def learnt(released, true, task, seed):
+    """Return the score on true rows of a forest that learnt on released ones."""
+    every = coded(pd.concat([released, true[released.columns]]))
+    noisy, rows = every[: len(true)], every[len(true) :]
+    target, scores = true[task].to_numpy(), []
+    for test, train in halves(len(rows), seed):
+        if target.dtype.kind in "if" and len(np.unique(target)) > 20:
+            model = RandomForestRegressor(150, min_samples_leaf=5, random_state=seed)
+            scores.append(
+                r2_score(target[test], model.fit(noisy[train], target[train]).predict(rows[test]))
+            )
+            continue
+        model = RandomForestClassifier(150, min_samples_leaf=5, random_state=seed)
+        chances = model.fit(noisy[train], target[train]).predict_proba(rows[test])
+        scores += [
+            roc_auc_score(target[test] == label, chance)
+            for label, chance in zip(model.classes_, chances.T, strict=True)
+            if 0 < (target[test] == label).sum() < len(test)
+        ]
+    return float(np.mean(scores))
+
+
+def splits(number):
+    """Return a DataFrame of splits of all tables."""
+    return pd.DataFrame(
+        {"table": name, **compared(table, *asked, seed)}
+        for name, table, *asked in tables()
+        for seed in range(number)
+    )
+
+
+def summed(found):
+    """Return for each table how often fresh code agrees with plans."""
+    found = found.assign(
+        agrees=(found["plan"] - found["fresh"]).abs()
+        <= 1.96 * np.hypot(found["plan_error"], found["error"]),
+        p=1.0 - ndtr((found["fresh"] - found["allowed"]) / found["error"]),
+    )
+    ranked = found["p"].sort_values()
+    steps = ranked.to_numpy() * (len(ranked) - np.arange(len(ranked)))
+    beyond = int(np.cumprod(steps <= 0.01).sum())
+    table = found.groupby("table").agg(
+        splits=("plan", "size"),
+        plan=("plan", "mean"),
+        fresh=("fresh", "mean"),
+        allowed=("allowed", "first"),
+        agrees=("agrees", "sum"),
+        task=("task", "mean"),
+        fresh_task=("fresh_task", "mean"),
+    )
+    return table.round(3), beyond
+
+
+def draw(path):
+    """Draw one split of each table."""
+    found = splits(1)
+    figure, (axis,) = canvas(1, height=3.0)
+    for place, row in enumerate(found.itertuples()):
+        axis.bar(place, row.allowed - 0.5, 0.5, bottom=0.5, color=LIGHT, zorder=0)
+        told = (-0.06, row.plan, row.plan_error, DARK), (0.06, row.fresh, row.error, WARM)
+        for shift, value, error, colour in told:
+            axis.errorbar(place + shift, value, 1.96 * error, fmt="o", color=colour)
+    axis.plot([], [], "o", color=DARK, label="the plan")
+    axis.plot([], [], "o", color=WARM, label="fresh code, other rows")
+    axis.plot([], [], color=LIGHT, linewidth=8, label="allowed at epsilon 1")
+    axis.set_xticks(range(len(found)), found["table"])
+    axis.set(ylabel="AUC of the best attack", ylim=(0.4, 0.85), xlim=(-0.5, len(found) - 0.5))
+    axis.legend(loc="upper center", ncols=3, frameon=False)
+    write(figure, path)
+
+
+if __name__ == "__main__":
+    if "--full" in sys.argv:
+        told, beyond = summed(splits(10))
+        sys.stdout.write(told.to_string())
+        sys.stdout.write(f"\n{beyond} of them tell more than is allowed (1 %, Holm)\n")
+    else:
+        written(draw, "plan")

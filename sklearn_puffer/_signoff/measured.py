@@ -1,0 +1,224 @@
+"""What released rows tell and are good for: measured on rows that were not fitted.
+
+Rows are cut in two halves; whoever learns on one is judged on the other, and the reverse. Which
+attacker and pair of secrets is reported of a half is chosen on the other, so that the figure is not
+too large for being the largest of many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.utils import shuffle
+
+from sklearn_puffer._base import Array, FloatArray, counted
+from sklearn_puffer._signoff.attack import with_copies
+from sklearn_puffer._signoff.attackers import MOST_LEVELS, scored, trained
+from sklearn_puffer._signoff.survived import Task, score_of
+from sklearn_puffer._tables import Features, Name, frame_table
+
+LEAST = 10
+"""Rows of a secret in each half, below which it is not attacked."""
+
+WIDEST = 0.15
+"""Half the width of the 95 % interval at chance, above which there are too few rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Secrets:
+    """The secrets of the rows, of one sensitive column, and the pairs that are attacked."""
+
+    name: Name
+    labels: Sequence[Any]
+    codes: Array
+    pairs: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """The best attack that was found: an estimate, on rows that nobody fitted.
+
+    Attributes
+    ----------
+    sensitive, secret, against, attacker
+        Whom it told from whom.
+    auc, low, high : float
+        Area under the ROC curve, and its 95 % interval (DeLong's).
+    least, most : float
+        The largest lower and upper end over all attackers and pairs, at a level that is corrected
+        for their number (Bonferroni's).
+    """
+
+    sensitive: Name
+    secret: Any
+    against: Any
+    attacker: str
+    auc: float
+    low: float
+    high: float
+    least: float
+    most: float
+
+
+def halves_of(n_rows: int, seed: int) -> tuple[Array, Array]:
+    """Return two halves of so many rows."""
+    order = shuffle(np.arange(n_rows), random_state=seed)
+    return np.sort(order[: n_rows // 2]), np.sort(order[n_rows // 2 :])
+
+
+def pairs_to_attack(codes: Array, n_labels: int, halves: Sequence[Array]) -> list[tuple[int, int]]:
+    """Return the pairs of secrets with rows enough in each half."""
+    counts = np.min([np.bincount(codes[half], minlength=n_labels) for half in halves], axis=0)
+    return [(i, j) for i, j in combinations(range(n_labels), 2) if min(counts[[i, j]]) >= LEAST]
+
+
+def half_width(n: int, m: int) -> float:
+    """Return half the width of the 95 % interval of an AUC of .5 with so many rows of each.
+
+    >>> round(half_width(100, 100), 3)
+    0.08
+    """
+    return 1.96 * math.sqrt((n + m + 1) / (12.0 * n * m))
+
+
+def seen(rows: Any, columns: Sequence[Name]) -> Any:
+    """Return rows as attackers are given them."""
+    source = frame_table(rows)
+    features = Features.of({name: source.values(name) for name in columns})
+    return features.without_many_levels(MOST_LEVELS).frame
+
+
+def attacked(
+    rows: Any,
+    secrets: Sequence[Secrets],
+    halves: tuple[Array, Array],
+    attackers: Mapping[str, Any],
+    *,
+    copies: bool,
+) -> Attacked:
+    """Return the best attack on released rows, as `seen` returns them."""
+    given = with_copies(rows) if copies else rows
+    tables = [
+        (own, name, _areas(given, own, halves, attacker))
+        for own in secrets
+        for name, attacker in counted(list(attackers.items()), "attackers")
+    ]
+    places = [(own, name, pair) for own, name, _ in tables for pair in own.pairs]
+    areas = np.concatenate([found for *_, found in tables])  # (attackers and pairs, halves, 2)
+    means, errors = areas[..., 0].mean(axis=1), np.sqrt(areas[..., 1].sum(axis=1)) / 2.0
+    sure = areas[..., 0] - np.sqrt(areas[..., 1])
+    first, second = (int(sure[:, 1 - half].argmax()) for half in (0, 1))
+    auc = float(areas[first, 0, 0] + areas[second, 1, 0]) / 2.0
+    error = math.sqrt(float(areas[first, 0, 1] + areas[second, 1, 1])) / 2.0
+    own, name, (i, j) = places[int((means - errors).argmax())]
+    wide = float(ndtri(1.0 - 0.05 / (2 * len(places))))
+    return Attacked(
+        own.name,
+        own.labels[i],
+        own.labels[j],
+        name,
+        auc,
+        max(auc - 1.96 * error, 0.0),
+        min(auc + 1.96 * error, 1.0),
+        float((means - wide * errors).max()),
+        float((means + wide * errors).max()),
+    )
+
+
+def _areas(rows: Any, own: Secrets, halves: tuple[Array, Array], attacker: Any) -> FloatArray:
+    """Return AUC and its variance of each pair, learnt on one half and judged on the other."""
+    asked = np.unique(np.array(own.pairs))
+    found = np.empty((len(own.pairs), 2, 2))
+    for place, (test, train) in enumerate([halves, halves[::-1]]):
+        train, test = (half[np.isin(own.codes[half], asked)] for half in (train, test))
+        model = trained(attacker, rows.iloc[train], own.codes[train])
+        for k, (i, j) in enumerate(own.pairs):
+            x, y = (test[own.codes[test] == code] for code in (i, j))
+            both = scored(model, rows.iloc[np.concatenate([x, y])], i, j)
+            found[k, place] = area(both[: len(x)], both[len(x) :])
+    return found
+
+
+def area(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """Return the area under the ROC curve of x above y, and its variance.
+
+    E. DeLong, D. DeLong and D. Clarke-Pearson, 1988; where it is 0, what one pair of rows makes.
+
+    >>> area(np.array([1.0, 2.0]), np.array([0.0, 1.0]))[0]
+    0.875
+    """
+    above, below = _places(x, y), 1.0 - _places(y, x)
+    variance = above.var() / max(len(x) - 1, 1) + below.var() / max(len(y) - 1, 1)
+    return float(above.mean()), float(variance + 0.25 / (len(x) * len(y)))
+
+
+def _places(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return for each x the share of y below it, ties as one half."""
+    ranked = np.sort(y)
+    sides = np.searchsorted(ranked, x, side="left") + np.searchsorted(ranked, x, side="right")
+    return np.asarray(sides / (2.0 * len(y)))
+
+
+def task_score(task: Task, raw: Any, released: Any, halves: tuple[Array, Array]) -> float:
+    """Return the score on true rows of a model that learnt on released ones: AUC or R^2."""
+    scores = [
+        score_of(task, released, task.target, raw, train, test)
+        for test, train in (halves, halves[::-1])
+    ]
+    return float(np.mean(scores))
+
+
+def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, Any]:
+    """Return the mean change in standard deviations, and which values come out equal."""
+    found, equal = [], np.ones((len(raw), len(columns)), dtype=bool)
+    for k, name in enumerate(columns):
+        own, other = raw[name], released[name]
+        same = (own.astype(object) == other.astype(object)) | (own.isna() & other.isna())
+        equal[:, k] = same.to_numpy(dtype=bool)
+        if own.nunique(dropna=False) > 1:
+            found.append(_change(own, other, equal[:, k]))
+    return float(np.mean(found)) if found else 0.0, equal
+
+
+def _change(own: Any, other: Any, same: Array) -> float:
+    if _is_number(own) and _is_number(other):
+        moves = np.abs(own.astype(float) - other.astype(float))
+        return float(np.nanmean(moves) / max(float(own.astype(float).std(ddof=0)), 1e-300))
+    return float(1.0 - same.mean())
+
+
+def _is_number(column: Any) -> bool:
+    return getattr(column.dtype, "kind", "") in "iuf"
+
+
+def constants(raw: Any, columns: Sequence[Name]) -> Any:
+    """Return rows of constants: medians, and the most frequent value of what has no order."""
+    found = raw[list(columns)].copy()
+    for name in columns:
+        own = raw[name].dropna()
+        if len(own):
+            middle = own.quantile(0.5, "lower") if _is_number(own) else own.mode().iloc[0]
+            found[name] = [middle] * len(raw)
+    return found
+
+
+def groups(rows: Any, columns: Sequence[Name]) -> tuple[float, int]:
+    """Return the share of rows that no other one equals, and the smallest number of equal ones."""
+    sizes = rows.groupby(list(columns), dropna=False, observed=True, sort=False).size()
+    return float((sizes == 1).sum() / len(rows)), int(sizes.min())
+
+
+def stacked(frames: Sequence[Any]) -> Any:
+    """Return the rows of frames of the same columns, one below the other."""
+    first, second = frames
+    rows = np.arange(len(first) + len(second))
+    found = first.iloc[[0] * len(rows)].reset_index(drop=True)
+    for name in first.columns:
+        found[name] = [*first[name].tolist(), *second[name].tolist()]
+    return found
