@@ -180,20 +180,6 @@ def area_of(p, q):
     return float(p @ (below + q / 2.0))
 
 
-def test_the_attack_is_not_too_large_for_being_the_best_of_many():
-    rng, means = np.random.default_rng(0), []
-    attackers = planning.attackers_of(None)
-    linear = dict.fromkeys(("linear",), attackers["linear"])
-    linear |= {"again": attackers["neighbours"]}
-    for seed in range(15):
-        rows = pd.DataFrame({"x": rng.normal(size=200), "y": rng.normal(size=200)})
-        codes = rng.integers(0, 3, 200)
-        halves = measured.halves_of(200, seed)
-        own = measured.Secrets("s", [0, 1, 2], codes, measured.pairs_to_attack(codes, 3, halves))
-        means.append(measured.attacked(rows, [own], halves, linear, copies=True).auc)
-    assert abs(np.mean(means) - 0.5) < 3.5 * np.std(means) / math.sqrt(len(means))
-
-
 def row(label, change, task=math.nan, least=0.5, holds=True, allowed=0.73):
     own = Attacked("s", "a", "b", "boosted", least + 0.05, least, least + 0.1, least, least + 0.2)
     told = Row(label, change=change, task=task, attack=own, allowed=allowed)

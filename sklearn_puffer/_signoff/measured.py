@@ -1,8 +1,8 @@
 """What released rows tell and are good for: measured on rows that were not fitted.
 
 Rows are cut in two halves; whoever learns on one is judged on the other, and the reverse. Which
-attacker and pair of secrets is reported of a half is chosen on the other, so that the figure is not
-too large for being the largest of many.
+attacker and pair of secrets is reported of a half is chosen on the other, which takes off most of
+what choosing adds; the halves learn from each other, so what is left errs upwards.
 """
 
 from __future__ import annotations
