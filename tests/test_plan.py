@@ -12,7 +12,10 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.datasets import load_diabetes
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import PufferfishNoiser, plan
 from sklearn_puffer._signoff import measured, planning
@@ -24,6 +27,12 @@ from sklearn_puffer._signoff.plan import Row, ranked
 from sklearn_puffer._tables import recoded
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+QUICK = {
+    "linear": LogisticRegression(max_iter=200),
+    "neighbours": KNeighborsClassifier(7),
+    "tree": DecisionTreeClassifier(max_depth=3, random_state=0),
+}
 
 
 def people(n_rows=900, seed=0, told=1.5):
@@ -133,6 +142,23 @@ def test_the_task_is_learnt_on_released_rows_and_tested_on_true_ones(found):
         chances = model.predict_proba(coded[1].iloc[test])[:, 1]
         scores.append(roc_auc_score(held["well"].iloc[test] == "yes", chances))
     assert row.task == pytest.approx(np.mean(scores), abs=0.02)
+
+
+def test_the_best_of_many_attackers_on_nothing_is_as_good_as_a_guess():
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        rows = pd.DataFrame({"a": rng.normal(size=240), "b": rng.integers(0, 5, 240)})
+        codes = rng.integers(0, 3, 240)
+        halves = measured.halves_of(240, seed)
+        pairs = measured.pairs_to_attack(codes, 3, halves)
+        own = measured.Secrets("s", ["x", "y", "z"], codes, pairs)
+        given = measured.seen(rows, ["a", "b"])
+        found.append(measured.attacked(given, [own], halves, QUICK, copies=True))
+    figures = np.array([each.auc for each in found])
+    assert abs(figures.mean() - 0.5) < 3.5 * figures.std() / math.sqrt(len(found))
+    assert sum(each.low <= 0.5 <= each.high for each in found) >= 34
+    assert sum(each.least > 0.5 for each in found) <= 6
 
 
 def test_the_area_and_its_variance_are_those_of_all_pairs_and_of_drawing_anew():
