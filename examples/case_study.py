@@ -72,10 +72,10 @@ print(pd.crosstab(fifths, table["department"], normalize="index").round(2).to_st
 # A plan fits a few settings on one part of the rows, and measures them on the rest; it releases
 # nothing. Epsilon is a limit on odds, so it is chosen first: at 1 an even chance between two
 # departments becomes 73 % at most. Numbers come in three bins, so that a channel has cells of many
-# rows: it is what is wanted here, since each reader gets single rows.
+# rows, and all rows are fitted: a channel is wanted here, since each reader gets single rows.
 
 PUBLIC = ["hours", "pay", "years"]
-found = plan(table, "department", public=PUBLIC, noise="optimal", n_bins=3)
+found = plan(table, "department", public=PUBLIC, noise="optimal", n_bins=3, max_rows=None)
 print(found.advice())
 print(found.table[["setting", "change", "attack", "allowed", "loss"]].round(2).to_string())
 

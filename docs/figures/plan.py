@@ -187,7 +187,7 @@ def draw(path):
     axis.plot([], [], "o", color=WARM, label="fresh code, other rows")
     axis.plot([], [], color=LIGHT, linewidth=8, label="allowed at epsilon 1")
     axis.set_xticks(range(len(found)), found["table"])
-    axis.set(ylabel="AUC of the best attack", ylim=(0.4, 0.85), xlim=(-0.5, len(found) - 0.5))
+    axis.set(ylabel="AUC of the best attack", ylim=(0.25, 0.85), xlim=(-0.5, len(found) - 0.5))
     axis.legend(loc="upper center", ncols=3, frameon=False)
     write(figure, path)
 
