@@ -346,20 +346,3 @@ class Table:
         others = int(self.law.trials) + 31
         filler = proposal(self.source, 0, 0)
         return [first, *[filler] * others, chance, *[MOST] * others]
-
-
-class Single(Table):
-    """The law of values that a table sampler draws by themselves."""
-
-    def _taken(self, place):
-        return bisected(lambda chance: self.source._single_proposed(place, chance, 1, 0, 0, 0)[1])
-
-    def _taken_beyond(self, mantissa, shell):
-        (coin, *further), _ = self.tail_words(mantissa, shell)
-        assert coin, "a shell this far out is not looked at"
-        further = further if self.law.tail.shell_bits else [0, *further]
-        place = proposal(self.source, self.cells, 0)
-        self.source._entropy = Padded([])  # further coins are heads
-        return bisected(
-            lambda chance: self.source._single_proposed(place, chance, coin, *further, 0)[1]
-        )

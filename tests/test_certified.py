@@ -185,7 +185,6 @@ NOISER_CHANGES = {
     "delta": 0.1,
     "alpha": 2.0,
     "releases": 2,
-    "max_rows": 100,
     "sensitive": "x",
     "public": ["x"],
     "secret_pairs": [(0, 1)],

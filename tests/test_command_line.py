@@ -23,7 +23,7 @@ from claims import half
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishRelease, audit, plan
 from sklearn_puffer._base import progress
-from sklearn_puffer._releases import new_file
+from sklearn_puffer._releases import store
 from sklearn_puffer._signoff.rendering import _templates
 from sklearn_puffer._tables import Stream, TableFile, TableWriter, coarse, engine, files
 from sklearn_puffer.cli import main
@@ -763,10 +763,10 @@ def test_key_material_is_for_its_owner_alone_from_its_first_byte(folder, monkeyp
         return {path.name: stat.S_IMODE(path.stat().st_mode) for path in Path().iterdir()}
 
     asked = ["in.csv", "r.json", "--sensitive", "loan", "--public", "cars", *options]
-    named, before = new_file._put, rights()
+    named, before = store._put, rights()
     seen = []
     monkeypatch.setattr(
-        new_file, "_put", lambda fresh, place: (seen.append(rights()), named(fresh, place))
+        store, "_put", lambda fresh, place: (seen.append(rights()), named(fresh, place))
     )
     mask = os.umask(0)
     try:

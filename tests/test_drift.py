@@ -18,8 +18,7 @@ import pytest
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._noiser import margins
-from sklearn_puffer._noiser.margins import Watch, margin_of, picked_rows
-from sklearn_puffer._noiser.two_samples import too_many
+from sklearn_puffer._noiser.margins import Watch, margin_of, picked_rows, too_many
 from sklearn_puffer._sets import error_share, set_around_counts
 from sklearn_puffer._tables import Column, Values, coarse, column_reader, learn_column, rule_of
 from sklearn_puffer.priors import Discrete, GaussianMixture

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._tables import coarse, engine, refining
-from sklearn_puffer._tables.binning import quantile_bins
+from sklearn_puffer._tables.alphabets import quantile_bins
 
 N = 1500
 

@@ -276,7 +276,7 @@ def test_run_time_imports_are_declared_dependencies():
         if not found.for_types
     }
     assert used - known - sys.stdlib_module_names == {
-        *("cryptography", "jinja2", "matplotlib", "rich", "tqdm"),
+        *("cryptography", "jinja2", "matplotlib", "tqdm"),
     }
 
 
@@ -315,13 +315,13 @@ def test_pictures_are_drawn_by_one_module_which_asks_for_matplotlib_when_it_draw
     assert "matplotlib" not in _loaded("import sklearn_puffer; sklearn_puffer.LossDisplay")
 
 
-def test_bars_are_drawn_by_one_module_which_asks_for_rich_or_tqdm_when_it_draws():
+def test_bars_are_drawn_by_one_module_which_asks_for_tqdm_when_it_draws():
     extra = _project()["optional-dependencies"]["progress"]
-    assert [re.match(r"[\w-]+", each).group() for each in extra] == ["rich"]
+    assert [re.match(r"[\w-]+", each).group() for each in extra] == ["tqdm"]
     drawing = {(m.name, i.path) for m in modules().values() for i in m.imports}
-    users = {name for name, path in drawing if path.split(".")[0] in ("rich", "tqdm")}
-    assert users == {"_base.screens"}
-    assert not {"rich", "tqdm"} & _loaded("import sklearn_puffer")
+    users = {name for name, path in drawing if path.split(".")[0] == "tqdm"}
+    assert users == {"_base.progress"}
+    assert "tqdm" not in _loaded("import sklearn_puffer")
 
 
 def _is_aes(path):

@@ -28,7 +28,6 @@ from sklearn_puffer._noise import (
     KeyedBits,
     Mixing,
     grid_step,
-    keys,
     portable,
     prf,
     sampler,
@@ -653,15 +652,19 @@ def test_one_key_is_one_key_wherever_it_comes_from_or_is_refused(tmp_path, monke
     path = tmp_path / "key"
     monkeypatch.setenv("PUFFER_TEST_KEY", os.fsdecode(line + end))
     path.write_bytes(line + end)
-    assert keys.read_key(path) == keys.read_key("env:PUFFER_TEST_KEY") == keys.read_key(line)
-    assert keys.read_key(raw + end) == raw + end
+    assert (
+        keyed_noise.read_key(path)
+        == keyed_noise.read_key("env:PUFFER_TEST_KEY")
+        == keyed_noise.read_key(line)
+    )
+    assert keyed_noise.read_key(raw + end) == raw + end
     with pytest.raises(ValueError, match=r"earlier versions drew with it.* take another key"):
-        keys.read_key(line + end)  # as a file it is read without
+        keyed_noise.read_key(line + end)  # as a file it is read without
     path.write_bytes(raw + end)
     with pytest.raises(ValueError, match=r"key in '.*' ends in .*left it out.* as it was, or"):
-        keys.read_key(path)  # as bytes it is kept
+        keyed_noise.read_key(path)  # as bytes it is kept
     path.write_bytes(raw)
-    assert keys.read_key(path) == raw
+    assert keyed_noise.read_key(path) == raw
 
 
 SECRET = b"this is a secret key of some bytes"
@@ -698,7 +701,7 @@ def test_a_machine_without_aes_refuses_its_keys_and_takes_those_of_blake2b(
     noiser, table, monkeypatch
 ):
     with_aes = keyed(noiser, table, key=BLAKE)
-    monkeypatch.setattr(keys, "find_spec", lambda name: None)
+    monkeypatch.setattr(keyed_noise, "find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'sklearn-puffer\[keyed\]'"):
         keyed(noiser, table, key=KEY)
     pd.testing.assert_frame_equal(keyed(noiser, table, key=BLAKE), with_aes)

@@ -21,7 +21,7 @@ from sklearn_puffer import (
     PufferfishRelease,
     ReleaseDisplay,
 )
-from sklearn_puffer._base import counted, listening, progress, reporting, screens, task
+from sklearn_puffer._base import counted, listening, progress, reporting, task
 from sklearn_puffer._noiser import check_stream, expected_moves, over_set
 from sklearn_puffer._releases import person_spend
 from sklearn_puffer._sets import SetLosses, set_around_counts
@@ -82,7 +82,7 @@ def without(monkeypatch, *absent):
     def found(name, *rest, find_spec=importlib.util.find_spec):
         return None if name in absent else find_spec(name, *rest)
 
-    monkeypatch.setattr(screens, "find_spec", found)
+    monkeypatch.setattr(progress, "find_spec", found)
 
 
 def count_to(n):
@@ -101,32 +101,29 @@ def stopped(k):
 @pytest.mark.parametrize(
     ("absent", "kind"),
     [
-        ([], screens.RichBar),
-        (["rich"], screens.TqdmBar),
-        (["rich", "tqdm"], screens.Lines),
+        ([], progress.TqdmBar),
+        (["tqdm"], progress.Lines),
     ],
 )
 def test_a_terminal_gets_a_bar_of_what_is_installed(at_once, monkeypatch, absent, kind):
     terminal = shown_on(monkeypatch)
     without(monkeypatch, *absent)
-    assert type(screens.screen()) is kind
+    assert type(progress.screen()) is kind
     with listening(1, "work"):
         count_to(4)
     assert "columns: 3 of 4 (75%)" in terminal.text
     assert "about 1 s left" in terminal.text
 
 
-@pytest.mark.parametrize("absent", [[], ["rich"]])
-def test_a_bar_is_gone_when_the_work_is_done(at_once, monkeypatch, absent):
+def test_a_bar_is_gone_when_the_work_is_done(at_once, monkeypatch):
     terminal = shown_on(monkeypatch)
-    without(monkeypatch, *absent)
     with listening(1, "work"):
         count_to(3)
-    assert terminal.text.endswith("\r" if absent else "\x1b[2K")  # the line is blank again
+    assert terminal.text.endswith("\r")  # the line is blank again
     assert terminal.text.count("\x1b[?25l") == terminal.text.count("\x1b[?25h")  # the cursor
 
 
-@pytest.mark.parametrize("absent", [[], ["rich"], ["rich", "tqdm"]])
+@pytest.mark.parametrize("absent", [[], ["tqdm"]])
 def test_no_control_codes_go_where_there_is_no_terminal(at_once, monkeypatch, absent):
     without(monkeypatch, *absent)
     for moves, kind in ((False, "xterm"), (True, "dumb")):
@@ -137,7 +134,7 @@ def test_no_control_codes_go_where_there_is_no_terminal(at_once, monkeypatch, ab
         assert all(LINE.fullmatch(part) for part in stream.parts)
 
 
-def test_a_notebook_gets_bars_where_it_can_show_them(monkeypatch):
+def test_a_notebook_gets_a_bar(monkeypatch):
     class Shell:
         kernel = None
 
@@ -145,11 +142,8 @@ def test_a_notebook_gets_bars_where_it_can_show_them(monkeypatch):
         get_ipython = staticmethod(Shell)
 
     monkeypatch.setitem(sys.modules, "IPython", Python)
-    monkeypatch.setattr(screens, "find_spec", lambda name: True)
     shown_on(monkeypatch, moves=False)
-    assert type(screens.screen()) is screens.RichBar
-    without(monkeypatch, "ipywidgets")
-    assert type(screens.screen()) is screens.TqdmBar
+    assert type(progress.screen()) is progress.TqdmBar
 
 
 def test_nothing_is_shown_before_two_seconds(monkeypatch, capsys):
@@ -191,7 +185,7 @@ def test_work_goes_on_without_a_standard_error(at_once, monkeypatch, stream):
         count_to(3)
 
 
-@pytest.mark.parametrize("absent", [[], ["rich"], ["rich", "tqdm"]])
+@pytest.mark.parametrize("absent", [[], ["tqdm"]])
 def test_ctrl_c_leaves_no_bar_and_nobody_who_listens(at_once, monkeypatch, absent):
     terminal = shown_on(monkeypatch)
     without(monkeypatch, *absent)
@@ -205,7 +199,7 @@ def test_ctrl_c_leaves_no_bar_and_nobody_who_listens(at_once, monkeypatch, absen
 
 def test_there_is_one_screen_however_many_listen(at_once, monkeypatch):
     terminal, made = shown_on(monkeypatch), []
-    monkeypatch.setattr(progress, "screen", lambda: made.append(1) or screens.Lines())
+    monkeypatch.setattr(progress, "screen", lambda: made.append(1) or progress.Lines())
     with listening(1, "work"), task("settings", 2) as done, listening(1, "work"):
         count_to(3)
         done()
@@ -241,7 +235,7 @@ def test_a_generator_reports_while_others_work(at_once, capsys):
     [(0.2, "1 s"), (119.0, "119 s"), (600.0, "10 min"), (90_000.0, "25 h 0 min")],
 )
 def test_the_time_left_is_said_in_its_own_unit(seconds, words):
-    assert screens.Report("columns", 0.5, seconds).rest == f"about {words} left"
+    assert progress.Report("columns", 0.5, seconds).rest == f"about {words} left"
 
 
 # --------------------------------------------------------------------------------------- transform

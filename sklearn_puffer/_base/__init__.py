@@ -32,20 +32,21 @@ from sklearn_puffer._base.arrays import (
 )
 from sklearn_puffer._base.digest import digest
 from sklearn_puffer._base.highs import Calls, aside, solved
-from sklearn_puffer._base.markdown import markdown
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
-from sklearn_puffer._base.page import Bar, Bars, Document, Page, Section
+from sklearn_puffer._base.page import Bar, Bars, Document, Page, Section, markdown
 from sklearn_puffer._base.progress import (
+    Report,
     counted,
     heading,
     is_listening,
     listening,
     noted,
     reporting,
+    say,
     stopping,
     task,
 )
-from sklearn_puffer._base.records import FieldError, json_record, read_as
+from sklearn_puffer._base.records import FieldError, __version__, json_record, read_as, utc_now
 from sklearn_puffer._base.rounding import (
     LN2,
     ULP,
@@ -57,7 +58,6 @@ from sklearn_puffer._base.rounding import (
     rounded_up,
     sum_by_halves,
 )
-from sklearn_puffer._base.screens import Report, say
 from sklearn_puffer._base.search import LARGEST, SMALLEST, smallest_for_all, smallest_within
 from sklearn_puffer._base.types import (
     Array,
@@ -67,7 +67,6 @@ from sklearn_puffer._base.types import (
     Integers,
     PufferfishWarning,
 )
-from sklearn_puffer._base.version import __version__, utc_now
 
 __all__ = [
     "LARGEST",

@@ -4,21 +4,150 @@
 says what it does with `task` or `counted`, at any depth, and nothing has to hand a parameter down
 to it. Without an ear they cost next to nothing. Reports hold what is done and how often, and how
 far a solver is from its bound: never a value, a secret or a loss. The clock decides when something
-is shown, and nothing else; `screens` decides where.
+is shown, and nothing else; `screen` decides where.
+
+Where reports of a long computation appear: a bar of tqdm, or plain lines.
+
+A bar is for eyes, so a terminal or a notebook gets one; a file, a pipe and a log get whole lines,
+without a control code. Whatever is installed, the words are the same.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from math import inf
+from shutil import get_terminal_size
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from sklearn_puffer._base.screens import Report, Screen, screen
+_OFTEN, _SELDOM = 0.2, 2.0  # seconds between two states of a bar, and between two lines
+
+
+@dataclass(frozen=True)
+class Report:
+    """How far a computation has come.
+
+    Attributes
+    ----------
+    words : str
+        What is done, and how often.
+    share : float or None
+        How much of it is done, where that is known.
+    left : float or None
+        Seconds that are left, if the rest takes as long as what is done.
+    """
+
+    words: str
+    share: float | None = None
+    left: float | None = None
+
+    @property
+    def rest(self) -> str:
+        """The time left in words, or nothing.
+
+        >>> Report("columns", 0.5, 50.0).rest, Report("columns", 0.5, 9000.0).rest
+        ('about 50 s left', 'about 2 h 30 min left')
+        """
+        return "" if self.left is None else f"about {_time(max(self.left, 1.0))} left"
+
+    @property
+    def line(self) -> str:
+        """All of it but the bar."""
+        return "; ".join(filter(None, (self.words, self.rest)))
+
+
+class Screen(Protocol):
+    """Where reports appear; ``pause`` is how many seconds there are between two."""
+
+    pause: float
+
+    def show(self, report: Report) -> None:
+        """Show a report in the place of the last one, or below it."""
+
+    def end(self) -> None:
+        """Take away what moves."""
+
+
+class Lines:
+    """A line for each report, as in a log."""
+
+    pause = _SELDOM
+
+    def show(self, report: Report) -> None:
+        """Write a line."""
+        say(report.line)
+
+    def end(self) -> None:
+        """Leave the lines."""
+
+
+class TqdmBar:
+    """A bar of tqdm, without the thread that watches its bars."""
+
+    pause = _OFTEN
+
+    def __init__(self) -> None:
+        from tqdm import tqdm
+
+        class Unwatched(tqdm):  # type: ignore[type-arg,unused-ignore]
+            monitor_interval = 0
+
+        size = get_terminal_size()  # where a terminal has none, tqdm would draw nothing
+        self._bar: Any = Unwatched(
+            total=1.0,
+            file=sys.stderr,
+            bar_format="|{bar:20}| {desc}",
+            ncols=size.columns - 1,
+            nrows=size.lines,
+            leave=False,
+        )
+
+    def show(self, report: Report) -> None:
+        """Move the bar."""
+        self._bar.n = report.share or 0.0
+        self._bar.set_description_str(report.line)
+
+    def end(self) -> None:
+        """Take the bar away."""
+        self._bar.close()
+
+
+def screen() -> Screen:
+    """Return the best screen that there is here and now."""
+    moves = _in_notebook() or _is_terminal()
+    return TqdmBar() if moves and find_spec("tqdm") else Lines()
+
+
+def say(line: str) -> None:
+    """Write one line to standard error, if there is one."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"sklearn_puffer: {line}\n")
+        sys.stderr.flush()
+
+
+def _is_terminal() -> bool:
+    moves = os.environ.get("TERM") not in ("dumb", "unknown")
+    return moves and sys.stderr is not None and sys.stderr.isatty()
+
+
+def _in_notebook() -> bool:
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    return hasattr(shell(), "kernel")
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120.0:
+        return f"{seconds:,.0f} s"
+    minutes = round(seconds / 60.0)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60:,} h {minutes % 60} min"
+
 
 T = TypeVar("T")
 

@@ -1,4 +1,7 @@
-"""JSON from elsewhere, read strictly: each value is held against the type of its field."""
+"""JSON from elsewhere, read strictly: each value is held against the type of its field.
+
+The version of the library, and the moment at which something was made.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 import math
 from collections.abc import Iterable, Set
 from dataclasses import MISSING, fields, is_dataclass
+from datetime import UTC, datetime
 from functools import cache
 from itertools import repeat
 from types import UnionType
@@ -195,3 +199,11 @@ def _brief(value: Any) -> str:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     text = quoted(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+__version__ = "0.2.0"
+
+
+def utc_now() -> str:
+    """Return the date and time in UTC, to the second, as ISO 8601 has them."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

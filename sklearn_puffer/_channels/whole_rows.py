@@ -18,7 +18,7 @@ from math import exp
 import numpy as np
 
 from sklearn_puffer._base import ULP, Array, FloatArray, IntArray
-from sklearn_puffer._channels.problem import ChannelProblem
+from sklearn_puffer._channels.program import ChannelProblem
 from sklearn_puffer._noise import WHOLE, IntegerRows
 
 _LARGEST_EPSILON = 600.0  # e^600 times 2^62 is a float; a smaller budget is a sound one
@@ -55,7 +55,7 @@ def whole_rows(problem: ChannelProblem, found: FloatArray) -> IntegerRows:
 
     Examples
     --------
-    >>> from sklearn_puffer._channels.problem import Costs, Family
+    >>> from sklearn_puffer._channels.program import Costs, Family
     >>> law = np.array([[3, 1], [1, 3]])
     >>> costs = Costs(np.array([[0.0], [1.0]]), np.array([False]), np.ones(1))
     >>> problem = ChannelProblem([Family(law)], np.array([0.5, 0.5]), costs, epsilon=1.0)

@@ -23,24 +23,9 @@ function it is largest at a corner v. For half widths r_k,
 .. math:: f \le \max_v \bigl( \log h_p(v) - T_q(v) \bigr) + \sum_k m_k r_k^2 / 2,
 
 and the lower bound with p and q exchanged. For Gaussian noise the squares cancel.
-"""
 
-# Outside. Let y lie beyond all atoms of an axis, x0 the nearest of them, and
-# D_x(y) = log K(y - x0) - log K(y - x) >= 0. If the steepness |s| does not grow outwards, D_x falls
-# outwards, and if it does not fall, D_x rises to a limit: either way log h less log K(y - x0) moves
-# by at most what the D_x move (`noise.drift`), and so does f. Where all s are one constant f does
-# not move at all. Where there is no limit (Gaussian noise) f is unbounded, and a Renyi loss needs a
-# bound on the whole tail: let x0 be the last atom of axis 1, a one such that q(x1 beyond or at
-# a | x2) >= c for every x2, and g_p, g_q the densities of the other column alone. Then h_p <=
-# K1(y1 - x0) g_p and h_q >= c K1(y1 - a) g_q, so the tail's share is at most the integral of
-# K1(y1 - x0)^alpha (c K1(y1 - a))^(1 - alpha) times the whole integral of the other column alone.
-#
-# Everywhere h_p / h_q lies between the extremes of p(x) / q(x) over the atoms.
-#
-# Rounding, u = 2^-53. Distances y - x are off by d = 2 u (|y| + |x|): a density moves by a factor
-# e^(d |s|), and the mass of a panel of width w by 4 d (1 / w + |s|) of itself, because it is at
-# least (1 - 1/e) min(w, 1 / |s|) times the largest density in it. Products of matrices are sums of
-# non-negative terms, off by (n + 2) u of themselves; a log kernel by a few u of its size.
+One released column over intervals of its axis: values, slopes and bends of its noise there.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +37,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_puffer._base import ULP, FloatArray
-from sklearn_puffer._losses.box_columns import NOTHING, Column, column_over
-from sklearn_puffer._losses.box_edges import SHARE, first_edges, split_edges
+from sklearn_puffer._losses.box_edges import SHARE, first_edges, has_kink, split_edges, steepness
 from sklearn_puffer._losses.divergences import Panels, divergence_interval, gaps, interval_of
-from sklearn_puffer.noise import Noise
+from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, PowerMean
 from sklearn_puffer.priors import Discrete
 
@@ -401,3 +385,160 @@ def _highest(p: _Values, q: _Values, one: Column, two: Column) -> FloatArray:
     )
     highest: FloatArray = np.maximum.reduce(corners) - q.centre
     return highest
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is known of one axis' noise on each interval, for each atom.
+
+    Attributes
+    ----------
+    mass, kernel, score : ndarray of shape (n_atoms, n_intervals)
+        Mass; density at the centre, relative to the largest; slope of its log, relative to theirs.
+    top, middle : ndarray of shape (n_intervals,)
+        What `kernel` is relative to, as a log, and what `score` is.
+    corner_kernel, corner_top : ndarray of shape (n_atoms, n_edges) and (n_edges,)
+        The same at the edges.
+    half : ndarray of shape (n_intervals,)
+        Half the width; 0 where that is infinite.
+    stoop : ndarray of shape (n_intervals,)
+        m r^2 / 2 of the convexity bound.
+    lip, bend : ndarray of shape (n_intervals,)
+        How far f moves from the centre at most, and how far from its tangent.
+    blur, margin : ndarray of shape (n_intervals,)
+        Rounding errors of the log densities, and relative ones of the masses.
+    """
+
+    mass: FloatArray
+    kernel: FloatArray
+    score: FloatArray
+    top: FloatArray
+    middle: FloatArray
+    corner_kernel: FloatArray
+    corner_top: FloatArray
+    half: FloatArray
+    stoop: FloatArray
+    lip: FloatArray
+    bend: FloatArray
+    blur: FloatArray
+    margin: FloatArray
+
+
+_ZERO, _ONE = np.zeros(1), np.ones(1)
+NOTHING = Column(
+    mass=_ONE[:, None],
+    kernel=_ONE[:, None],
+    score=_ZERO[:, None],
+    top=_ZERO,
+    middle=_ZERO,
+    corner_kernel=np.ones((1, 2)),
+    corner_top=np.zeros(2),
+    half=_ZERO,
+    stoop=_ZERO,
+    lip=_ZERO,
+    bend=_ZERO,
+    blur=_ZERO,
+    margin=_ZERO,
+)
+"""A column that says nothing."""
+
+
+def column_over(atoms: FloatArray, edges: FloatArray, noise: Noise) -> Column:
+    low, high = edges[:-1], edges[1:]
+    infinite = np.isinf(low) | np.isinf(high)
+    centre = np.where(np.isinf(low), high, np.where(np.isinf(high), low, low / 2.0 + high / 2.0))
+    half = np.where(infinite, 0.0, np.maximum(centre - low, high - centre) * (1.0 + 2.0 * ULP))
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        logs = noise.log_density((centre - atoms[:, None])[..., None])
+        score = noise.score(centre - atoms[:, None])
+        spread, steepest = _spread(atoms, low, high, noise)
+        steps, bends = _between_atoms(atoms, low, high, noise)
+        spread = np.fmin(spread, steps)
+        lip = np.where(spread == 0.0, 0.0, spread * np.where(infinite, inf, half))
+        lip = np.where(infinite, np.fmin(lip, _beyond(atoms, centre, noise)), lip)
+        lowest, highest = _bends(atoms, low, high, noise)
+        bent = np.fmin(highest - lowest, bends)
+        bend = 0.5 * bent * half**2 + lip**2 / 8.0 + 1e-11 * lip
+    top = logs.max(axis=0)
+    # what lies deeper underflows, and `_UNKNOWN` tells where that could matter
+    depth = 8.0 + np.minimum(top - logs.min(axis=0), 752.0)
+    middle = 0.5 * (score.max(axis=0) + score.min(axis=0))
+    at_edges = np.where(np.isfinite(edges), edges, 0.0)
+    corners = noise.log_density((at_edges - atoms[:, None])[..., None])
+    corner_top = corners.max(axis=0)
+    off = 2.0 * ULP * (np.abs(centre) + half + np.abs(atoms).max())
+    steep = np.where(infinite, np.abs(score).max(axis=0), steepest)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        per_width = np.where(infinite, 0.0, 1.0 / (high - low))
+        margin = 2.0 * ROUNDING + 4.0 * off * (per_width + 2.0 * steep)
+    return Column(
+        mass=noise.mass(low - atoms[:, None], high - atoms[:, None]),
+        kernel=np.exp(logs - top),
+        score=score - middle,
+        top=top,
+        middle=middle,
+        corner_kernel=np.exp(corners - corner_top),
+        corner_top=corner_top,
+        half=half,
+        stoop=np.where(infinite, inf, 0.5 * np.maximum(-lowest, 0.0) * half**2),
+        lip=lip,
+        bend=np.where(infinite & (lip > 0.0), inf, bend),
+        blur=4.0 * off * steep + 16.0 * ULP * (np.abs(top) + depth + 3.0 * half * steep),
+        margin=margin,
+    )
+
+
+def _spread(
+    atoms: FloatArray, low: FloatArray, high: FloatArray, noise: Noise
+) -> tuple[FloatArray, FloatArray]:
+    """Return the width of the atoms' range of scores on each interval, and the steepest score."""
+    near, far = _distances(atoms, low, high)
+    steep = noise.steepest(near, far)
+    flat = np.minimum(steepness(noise, near), np.abs(noise.score(far)))
+    # where an atom lies to the left the density falls, to the right it rises
+    least = np.where(atoms[:, None] >= high, flat, -steep)
+    most = np.where(atoms[:, None] <= low, -flat, steep)
+    spread = most.max(axis=0) - least.min(axis=0)
+    if atoms.size == 1:  # whatever y is, x is known
+        spread = np.zeros_like(spread)
+    return spread, steep.max(axis=0)
+
+
+def _between_atoms(
+    atoms: FloatArray, low: FloatArray, high: FloatArray, noise: Noise
+) -> tuple[FloatArray, FloatArray]:
+    """Return how far scores, and their slopes, are apart at any one point of each interval.
+
+    By the mean value theorem, for densities without a kink: the atoms may lie much closer to each
+    other than the ends of the interval.
+    """
+    if has_kink(noise):
+        return np.full_like(low, inf), np.full_like(low, inf)
+    span = (atoms[-1] - atoms[0]) * (1.0 + 4.0 * ULP)
+    near = np.maximum(np.maximum(low - atoms[-1], atoms[0] - high), 0.0) * (1.0 - 4.0 * ULP)
+    least, most = noise.curvature(near, np.full_like(near, inf))
+    steps = span * np.maximum(np.abs(least), np.abs(most)) * (1.0 + 1e-11)
+    return steps, span * noise.turning(near) * (1.0 + 1e-11)
+
+
+def _bends(
+    atoms: FloatArray, low: FloatArray, high: FloatArray, noise: Noise
+) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest (log K)'' over each interval and all atoms."""
+    least, most = noise.curvature(*_distances(atoms, low, high))
+    lowest = least.min(axis=0)
+    return lowest, lowest if atoms.size == 1 else most.max(axis=0)
+
+
+def _distances(
+    atoms: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    x = atoms[:, None]
+    near = np.maximum(np.maximum(low - x, x - high), 0.0)
+    return near, np.maximum(np.abs(low - x), np.abs(high - x))
+
+
+def _beyond(atoms: FloatArray, centre: FloatArray, noise: Noise) -> FloatArray:
+    """Return how far f moves beyond an outer edge at most."""
+    nearest = np.maximum(np.maximum(atoms[0] - centre, centre - atoms[-1]), 0.0)
+    return noise.drift(nearest, float(atoms[-1] - atoms[0]))

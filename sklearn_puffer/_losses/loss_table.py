@@ -24,11 +24,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray, counted
-from sklearn_puffer._losses.category_layers import CategoryLayers
 from sklearn_puffer._losses.convolution import Grid, Wide
 from sklearn_puffer._losses.divergences import Panels
 from sklearn_puffer._losses.joint_grids import MAX_CELLS, Layout, layout_of, with_mass
 from sklearn_puffer._losses.known_places import KnownPlaces
+from sklearn_puffer._losses.layers import CategoryLayers
 from sklearn_puffer._losses.pair_losses import (
     DiscreteBoxes,
     DiscreteLine,

@@ -30,7 +30,7 @@ from scipy.special import erfcx, log_ndtr
 
 from sklearn_puffer._base import FloatArray, log_sum
 from sklearn_puffer._losses.cauchy_mixtures import CauchyLaw, tabulated
-from sklearn_puffer._losses.laws import Law
+from sklearn_puffer._losses.law_pair import Law
 from sklearn_puffer._losses.mixture_parts import (
     ARGUMENT,
     SLACK,

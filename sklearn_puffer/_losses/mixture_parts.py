@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sklearn_puffer._base import FloatArray, log_sum
-from sklearn_puffer._losses.laws import Expansion
+from sklearn_puffer._losses.law_pair import Expansion
 
 SPECIAL = 2.0**-48
 SLACK = 2.0**-46

@@ -1,35 +1,50 @@
 """How noise is drawn: shifts in units of the scale, samplers on a grid, and their bits."""
 
-from sklearn_puffer._noise import laplace_sampler, sampling, table_sampler
+from sklearn_puffer._noise import sampling, table_sampler
 from sklearn_puffer._noise.choices import Choices, Stream
-from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied
 from sklearn_puffer._noise.family import LOG_ROUNDING, ROUNDING, ProductNoise
-from sklearn_puffer._noise.grid import (
+from sklearn_puffer._noise.keyed import (
+    ByRow,
+    KeyedBits,
+    PersonMarks,
+    RowWords,
+    ShippedKey,
+    fresh_key,
+    fresh_salt,
+    integer_ids,
+    read_key,
+    shipped_key,
+)
+from sklearn_puffer._noise.mixed_noise import MixedNoise, Noise, without_mixings
+from sklearn_puffer._noise.mixing import (
+    WHOLE,
+    IntegerRows,
+    Mixing,
+    MixingSampler,
+    RowSampler,
+    Unchanged,
+    kept_numerator,
+)
+from sklearn_puffer._noise.sampler import (
+    BATCH,
     FINEST,
     GRID_BITS,
     MAX_STEPS,
-    Grid,
-    coarse_enough,
-    grid_step,
-    to_steps,
-)
-from sklearn_puffer._noise.integer_rows import WHOLE, IntegerRows, RowSampler
-from sklearn_puffer._noise.keyed import ByRow, KeyedBits, RowWords
-from sklearn_puffer._noise.keys import ShippedKey, fresh_key, read_key, shipped_key
-from sklearn_puffer._noise.laplace_sampler import LaplaceSampler
-from sklearn_puffer._noise.marks import PersonMarks, fresh_salt, integer_ids
-from sklearn_puffer._noise.mixed_noise import MixedNoise, without_mixings
-from sklearn_puffer._noise.mixing import Mixing, MixingSampler, Unchanged, kept_numerator
-from sklearn_puffer._noise.protocol import Noise
-from sklearn_puffer._noise.sampler import (
-    BATCH,
     RELATIVE_ERROR,
     SPARE,
+    CheckedEntropy,
+    Entropy,
+    Grid,
+    NotCopied,
     Sampler,
+    coarse_enough,
+    grid_step,
     sampler_loss,
     single_scale,
+    to_steps,
 )
 from sklearn_puffer._noise.sampling import (
+    LaplaceSampler,
     Source,
     cauchy,
     gaussian,
@@ -111,7 +126,6 @@ __all__ = [
     "kept_numerator",
     "laplace",
     "laplace_renyi",
-    "laplace_sampler",
     "log1p_square",
     "noisy_steps",
     "norm",

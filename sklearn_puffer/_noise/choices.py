@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sklearn_puffer._base import Array
-from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied, Words
+from sklearn_puffer._noise.sampler import CheckedEntropy, Entropy, NotCopied, Words
 
 _BITS = 64
 

@@ -40,10 +40,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_puffer._base import FloatArray, check_above, check_positive
-from sklearn_puffer._noise.entropy import Entropy
-from sklearn_puffer._noise.grid import Grid
 from sklearn_puffer._noise.mixing import Mixing
-from sklearn_puffer._noise.sampler import Sampler, single_scale
+from sklearn_puffer._noise.sampler import Entropy, Grid, Sampler, single_scale
 from sklearn_puffer._noise.shapes import Shape
 from sklearn_puffer._noise.shifts import rows_hockey_stick
 from sklearn_puffer._noise.table_sampler import TableSampler

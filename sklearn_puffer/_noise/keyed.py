@@ -1,18 +1,188 @@
-"""Keyed noise: a row's bits are a function of the key, the context, its id and its values."""
+"""Keyed noise: a row's bits are a function of the key, the context, its id and its values.
+
+Keys of noise: where they come from, and which function makes bits of them.
+
+Marks: what a ledger recognises persons, rows and noise by, and tells nobody without the key.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import IntArray
-from sklearn_puffer._noise.entropy import NotCopied, RowEntropy, Words
-from sklearn_puffer._noise.keys import backend_of
+from sklearn_puffer._base import Array, IntArray
 from sklearn_puffer._noise.prf import WIDTH, AesPrf, BlakePrf, Prf, Shared
-from sklearn_puffer._noise.sampler import Sampler
+from sklearn_puffer._noise.sampler import CheckedEntropy, NotCopied, RowEntropy, Sampler, Words
+from sklearn_puffer._noise.sampling import system_entropy
+
+LEAST_BYTES = 16
+PREFIX = b"blake2b:"
+"""What a key begins with whose bits are made by blake2b, on every machine."""
+
+_ENVIRONMENT = "env:"
+_CHECKED = b"sklearn_puffer/k"
+_EITHER = (
+    "give at least 16 random bytes, as secrets.token_bytes(32) makes them, the pathlib.Path of a "
+    "file that holds them, or 'env:NAME' for an environment variable"
+)
+
+
+def read_key(key: Any) -> bytes:
+    """Return the bytes of a key; no message ever shows them.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError
+        If it is no key, is too short, or its file or variable cannot be read.
+    ModuleNotFoundError
+        As `backend_of`.
+    """
+    material, where = _material(key)
+    if len(material.removeprefix(PREFIX)) < LEAST_BYTES:
+        raise ValueError(f"key {where} is shorter than {LEAST_BYTES} bytes; {_EITHER}.")
+    backend_of(material)
+    return material
+
+
+def fresh_key() -> bytes:
+    """Return a random key of its own, for the function that this machine is fastest at."""
+    random = CheckedEntropy(system_entropy()).words(4).tobytes()
+    return random if has_aes() else PREFIX + random
+
+
+def backend_of(key: bytes) -> str:
+    """Return which function makes bits of a key: the key decides, and never the machine.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If it is AES and the package `cryptography` is not installed.
+    """
+    if key.startswith(PREFIX):
+        return "blake2b"
+    if has_aes():
+        return "aes"
+    raise ModuleNotFoundError(
+        "key asks for AES, and the package cryptography is not installed; install it with "
+        "pip install 'sklearn-puffer[keyed]', or begin every key with b'blake2b:', on all "
+        "machines, which makes other bits and is slower."
+    )
+
+
+def has_aes() -> bool:
+    """Return whether the package with AES is installed."""
+    return find_spec("cryptography") is not None
+
+
+def shipped_key(key: Any, material: bytes) -> ShippedKey:
+    """Return a key for the tasks of an engine: of an environment variable its name alone.
+
+    Parameters
+    ----------
+    key : bytes, Path, "env:NAME" or None
+        As `read_key` takes it; None for one that was drawn.
+    material : bytes
+        What it was read as.
+    """
+    if isinstance(key, str):
+        return ShippedKey(None, key.removeprefix(_ENVIRONMENT), _check_value(material))
+    return ShippedKey(material)
+
+
+class ShippedKey:
+    """A key in the plan of an engine, which no text shows; who can unpickle it has it.
+
+    >>> shipped_key(None, bytes(32))
+    ShippedKey()
+    """
+
+    def __init__(self, material: bytes | None, variable: str = "", check: bytes = b"") -> None:
+        self._material, self._variable, self._check = material, variable, check
+
+    def read(self) -> bytes:
+        """Return the bytes of the key, where it is used.
+
+        Raises
+        ------
+        ValueError
+            If the environment variable is not set there, or holds another key.
+        ModuleNotFoundError
+            As `backend_of`.
+        """
+        if self._material is not None:
+            backend_of(self._material)
+            return self._material
+        own = read_key(f"{_ENVIRONMENT}{self._variable}")
+        if not hmac.compare_digest(_check_value(own), self._check):
+            raise ValueError(
+                f"key names the environment variable {self._variable!r}, which holds another key "
+                "in this task than where transform was called; set the same one for all workers."
+            )
+        return own
+
+    def __repr__(self) -> str:
+        return "ShippedKey()"
+
+    def __dask_tokenize__(self) -> str:
+        """Return what tells tasks of different keys apart, by which Dask knows those it has."""
+        return (self._check or _check_value(self._material or b"")).hex()
+
+
+def _check_value(key: bytes) -> bytes:
+    """Return what tells keys apart, from which none can be computed; its use is bound to it."""
+    root = hashlib.blake2b(key, digest_size=64, person=_CHECKED).digest()
+    return hashlib.blake2b(b"check", digest_size=16, key=root).digest()
+
+
+def _material(key: Any) -> tuple[bytes, str]:
+    if isinstance(key, bytes):
+        return _without_line_end(key, "of bytes", given=True), "of bytes"
+    if isinstance(key, Path):
+        where = f"in {str(key)!r}"
+        return _without_line_end(key.read_bytes(), where, given=False), where
+    if isinstance(key, str) and key.startswith(_ENVIRONMENT):
+        name = key.removeprefix(_ENVIRONMENT)
+        if name not in os.environ:
+            raise ValueError(f"key names the environment variable {name!r}, which is not set.")
+        where = f"in the variable {name!r}"
+        return _without_line_end(os.fsencode(os.environ[name]), where, given=False), where
+    raise TypeError(f"key is a {type(key).__name__}, which cannot be one; {_EITHER}.")
+
+
+def _without_line_end(material: bytes, where: str, *, given: bool) -> bytes:
+    """Return a key, of which a line end belongs to random bytes, and not to a line of text.
+
+    So an editor, or echo, may leave one. Where an earlier version read it otherwise (it kept what
+    was given as bytes, and dropped line ends of any file), the key is refused: it would draw other
+    noise than it did.
+    """
+    bare = material.rstrip(b"\r\n")
+    if bare == material:
+        return material
+    if _is_text(bare) == given:
+        was = "drew with it" if given else "left it out"
+        raise ValueError(
+            f"key {where} ends in a line end, and earlier versions {was}: of a line of text it is "
+            "no part of the key, of other bytes it is; take it off"
+            f"{'' if given else ', which leaves all noise as it was'}, or take another key."
+        )
+    return bare if _is_text(bare) else material
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return data.decode().isprintable()
+    except UnicodeDecodeError:
+        return False
+
 
 SAMPLER_VERSION = 2
 """Changes whenever the same bits would be drawn from in another way."""
@@ -156,3 +326,71 @@ class ByRow:
         """Return the draw of each of the rows, of which there must be ``size``."""
         assert size == self._rows.size
         return self._source.by_row(self._rows)
+
+
+_USE = "sklearn_puffer.persons/1"  # no context of noise begins so
+
+
+def fresh_salt() -> str:
+    """Return what tells the marks of one ledger from those of another; it is no secret."""
+    return CheckedEntropy(system_entropy()).words(2).tobytes().hex()
+
+
+class PersonMarks(NotCopied):
+    """What stands in a ledger for persons, for the rows they had and for the noise they got.
+
+    Parameters
+    ----------
+    key : bytes
+        That of the noise; see `read_key`.
+    salt : str
+
+    Notes
+    -----
+    *Formal guarantees.* Nobody who does not know the key can tell marks of different ids, of
+    different rows of an id, or of different noise from independent random numbers, nor from the
+    bits of the noise: each use, under each salt, has keys of its own (see `_noise.prf`). The mark
+    of a person has 128 bits, those of a row and of its noise have 64 and are only compared with
+    others of that person: two of k meet with a chance of k^2 / 2^65.
+
+    Examples
+    --------
+    >>> marks = PersonMarks(b"blake2b: an example, not a key", "salt")
+    >>> ids = marks.ids_of(["ada", "bob", "ada"])
+    >>> persons = marks.persons(ids)
+    >>> bool((persons[0] == persons[2]).all()), bool((persons[0] == persons[1]).any())
+    (True, False)
+    """
+
+    def __init__(self, key: bytes, salt: str) -> None:
+        kind = AesPrf if backend_of(key) == "aes" else BlakePrf
+        uses = ("persons", "rows", "draws", "check")
+        made: list[Prf] = [kind(key, f"{_USE}|{use}|{salt}") for use in uses]
+        self._persons, self._rows, self._draws, check = made
+        self.check = check.id_of("").hex()  # by which another key is found out
+
+    def ids_of(self, texts: Sequence[str]) -> Words:
+        """Return the 128 bits of each id that is a string, shape (n, 2)."""
+        return self._persons.ids_of(texts)
+
+    def persons(self, ids: Words) -> Words:
+        """Return the mark of each id, of shape (n, 2)."""
+        return self._persons.rows(ids, [])[0]
+
+    def rows(self, ids: Words, columns: Sequence[IntArray]) -> Words:
+        """Return the mark of what the columns hold for each id, of shape (n,)."""
+        return self._rows.rows(ids, columns)[0][:, 0]
+
+    def draws(self, tags: Words) -> Words:
+        """Return the mark of the noise with each tag, of shape (n,)."""
+        return self._draws.rows(tags, [])[0][:, 0]
+
+
+def integer_ids(ids: Array) -> NDArray[np.uint64]:
+    """Return integers of any type, or objects below 2^127, in 128 bits: equal ones are equal."""
+    if ids.dtype == object:
+        words = b"".join(int(each).to_bytes(16, "little", signed=True) for each in ids)
+        return np.frombuffer(words, dtype="<u8").astype(np.uint64).reshape(-1, 2)
+    lower = ids.astype(np.uint64)
+    upper = np.where(ids < 0, np.uint64(2**64 - 1), np.uint64(0))
+    return np.stack([lower, upper], axis=1)

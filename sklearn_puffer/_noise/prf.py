@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import IntArray
-from sklearn_puffer._noise.entropy import NotCopied, Words
+from sklearn_puffer._noise.sampler import NotCopied, Words
 
 _PERSON = b"sklearn_puffer/1"
 _SHARED = 0  # a label; columns have those from 1 on

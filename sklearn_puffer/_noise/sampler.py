@@ -1,4 +1,9 @@
-"""What all samplers share: their bits, their scratch memory, and the chunks a draw is read off."""
+"""What all samplers share: their bits, their scratch memory, and the chunks a draw is read off.
+
+Where the bits come from, and the health check that they pass before anything is made of them.
+
+The grid that noise is drawn and released on: its step, and values counted in steps.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,306 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sklearn_puffer._base import BoolArray, FloatArray, IntArray
-from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied, RowEntropy
-from sklearn_puffer._noise.grid import Grid
+from sklearn_puffer._base import BoolArray, FloatArray, IntArray, check_positive
+
+GRID_BITS = 40
+"""A grid step is at most 2^-39 of the scale of the noise (unless the data's range forbids it)."""
+
+MAX_STEPS = 2**62
+"""Values lie within this many steps of 0, so that value plus noise never leaves 64 bits."""
+
+FINEST = 2.0**-39  # a grid step in scales, where the range does not ask for a coarser one
+_COARSEST = 10  # a coarsened step is at most 2^-10 of the scale
+
+
+def grid_step(scale: float, *, integer: bool = False) -> float:
+    r"""Return the step of the grid on which noise of a scale is drawn.
+
+    .. math:: g = 2^{\lceil \log_2(\theta / 2^{40}) \rceil}, \qquad \max(g, 1) \text{ for integers}
+
+    Parameters
+    ----------
+    scale : float
+        theta, in the units of the column.
+    integer : bool, default=False
+        Whether the column is released on whole numbers: the step is then 1 up to a scale of 2^40.
+
+    Returns
+    -------
+    float
+        An exact power of two, in the units of the column.
+
+    Raises
+    ------
+    ValueError
+        If the scale is not positive and finite, or so small that the step is no float.
+
+    Examples
+    --------
+    >>> grid_step(1.0) == 2.0**-40
+    True
+    >>> grid_step(3.0, integer=True)
+    1.0
+    """
+    step = math.ldexp(1.0, _grid_exponent(check_positive(scale, "scale")))
+    if step == 0.0:
+        raise ValueError(f"scale must be at least 2**-1034, got {scale!r}; rescale the column.")
+    return max(step, 1.0) if integer else step
+
+
+def coarse_enough(step: float, scale: float, reach: float) -> float:
+    r"""Return the smallest step, not below ``step``, at which a range fits into 2^62 steps.
+
+    Parameters
+    ----------
+    step : float
+        The step wanted, a power of two.
+    scale : float
+        Scale of the noise.
+    reach : float
+        A bound on :math:`|x|` over all values that may ever be released, known before any row is
+        released: it must not be computed from the rows that are.
+
+    Returns
+    -------
+    float
+        A power of two with :math:`|x| \le 2^{61} \cdot \text{step}`.
+
+    Raises
+    ------
+    ValueError
+        If the step that the range needs is not small against the scale: more than scale / 2^10.
+
+    Examples
+    --------
+    >>> coarse_enough(2.0**-40, 1.0, 1e6) == 2.0**-40
+    True
+    >>> coarse_enough(2.0**-40, 1.0, 2.0**30) == 2.0**-31
+    True
+    """
+    _exponent_of(step)
+    if not (math.isfinite(reach) and reach >= 0.0):
+        raise ValueError(f"reach must be finite and not negative, got {reach!r}.")
+    mantissa, exponent = math.frexp(reach)
+    needed = math.ldexp(1.0, exponent - 61 - (mantissa == 0.5)) if reach else 0.0
+    if needed <= step:
+        return step
+    if needed > math.ldexp(check_positive(scale, "scale"), -_COARSEST):
+        raise ValueError(
+            f"scale {scale!r} is too small for values of up to {reach!r}: in 64 bits they need "
+            f"steps of {needed!r}; remove outlying values, bin the column, or shift it towards 0."
+        )
+    return needed
+
+
+def to_steps(x: ArrayLike, step: float) -> IntArray:
+    r"""Return :math:`\lfloor x/g + 1/2 \rfloor`, exactly: halves go up, never to the even side.
+
+    Parameters
+    ----------
+    x : array-like
+        Floats or integers, in the units of the column.
+    step : float
+        The grid step g, a power of two.
+
+    Returns
+    -------
+    ndarray of int64
+        Of the shape of ``x``, in steps.
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite or more than 2^62 steps from 0, or the step no power of two.
+
+    Examples
+    --------
+    >>> to_steps([0.5, 1.5, -0.5, 0.49999999999999994], 1.0).tolist()
+    [1, 2, 0, 0]
+    >>> to_steps([3, 5], 2.0).tolist()
+    [2, 3]
+    """
+    exponent = _exponent_of(step)
+    values = np.asarray(x)
+    if values.dtype.kind in "iub":
+        return _integers_to_steps(values, exponent)
+    with np.errstate(over="ignore", under="ignore"):
+        quotient: FloatArray = np.divide(values, step, dtype=np.float64)
+    if not np.all(np.abs(quotient) <= MAX_STEPS):
+        raise _too_far(step)
+    # x/g - floor(x/g) is exact where it decides, which x/g + 1/2 is not: see the example
+    floor = np.floor(quotient)
+    upper = np.subtract(quotient, floor, out=quotient) >= 0.5
+    return floor.astype(np.int64) + upper
+
+
+def _integers_to_steps(values: NDArray[Any], exponent: int) -> IntArray:
+    step = math.ldexp(1.0, exponent)
+    farthest = max(-int(values.min()), int(values.max())) if values.size else 0
+    if farthest > min(MAX_STEPS * step, 2**63 - 1):
+        raise _too_far(step)
+    whole: IntArray = values.astype(np.int64)
+    if exponent <= 0:
+        return whole << min(-exponent, 62)
+    return ((whole >> min(exponent - 1, 63)) + 1) >> 1
+
+
+def _too_far(step: float) -> ValueError:
+    return ValueError(
+        f"x must be finite and within 2**62 steps of {step!r} around 0; take a coarser step."
+    )
+
+
+def _grid_exponent(scale: float) -> int:
+    mantissa, exponent = math.frexp(scale)
+    return exponent - GRID_BITS - (mantissa == 0.5)
+
+
+def _exponent_of(step: float) -> int:
+    mantissa, exponent = math.frexp(step)
+    if mantissa != 0.5:
+        raise ValueError(
+            f"step must be a positive power of two, got {step!r}; take it from grid_step."
+        )
+    return exponent - 1
+
+
+class Grid(NamedTuple):
+    """The grid wanted, of step ``2^(fine + shift)``, and the finer one that is drawn on."""
+
+    fine: int
+    shift: int
+    nearest: bool
+
+
+def grid_of(scale: float, step: float, nearest: bool) -> Grid:
+    """Return the grid of a step; it must be no finer than that of the scale."""
+    finest, exponent = _grid_exponent(scale), _exponent_of(step)
+    if exponent < finest:
+        raise ValueError(f"step must be at least grid_step({scale!r}), got {step!r}.")
+    fine = min(finest, exponent - nearest)
+    return Grid(fine, exponent - fine, nearest)
+
+
+@lru_cache(maxsize=64)
+def finest_grid(scale: float) -> Grid:
+    """Return the grid of ``grid_step(scale)``, for a scale that was checked."""
+    return grid_of(scale, grid_step(scale), nearest=False)
+
+
+Words = NDArray[np.uint64]
+
+_WINDOW = 4096  # bytes of a request in which the share of the first one is counted
+_SURPRISE = 64 * math.log(2.0)  # a sound source fails a test with a chance of 2^-64
+
+
+class Entropy(Protocol):
+    """A source of independent fair bits."""
+
+    def words(self, count: int) -> Words:
+        """Return ``count`` fresh words of 64 fair bits, not used before and never again."""
+
+
+class RowEntropy(Protocol):
+    """A source of bits for each of some rows: those of one row depend on no other row."""
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+
+    def words(self, count: int) -> Words:
+        """Return the next words of every row: the j-th one of row i at ``j * size + i``."""
+
+    def halves(self, short: bool = False) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Return the halves of the next word of every row, of a short one 33 bits that are fair."""
+
+    def take(self, where: NDArray[np.intp]) -> RowEntropy:
+        """Return the source of some of the rows, whose words are used up for this one, too."""
+
+
+class NotCopied:
+    """What must exist once only: a copy would draw the same noise again."""
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled or copied, because the copy would draw the "
+            "same noise again; make a new one where it is needed."
+        )
+
+
+class CheckedEntropy(NotCopied):
+    """A source of bits whose words are looked at before they are used; nothing of them is kept.
+
+    Notes
+    -----
+    The continuous health tests of NIST SP 800-90B, section 4.4, for a source that claims full
+    entropy, on each request by itself:
+
+    - Repetition count, with words of 64 bits as samples: two equal words in a row are a fault.
+    - Adaptive proportion, with bytes as samples and the first 4096 of a request as window: the
+      first byte of the window comes back at most :math:`n/256 + t` times, with t from Bernstein's
+      inequality for a chance of 2^-64.
+
+    So a source that is stuck, or repeats a byte far too often, is found in its first request; fair
+    bits raise a false alarm once in 2^64 words. Bits that are merely predictable pass every such
+    test.
+
+    Examples
+    --------
+    >>> class Stuck:
+    ...     def words(self, count):
+    ...         return np.zeros(count, dtype=np.uint64)
+    >>> CheckedEntropy(Stuck()).words(1)
+    Traceback (most recent call last):
+    ...
+    RuntimeError: the source of random bits is broken: it gave the same 64 bits twice in a row, ...
+    """
+
+    def __init__(self, source: Entropy) -> None:
+        self._source = source
+
+    def take(self, where: Any) -> CheckedEntropy:
+        """Return the source itself, which has bits for any rows."""
+        return self
+
+    def words(self, count: int) -> Words:
+        """Return ``count`` fresh words; one word alone would tell nothing, so two are asked for.
+
+        Raises
+        ------
+        RuntimeError
+            If the source fails a test.
+        """
+        words = self._source.words(max(count, 2))
+        if np.count_nonzero(words[1:] == words[:-1]):
+            raise RuntimeError(_broken("it gave the same 64 bits twice in a row"))
+        window = words[: _WINDOW // 8].tobytes()
+        repeats = window.count(window[0]) - 1
+        if repeats > _most_repeats(len(window) - 1):
+            raise RuntimeError(_broken(f"{repeats + 1} of {len(window)} bytes were the same"))
+        return words[:count]
+
+
+@lru_cache(maxsize=1024)
+def _most_repeats(trials: int) -> float:
+    """Return what a binomial of chance 1/256 exceeds with a chance below 2^-64 (Bernstein)."""
+    mean = trials / 256.0
+    third = _SURPRISE / 3.0
+    return mean + third + math.sqrt(third * third + 2.0 * _SURPRISE * mean)
+
+
+def _broken(what: str) -> str:
+    return (
+        f"the source of random bits is broken: {what}, so nothing was drawn from it; release "
+        "nothing on this machine until its generator (OpenSSL's, or the one that was passed) works."
+    )
+
 
 RELATIVE_ERROR = 1e-12
 """Proven bound on the relative error of every atom's probability; see the classes of samplers."""
@@ -33,9 +329,6 @@ _SIGN_OF_32 = np.array(31, dtype=np.int32)
 SIGN = np.array(63)
 _SPARE_REST = 2**11  # draws from the rest that are made at once, where fewer are wanted
 LANES = 4  # proposals for the rest that a row makes at once
-_ASKED = 129  # words for a draw by itself: by fewer a broken source may not be found
-_TRIED = 8  # proposals for the rest that are made of these
-_MASK_OF_32 = 2**32 - 1
 REST_MASK = np.array(REST_CHUNKS - 1)
 
 
@@ -59,8 +352,7 @@ class Sampler(NotCopied, ABC):
     :math:`\lfloor (J + 2^{s-1})/2^s \rfloor = \lfloor N/g + 1/2 \rfloor`, both exactly.
 
     A draw that falls far takes longer than one that does not, so few values are drawn as the first
-    ones of a batch, and the rest of it is discarded: the time is that of the batch. (A
-    `ChunkSampler` draws one by itself.)
+    ones of a batch, and the rest of it is discarded: the time is that of the batch.
 
     A sampler holds scratch memory, and draws of the rest that are not taken yet (a process that is
     forked off lets go of them): use one a thread, and never store one. Its bits pass the health
@@ -96,10 +388,6 @@ class Sampler(NotCopied, ABC):
     def draw(self, size: int) -> IntArray:
         """Return ``size`` (at most 2^16) draws in scratch memory, overwritten by the next call."""
         return self._batch(max(size, BATCH))[:size]
-
-    def single(self) -> int:
-        """Return one draw."""
-        return int(self.draw(1)[0])
 
     def by_row(self, rows: RowEntropy) -> IntArray:
         """Return one draw for each row, from the bits of that row and alike on every machine."""
@@ -210,21 +498,8 @@ def _advance(body: IntArray) -> NDArray[np.uint32]:
 
 
 class ChunkSampler(Sampler):
-    """A sampler that reads most draws off chunks, without any test.
+    """A sampler that reads most draws off chunks, without any test."""
 
-    Notes
-    -----
-    *A single value* is drawn by itself, of Python's integers and floats. Its words are fresh and
-    become what a batch makes of its own: the integers are the same, as Python's never overflow, and
-    thresholds are the same formulas of the same tables, by functions that are as accurate, so that
-    the law and the bounds on its error are those of a batch.
-
-    *Its time.* The cells and the rest are both drawn, whichever is needed. Proposals are
-    independent, and the first one is taken that is accepted: how many there are, and how long the
-    refused ones took, is independent of it.
-    """
-
-    _words_tried: int  # for a proposal
     _spare: IntArray = np.empty(0, dtype=np.int64)  # of the rest, made and not taken yet
     _n_rest = 0  # draws taken from the rest
 
@@ -259,7 +534,6 @@ class ChunkSampler(Sampler):
     def _of_rest(self, size: int) -> IntArray:
         """Return at least so many draws of K from the rest of the law."""
 
-    # what a single draw does not ask for, it does not wait for
     @cached_property
     def _is_short(self) -> bool:
         return self._is_coarse and int(self._carry) % 2 == 0
@@ -276,52 +550,6 @@ class ChunkSampler(Sampler):
         self._coarse = np.array(self._shift - low_bits, dtype=np.int32)
         self._carry = np.array(carry % 2**31, dtype=np.int32)
         return reach < 2**31 and carry << low_bits == self._half
-
-    def draw(self, size: int) -> IntArray:
-        """Return ``size`` (at most 2^16) draws in scratch memory, overwritten by the next call."""
-        if size != 1:
-            return super().draw(size)
-        out = self._room(1)
-        out[0] = self.single()
-        return out
-
-    def single(self) -> int:
-        """Return one draw."""
-        first, *others = self._single_words(1 + _TRIED * self._words_tried)
-        drawn, is_rest = self._single_of_cells(first)
-        return (drawn, self._single_of_rest(others))[is_rest]
-
-    def _single_words(self, count: int) -> list[int]:
-        words: list[int] = self._entropy.words(_ASKED)[:count].tolist()
-        return words
-
-    def _single_of_cells(self, word: int) -> tuple[int, bool]:
-        """Return what `_many_rounded` makes of a word: K, and whether it is of the rest."""
-        law, first, second = self._chunks, word & _MASK_OF_32, word >> 32
-        advance = law.advance.item(min(first >> CELL_BITS, law.advance.size - 1))
-        signed = second - (second >> 31 << 32) >> law.surplus.item()
-        drawn = (advance + first & _MASK_OF_32) << law.low_bits.item() ^ signed
-        return drawn + self._half >> self._shift, first >= law.limit.item()
-
-    def _single_of_rest(self, words: list[int]) -> int:
-        """Return a draw of K from the rest, by further words when these are used up."""
-        each = self._words_tried
-        while True:
-            for start in range(0, len(words), each):
-                drawn, is_accepted = self._single_proposed(*words[start : start + each])
-                if is_accepted:
-                    return drawn
-            words = self._single_words(_TRIED * each)
-
-    def _single_place(self, position: int) -> tuple[int, int]:
-        """Return the cell of the rest that a word proposes, and l there or, if negative, -1 - l."""
-        law = self._chunks
-        signed = position - (position >> 63 << 64) >> law.rest_surplus.item()
-        return law.rest_cell.item(position & REST_CHUNKS - 1), signed
-
-    @abstractmethod
-    def _single_proposed(self, position: int, chance: int, *further: int) -> tuple[int, bool]:
-        """Return a proposal of K for the rest, and whether it is accepted."""
 
     def _many(self, out: IntArray) -> NDArray[np.intp]:
         """Fill ``out`` with draws of J, and return where one of the rest must go instead."""

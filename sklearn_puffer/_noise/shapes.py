@@ -62,10 +62,6 @@ class Tail(ABC):
             d and i.
         """
 
-    @abstractmethod
-    def single_chance(self, y: float, shell: int, halvings: int) -> tuple[float, int]:
-        """Return what `chance` does, for one position."""
-
 
 class Shape(ABC):
     """A density p of magnitudes, in units of the scale."""
@@ -75,10 +71,6 @@ class Shape(ABC):
     def portable(self) -> Shape | None:
         """Return the shape computed alike on every machine, by `_noise.portable`, if there is."""
         return None
-
-    def single(self) -> Shape:
-        """Return the shape whose falloff and tail are computed faster for one float."""
-        return self
 
     @property
     @abstractmethod
@@ -160,12 +152,6 @@ class _SteepTail(Tail):
         # cut to what is left of it, for far out it is lost in the rounding of the other two
         return self.shape.by.exp(np.clip(log_chance + coins * _LOG_2, -_LOG_2, 0.0)), coins
 
-    def single_chance(self, y: float, shell: int, halvings: int) -> tuple[float, int]:
-        x = math.ldexp(self.start * y, min(shell, _FURTHEST))
-        log_chance = (shell + halvings) * _LOG_2 - float(self.shape.decay(x)) - self.log_top
-        coins = max(math.floor(log_chance * (-1.0 / _LOG_2)), 0)
-        return math.exp(min(max(log_chance + coins * _LOG_2, -_LOG_2), 0.0)), coins
-
 
 @dataclass(frozen=True)
 class Bell(Steep):
@@ -176,10 +162,6 @@ class Bell(Steep):
     def portable(self) -> Bell:
         """Return the shape computed alike on every machine."""
         return replace(self, by=portable)
-
-    def single(self) -> Bell:
-        """Return the shape computed by `math`."""
-        return replace(self, by=math)
 
     @property
     def cell_exponent(self) -> int:
@@ -215,10 +197,6 @@ class SteepPower(Steep):
         """Return the shape computed alike on every machine."""
         return replace(self, by=portable)
 
-    def single(self) -> SteepPower:
-        """Return the shape computed by `math`."""
-        return replace(self, by=math)
-
     @property
     def cell_exponent(self) -> int:
         """Cells narrow with the density, whose width is about 1/sqrt(k)."""
@@ -251,10 +229,6 @@ class HeavyPower(Shape):
     def portable(self) -> HeavyPower:
         """Return the shape computed alike on every machine."""
         return replace(self, by=portable)
-
-    def single(self) -> HeavyPower:
-        """Return the shape computed by `math`."""
-        return replace(self, by=math)
 
     @property
     def cell_exponent(self) -> int:
@@ -310,15 +284,6 @@ class _HeavyTail(Tail):
             return near, np.zeros(y.size)
         halved = (self.k - 1.0) * shell - halvings
         coins = np.maximum(np.floor(halved), 0.0)
-        return near * self.by.exp2(coins - halved), coins
-
-    def single_chance(self, y: float, shell: int, halvings: int) -> tuple[float, int]:
-        one = math.ldexp(self.start**-2, -2 * min(shell, _FURTHEST))
-        near = _power_of(y * y + one, self.k, self.by)
-        if self.k == 2.0:
-            return near, 0
-        halved = (self.k - 1.0) * shell - halvings
-        coins = max(math.floor(halved), 0)
         return near * self.by.exp2(coins - halved), coins
 
 

@@ -10,16 +10,20 @@ from functools import lru_cache
 import numpy as np
 
 from sklearn_puffer._base import BoolArray, FloatArray, IntArray
-from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, RowEntropy, Words
-from sklearn_puffer._noise.grid import MAX_STEPS, Grid
 from sklearn_puffer._noise.sampler import (
     CHUNKS,
     LANES,
+    MAX_STEPS,
     REST_CHUNKS,
     REST_MASK,
     SIGN,
+    CheckedEntropy,
     Chunks,
     ChunkSampler,
+    Entropy,
+    Grid,
+    RowEntropy,
+    Words,
     chunks_of,
     first_of,
 )
@@ -102,7 +106,6 @@ class TableSampler(ChunkSampler):
     """
 
     saturated = True
-    _words_tried = 6
 
     def __init__(self, shape: Shape, scale: float, grid: Grid, entropy: Entropy) -> None:
         mantissa, exponent = math.frexp(scale)
@@ -167,50 +170,7 @@ class TableSampler(ChunkSampler):
         accepted = chance < threshold
         return cell, self._rounded(drawn), accepted
 
-    def _single_proposed(self, position: int, chance: int, *further: int) -> tuple[int, bool]:
-        cell, drawn, threshold = self._single_inside(position)
-        beyond = self._single_beyond(chance, *further)
-        # both are worked out, so that the time does not tell which one it is
-        return ((drawn, chance < threshold), beyond)[cell == self._law.last.item()]
-
-    def _single_inside(self, position: int) -> tuple[int, int, float]:
-        """Return the cell that a word proposes, K there, and 2^64 A."""
-        law = self._law
-        cell, signed = self._single_place(position)
-        drawn = cell << law.cell_bits.item() ^ signed
-        falloff = law.single.falloff(((drawn ^ drawn >> 63) + 0.5) * law.rate.item())
-        threshold = float(falloff) * law.slope.item(cell) - law.intercept.item(cell)
-        return cell, drawn + self._half >> self._shift, threshold
-
     # --------------------------------------------------------------------------- beyond the table
-
-    def _single_beyond(
-        self, chance: int, coin: int, shell: int, word: int, coins: int
-    ) -> tuple[int, bool]:
-        """Return what `_beyond` proposes for these words, and whether it is accepted."""
-        law, tail = self._law, self._law.single_tail
-        halvings, surplus = self._single_halvings(coin), law.shell_surplus.item()
-        shell = halvings << 64 - surplus | shell >> surplus
-        mantissa = word >> 2 | 1 << 62
-        threshold, tossed = tail.single_chance(mantissa * 2.0**-62, shell, halvings)
-        happens = (chance < threshold * law.tail_gain) & self._single_heads(coins, tossed)
-        drawn = self._single_placed(mantissa ^ -(word & 1), shell)
-        return drawn, happens & ((shell > 0) | (mantissa >= law.first.item()))
-
-    def _single_placed(self, signed: int, shell: int) -> int:
-        drop = self._true_shift + self._law.drop - shell
-        if drop <= 0:
-            return -MAX_STEPS if signed < 0 else MAX_STEPS
-        return (signed >> drop) + (self._nearest & signed >> drop - 1)
-
-    def _single_halvings(self, word: int) -> int:
-        left = (word >> 64 - _LEADING).bit_length()
-        return _LEADING - left + (0 if left else self._single_halvings(self._single_words(1)[0]))
-
-    def _single_heads(self, word: int, tossed: int) -> bool:
-        if word >> 64 - min(tossed, 64):
-            return False
-        return tossed <= 64 or self._single_heads(self._single_words(1)[0], tossed - 64)
 
     def _beyond(
         self, source: CheckedEntropy | RowEntropy, size: int, tail: Tail
@@ -293,8 +253,6 @@ class _Law(Chunks):
         2^62 R / R_0.
     drop : int
         62 - log2(R_0 / t).
-    single, single_tail : Shape, Tail
-        Those that are computed for one number.
     portable : _Law or None
         The same with a shape and a tail that are computed alike on every machine, if there are.
     """
@@ -305,8 +263,6 @@ class _Law(Chunks):
     intercept: FloatArray
     trials: float
     tail: Tail
-    single: Shape
-    single_tail: Tail
     start: float
     far: float
     tail_gain: float
@@ -348,8 +304,6 @@ def _tables(shape: Shape, mantissa: float, exponent: int) -> _Law:
         intercept=np.append(body, 0.0) * inside,
         trials=1.1 * REST_CHUNKS / (chunks.kappa * (CHUNKS - int(body.sum()))),
         tail=tail,
-        single=shape.single(),
-        single_tail=shape.single().tail(start, far),
         start=start,
         far=far,
         tail_gain=beyond * chunks.gain.item(-1),

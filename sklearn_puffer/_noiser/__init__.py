@@ -10,7 +10,6 @@ from sklearn_puffer._noiser import (
     problems,
     scales,
     weights,
-    wide,
 )
 from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
@@ -61,5 +60,4 @@ __all__ = [
     "types_of",
     "utilities",
     "weights",
-    "wide",
 ]

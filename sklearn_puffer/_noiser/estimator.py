@@ -29,9 +29,9 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_fit import learn_channel
+from sklearn_puffer._noiser.channel_problem import check_channel
 from sklearn_puffer._noiser.channel_release import ChannelRelease, Moved
 from sklearn_puffer._noiser.channel_result import LearntChannel
-from sklearn_puffer._noiser.channel_settings import check_channel
 from sklearn_puffer._noiser.fit_table import learn
 from sklearn_puffer._noiser.formed import form_of, state_of
 from sklearn_puffer._noiser.input_table import first_table, next_table, refuse_lazy
@@ -232,13 +232,6 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         he knows together. They stay as they are (binned ones as the representative of their bin,
         which is then what is known), and the budget holds given each of their values, too. What
         they tell by themselves must be within it.
-    max_rows : int or None, default=None
-        Most distinct rows of the public columns that are fitted: of a table with more, those are
-        taken that have the smallest digests, each with all of its copies and secrets. A digest
-        depends on the public values alone, so that any order of the rows, and any engine, gives
-        the same sample. The priors are those of the sample, and the promise is about rows with its
-        public values: the certificate says so, and what share of the rows with each secret is in
-        it. Other values are new to the release (``unknown``, ``n_bins``). None fits all rows.
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
     n_jobs : int or None, default=None
@@ -248,7 +241,7 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
     verbose : int, default=0
         1 shows what `fit`, `transform` and `transform_batches` are doing after two seconds: what
         is done, how much of it and, where that can be known, the time left, on standard error. In
-        a terminal or a notebook that is a bar of rich or tqdm, where one of them is installed, and
+        a terminal or a notebook that is a bar of tqdm, where that is installed, and
         elsewhere a line every two seconds. It holds counts, and nothing protected.
 
     Attributes
@@ -362,7 +355,6 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         remainder: str = "drop",
         on_uncertified: str = "raise",
         known: Any = None,
-        max_rows: int | None = None,
         random_state: int | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -388,7 +380,6 @@ class PufferfishNoiser(TransformerMixin, CertifiedEstimator):
         self.remainder = remainder
         self.on_uncertified = on_uncertified
         self.known = known
-        self.max_rows = max_rows
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -1,4 +1,7 @@
-"""What `PufferfishNoiser.fit` does: from a table to priors, scales and their proof."""
+"""What `PufferfishNoiser.fit` does: from a table to priors, scales and their proof.
+
+What is lost to whoever fitted the prior's classifier to other rows of the same population.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,27 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, plain
 from sklearn_puffer._noise import Unchanged, grid_step, sampler
-from sklearn_puffer._noiser.adversaries import (
-    Known,
-    conditional_margins,
-    known_to_adversaries,
-)
-from sklearn_puffer._noiser.conditional_priors import Group, SecretPair, make_groups
+from sklearn_puffer._noiser.adversaries import Known, conditional_margins, known_to_adversaries
+from sklearn_puffer._noiser.classifier_priors import refitted_laws
+from sklearn_puffer._noiser.conditional_priors import Adversary, Group, SecretPair, make_groups
 from sklearn_puffer._noiser.counted_views import about_rows, seen_by_counting
+from sklearn_puffer._noiser.drawn_priors import N_DRAWS, draws_of
 from sklearn_puffer._noiser.kept_columns import check_kept, with_kept
 from sklearn_puffer._noiser.known_values import known_columns, who_know_values
-from sklearn_puffer._noiser.over_set import priors_around
-from sklearn_puffer._noiser.problems import Problem
+from sklearn_puffer._noiser.over_set import Around, Unknown, priors_around
+from sklearn_puffer._noiser.problems import (
+    Problem,
+    cells_of,
+    rows_have_exact_loss,
+    too_wide,
+    ways_to_exact,
+)
 from sklearn_puffer._noiser.read_table import TableRead, read_table
-from sklearn_puffer._noiser.refits import refits_around
 from sklearn_puffer._noiser.remapping import check_remappable
 from sklearn_puffer._noiser.result import Learnt
 from sklearn_puffer._noiser.scales import Calibrated, find_scales
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.weights import weighted
-from sklearn_puffer._noiser.wide import cells_of, rows_have_exact_loss, too_wide, ways_to_exact
 from sklearn_puffer._releases import Refused, Rule, composition_rule
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import Column, Name, Source, Values
@@ -94,7 +99,6 @@ def learn(
         raw=known.raw,
         propagated=read.public if settings.missing == "propagate" else [],
         n_rows=read.rows.total,
-        part=read.part,
         n_columns=read.n_columns,
         fewest_rows=read.fewest_rows(),
         around=around.loss(problem, calibrated),
@@ -204,3 +208,31 @@ def _check_size(read: TableRead) -> None:
             exactly = rows_have_exact_loss(read.settings.noise, read.settings.notion)
             ways = ways_to_exact(members) if exactly else ""
             raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS, ways))
+
+
+_MOST_DRAWN = 1 << 24  # rows: 128 MB of random bits
+
+
+def refits_around(read: TableRead, own: Adversary) -> Around:
+    """Return what the prior's classifier knows when it is fitted anew, if that was asked for.
+
+    Parameters
+    ----------
+    read : TableRead
+    own : Adversary
+        The laws of the classifier as it is.
+    """
+    settings = read.settings
+    if settings.confidence is None:
+        return Unknown()
+    level, models = settings.confidence.level, settings.model
+    fits = models.values() if isinstance(models, Mapping) else [models]
+    if any(fit.is_prefit for fit in fits if fit is not None):
+        return Unknown("the prior is that of a classifier which was fitted elsewhere")
+    if read.rows.total > _MOST_DRAWN:
+        return Unknown(f"more than {_MOST_DRAWN} rows are not drawn again")
+    alone = draws_of([own], read.pairs, read.groups, level)
+    if not alone.computable(settings.noise, settings.notion):
+        return Unknown("the exact loss of such rows is not computed")
+    drawn = [laws.adversary(read) for laws in refitted_laws(read, N_DRAWS)]
+    return draws_of(drawn, read.pairs, read.groups, level)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
-from sklearn_puffer._noiser.channel import as_matrix
+from sklearn_puffer._noiser.channel_release import as_matrix
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import found_within, read_rows
 from sklearn_puffer._noiser.swap_release import Counted, Solved

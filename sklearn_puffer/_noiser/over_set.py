@@ -332,8 +332,7 @@ def priors_around(
     if settings.fit is not None:
         return drawn_around(settings, counted, pairs, groups, level) if asked else Unknown()
     reason = _too_large(settings, counted, columns, mixings)
-    # a set takes rows for independent draws, and a sample has all copies of a row or none
-    if reason is not None or settings.known is not None or settings.max_rows is not None:
+    if reason is not None or settings.known is not None:
         return Unknown(reason if asked else None)
     return CountedSets(level, asked, counted, pairs, columns, groups)
 

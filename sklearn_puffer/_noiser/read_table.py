@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._noiser.row_sample import Asked, row_sample
 from sklearn_puffer._noiser.rows import DistinctRows, LazyRows, Rows, check_size, rows_of
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._releases import RowSample
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
     Column,
@@ -59,8 +57,6 @@ class TableRead:
         Sensitive columns that are columns of the table, and those handed through.
     n_columns : int
         Of the table, the sensitive ones included.
-    part : RowSample or None
-        What there is to say of the rows where they are a sample of those of the table.
     """
 
     settings: Settings
@@ -73,7 +69,6 @@ class TableRead:
     hidden: list[Name]
     passed: list[Name]
     n_columns: int
-    part: RowSample | None = None
 
     @property
     def table_names(self) -> tuple[Name, ...]:
@@ -151,13 +146,6 @@ def read_table(
     if isinstance(rows, LazyRows):
         faults.of(rows.table.check_type, [*hidden, *public])
         faults.refuse()  # before anything is computed
-    part = None
-    if settings.max_rows is not None:
-        secret = list(given_secrets) if given_secrets is not None else hidden
-        asked = Asked(settings.max_rows, secret, public, given_secrets, settings.missing)
-        rows, part = row_sample(rows, _rows_counted(rows, hidden), asked)
-        settings = settings if part is not None else replace(settings, max_rows=None)
-    elif isinstance(rows, LazyRows):
         rows = _count_first(settings, rows, [*hidden, *public], groups)
     secrets = faults.of(
         lambda name: secret_of(settings, rows, given_secrets, name),
@@ -185,21 +173,7 @@ def read_table(
         hidden=hidden,
         passed=[n for n in table.names if n not in used and settings.remainder == "passthrough"],
         n_columns=len({*table.names, *(given_secrets or ())}),
-        part=part,
     )
-
-
-def _rows_counted(rows: Rows, hidden: Sequence[Name]) -> int:
-    """Return how many rows there are; of a lazy table after a check that there are enough."""
-    if not isinstance(rows, LazyRows):
-        return rows.n_rows
-    table = rows.table
-    n_rows = None if table.weight is None else table.check_weights()
-    table.values(hidden[0])
-    n_rows = table.n_rows if n_rows is None else n_rows
-    check_size(n_rows, 2, "row")
-    _check_counted(table)
-    return n_rows
 
 
 def _count_first(

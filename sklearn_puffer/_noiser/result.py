@@ -14,11 +14,11 @@ from sklearn_puffer._noise import MixedNoise, Mixing
 from sklearn_puffer._noiser.conditional_priors import Adversary, SecretPair
 from sklearn_puffer._noiser.margins import Conditional, Margin
 from sklearn_puffer._noiser.other_priors import FittedNoise
+from sklearn_puffer._noiser.problems import cells_of, rows_have_exact_loss, too_wide, ways_to_exact
 from sklearn_puffer._noiser.release import ColumnRelease, Patterns, remapped, scale_of
 from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.utility import RawLaw, utilities
-from sklearn_puffer._noiser.wide import cells_of, rows_have_exact_loss, too_wide, ways_to_exact
 from sklearn_puffer._releases import (
     Awaited,
     Certificate,
@@ -65,7 +65,6 @@ class Learnt:
     raw: list[RawLaw]
     propagated: list[Name]
     n_rows: int
-    part: say.RowSample | None
     n_columns: int
     fewest_rows: int
     around: SetLoss | Awaited | None
@@ -166,7 +165,6 @@ class Learnt:
                 len(self.adversaries) - 1,
                 self.models,
                 self.known,
-                self.part,
             ),
             models=self.models,
             counted=self.counted,
@@ -288,7 +286,6 @@ class Learnt:
             models=self.models,
             known=self.known,
             over_set=self.settings.confidence is not None,
-            part=self.part,
         )
 
     @property

@@ -24,16 +24,6 @@ class Rows:
         self.weights = weights[self.mask] if weights is not None and some else weights
         self._tallies: dict[Name, Array] = {}
 
-    def among(self, kept: Array) -> Rows:
-        """Return some of the rows that count."""
-        rows = Rows(self.table, None)
-        rows.mask = kept.copy()
-        if self.mask is not None:
-            rows.mask = self.mask.copy()
-            rows.mask[self.mask] = kept
-        rows.weights = None if self.weights is None else self.weights[kept]
-        return rows
-
     @property
     def n_rows(self) -> int:
         """How many rows count."""

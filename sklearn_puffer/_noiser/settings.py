@@ -94,7 +94,6 @@ class Settings:
     channel: OptimalChannel | None = None  # in the place of noise, which then is not used
     swap: RecordSwap | None = None  # the same
     known: Any = None
-    max_rows: int | None = None
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Settings:
@@ -142,22 +141,10 @@ class Settings:
             channel=channel,
             swap=swap,
             known=params["known"],
-            max_rows=_checked_most(params["max_rows"]),
         )
-        settings._check_sample()
         if channel is None and swap is None:
             settings._check_together()
         return settings
-
-    def _check_sample(self) -> None:
-        """Refuse sets around laws that are counted from rows that are no independent draws."""
-        if self.max_rows is not None and self.has_sets:
-            raise ValueError(
-                f"max_rows={self.max_rows} fits rows that are chosen by what they hold, and "
-                f"adversaries={quoted(self.confidence)} takes the rows for independent draws of "
-                "their law; leave one of them out, or take a classifier for the prior "
-                "(prior=HistGradientBoostingClassifier()), of which rows are drawn again."
-            )
 
     def _check_together(self) -> None:
         """Refuse what has no bound together, whatever the data, with ways out that were tried."""
@@ -418,10 +405,6 @@ def _checked_prior(prior: Any) -> tuple[Mapping[Any, Any] | None, Any, Model | N
             f"{{secret: prior object}}, got {prior!r}."
         )
     return prior, None, None
-
-
-def _checked_most(max_rows: Any) -> int | None:
-    return None if max_rows is None else check_count(max_rows, "max_rows", minimum=2)
 
 
 def is_model(given: Any) -> bool:

@@ -28,36 +28,39 @@ from sklearn_puffer._releases.channel_certificate import (
     nothing_changes_sentence,
 )
 from sklearn_puffer._releases.composition import (
+    MOST_RELEASES,
     Draws,
     Precisions,
     Refused,
     Rule,
+    adds_up,
+    check_releases,
+    composition_rule,
+    drawn_scales,
+    factor_below,
     scale_for_releases,
 )
 from sklearn_puffer._releases.drift import LEAST_ROWS, ColumnDrift, Drift, SecretDrift
 from sklearn_puffer._releases.ledger import Ledger
-from sklearn_puffer._releases.ledger_state import Entry, OverspentError
+from sklearn_puffer._releases.ledger_state import (
+    Entry,
+    OverspentError,
+    certificate_from_dict,
+    rule_from_dict,
+)
 from sklearn_puffer._releases.models import CountedLoss, ModelFacts, model_sentences, weak_sentence
-from sklearn_puffer._releases.new_file import (
+from sklearn_puffer._releases.numbers import counted_loss, short_number
+from sklearn_puffer._releases.person_ledger import PersonLedger
+from sklearn_puffer._releases.person_spend import Call, PersonLeft
+from sklearn_puffer._releases.sentences import OF_A_SAMPLE
+from sklearn_puffer._releases.store import (
+    LedgerError,
     check_free,
     explained,
     growing_file,
     located,
     write_new,
 )
-from sklearn_puffer._releases.numbers import counted_loss, short_number
-from sklearn_puffer._releases.person_ledger import PersonLedger
-from sklearn_puffer._releases.person_state import Call, PersonLeft
-from sklearn_puffer._releases.repeats import (
-    MOST_RELEASES,
-    adds_up,
-    check_releases,
-    composition_rule,
-    drawn_scales,
-    factor_below,
-)
-from sklearn_puffer._releases.sentences import OF_A_SAMPLE, RowSample
-from sklearn_puffer._releases.store import LedgerError
 from sklearn_puffer._releases.survival import ColumnUtility, UtilityWarning, utility_frame
 from sklearn_puffer._releases.swap_certificate import (
     ReserveFacts,
@@ -66,8 +69,6 @@ from sklearn_puffer._releases.swap_certificate import (
     swap_assumptions,
     swap_conditions,
 )
-from sklearn_puffer._releases.written_certificates import certificate_from_dict
-from sklearn_puffer._releases.written_rules import rule_from_dict
 
 __all__ = [
     "KEY_MATERIAL",
@@ -101,7 +102,6 @@ __all__ = [
     "Precisions",
     "Refused",
     "ReserveFacts",
-    "RowSample",
     "Rule",
     "SecretDrift",
     "SetLoss",

@@ -267,7 +267,6 @@ def _loss_cells(pairs: Sequence[PairLoss]) -> list[list[str]]:
 def channel_assumptions(
     *,
     about_prior: str,
-    about_sample: Sequence[str],
     sensitive: Sequence[Name],
     released: Sequence[Name],
     binned: Sequence[Name],
@@ -285,7 +284,6 @@ def channel_assumptions(
 
     said = [
         about_prior,
-        *about_sample,
         WHOLE_TABLE,
         f"{KEY_MATERIAL} Fitting on other rows than those released (prior= and adversaries= from "
         "elsewhere), or on binned ones, weakens what such a reader learns.",

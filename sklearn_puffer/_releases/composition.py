@@ -37,29 +37,63 @@ channel with a floor add up for any rows of one block, whatever changes.
 Of other noise nothing like it is known (`Refused`): every column may be released once. Cauchy
 precisions do not add up: two releases at twice the scale lose 4 asinh(d / (4 s)) over a move of d,
 which is more than the 2 asinh(d / (2 s)) of one.
-"""
 
-# Rounding. Precisions are sums of fractions, which are exact: nothing is rounded but what is said
-# to be left.
+Releases of rows with unordered columns: precisions of numbers, kappa of the others.
+
+Let L(x) = prod_r K_r(x, y_r) be the likelihood of releases of one unordered axis, with kernels
+K_rho = (1 - rho) I + rho 1 q' (`_noise.mixing`). Solving L(x) = sum_z t_z K_rho(x, z) gives
+(1 - rho) t_x = L(x) - rho sum_z q_z L(z), so the t are not negative if and only if
+
+.. math:: \min_x L(x) \ge \rho \sum_z q_z L(z).
+
+For two kernels, with u = (1 - rho) / rho for each, that is u >= u_1 + u_2 where y_1 and y_2 differ
+and there is a third value, and 1 + u / q_y >= (1 + u_1 / q_y) (1 + u_2 / q_y) where both are y. The
+latter at the smallest share implies all: so it is enough that kappa = log(1 + u / min q) adds up.
+Products with further kernels are positive combinations of such products, whatever the earlier
+outputs they were chosen by, so sum_r kappa_r <= kappa is enough for any history. As in
+`_releases.composition`, t is a kernel from z to y: summed over y both sides are 1 for every x, and
+K_rho is invertible. On several axes likelihoods and t are products with those of numbers.
+
+The same rows released several times: the scales of each release, and the rule for a ledger.
+
+Independent Laplace or Gaussian releases of X at scales theta_1, ..., theta_k are a post-processing
+of one release at the scale s where precisions add up (proofs in `_releases.composition`),
+
+.. math:: \frac1s = \sum_r \frac1{\theta_r} \text{ (Laplace)}, \qquad
+          \frac1{s^2} = \sum_r \frac1{\theta_r^2} \text{ (Gaussian)},
+
+for any law of X, prior, strategy and notion, column by column. So k releases at k s, or at
+sqrt(k) s, lose at most what one release at s does, and that one is calibrated and certified. Other
+noise is released once.
+
+Values are rounded to the grid of the noise that is drawn, once, and each release is drawn on that
+grid: a rounding of the continuous releases of the rounded value.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
+
+import numpy as np
 
 from sklearn_puffer._base import (
+    FloatArray,
     check_count,
     check_positive,
     plain,
     quoted,
     rounded_down,
 )
+from sklearn_puffer._noise import Mixing, Unchanged, kept_numerator
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion
 
 __all__ = [
     "Axis",
@@ -439,3 +473,236 @@ def _check_budget(budget: Any, axis: Axis) -> float | Fraction:
 
 def _written(budget: Amount) -> str:
     return "infinity" if budget == math.inf else str(Fraction(budget))
+
+
+_OFF = 2.0**-44  # of kappa in floats, with room
+
+
+def kappa(theta: float, least: float) -> float:
+    """Return log(1 + (1 - rho) / (rho min q)) at theta = -log(1 - rho), within `_OFF` of itself."""
+    kept = math.exp(-theta)
+    return math.log1p(kept / -math.expm1(-theta) / least)
+
+
+def mixing_scale(least: float, theta: float, releases: int) -> float:
+    """Return about the smallest scale at which several releases tell no more than one at theta.
+
+    *Formal guarantees.* k kappa at that scale is at most kappa at theta.
+
+    >>> 1.0 < mixing_scale(0.25, 1.0, 2) < 2.0
+    True
+    """
+    if theta == 0.0:
+        return 0.0
+    each = kappa(theta, least) / releases * (1.0 - 4.0 * _OFF)
+    if not each > 0.0:
+        return theta  # nothing is kept
+    odds = least * math.expm1(min(each, 700.0))
+    scale = math.log1p(1.0 / odds) if odds > 0.0 else math.inf
+    scale = min(scale * (1.0 + _OFF), 1e3)
+    while kept_numerator(scale) and kappa(scale, least) * (1.0 + _OFF) > each * (1.0 + 2.0 * _OFF):
+        scale *= 1.0 + _OFF
+    return max(scale, theta)
+
+
+@dataclass(frozen=True)
+class MixedPrecisions(Rule):
+    r"""Releases whose precisions add up on axes of numbers, and whose kappas on unordered ones.
+
+    Parameters
+    ----------
+    numbers : Precisions
+        Of the other axes.
+    least : dict of axis to float
+        The smallest share that an unordered axis is drawn anew from.
+    scales : dict of axis to float
+        The certified scale -log(1 - rho) of each unordered axis; 0 where it is released unchanged.
+
+    Notes
+    -----
+    *Formal guarantees.* Any history that is allowed loses no more than the certificate at these
+    scales says; scales may be chosen from earlier outputs. The proof is in this module's header.
+    """
+
+    numbers: Precisions
+    least: Mapping[Axis, float]
+    scales: Mapping[Axis, float]
+    budgets: Mapping[Axis, Amount] = field(init=False, repr=False, compare=False)
+    draws: int | None = field(init=False, repr=False, compare=False, default=None)
+    refuses_changes: ClassVar[str] = (
+        "columns without an order have no differences that could tell nothing; declare their order "
+        "by categories="
+    )
+
+    def __post_init__(self) -> None:
+        scales = {axis: check_scale(s, axis, free=True) for axis, s in self.scales.items()}
+        object.__setattr__(self, "scales", scales)
+        least = {axis: check_scale(self.least[axis], axis, free=False) for axis in scales}
+        object.__setattr__(self, "least", least)
+        own: dict[Axis, Amount] = {
+            axis: _down(kappa(scale, least[axis])) if scale > 0.0 else math.inf
+            for axis, scale in scales.items()
+        }
+        object.__setattr__(self, "budgets", {**self.numbers.budgets, **own})
+        object.__setattr__(self, "draws", self.numbers.draws)
+
+    def cost(self, axis: Axis, scales: Mapping[float, int]) -> Amount:
+        """Return the sum of the precisions, or of the kappas.
+
+        A single release at the certified scale or above costs no more than all.
+        """
+        if axis not in self.scales:
+            return self.numbers.cost(axis, scales)
+        least = self.least[axis]
+        costs = [
+            Fraction(kappa(float(scale), least)) * (1 + Fraction(_OFF)) * int(count)
+            for scale, count in scales.items()
+            if kept_numerator(float(scale))
+        ]
+        total = sum(costs, Fraction(0))
+        alone = sum(map(int, scales.values())) == 1 and min(scales) >= self.scales[axis]
+        whole = self.budgets[axis]
+        return min(total, whole) if alone and isinstance(whole, Fraction) else total
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain values for JSON."""
+        mixed = [[axis, self.least[axis], scale] for axis, scale in self.scales.items()]
+        return {"rule": "mixed", "numbers": self.numbers.to_dict(), "mixed": mixed}
+
+
+def _down(value: float) -> Fraction:
+    return Fraction(value) * (1 - Fraction(_OFF))
+
+
+MOST_RELEASES = 10**9
+"""Largest number of releases that can be planned: the sampler's error is paid for each."""
+
+
+def adds_up(noise: Noise) -> bool:
+    """Return whether it is known how releases of the same rows under the noise add up.
+
+    >>> from sklearn_puffer.noise import Cauchy, Laplace
+    >>> adds_up(Laplace()), adds_up(Cauchy())
+    (True, False)
+    """
+    return noise.precision_power is not None
+
+
+def check_releases(releases: Any) -> int:
+    """Return the number of releases as an integer from 1 to `MOST_RELEASES`."""
+    if check_count(releases, "releases") > MOST_RELEASES:
+        raise ValueError(
+            f"releases must be at most {MOST_RELEASES:,}, got {quoted(releases)}; the error of the "
+            "sampler is paid for each of them."
+        )
+    return int(releases)
+
+
+Mixings = Sequence[Mixing | None]
+
+
+def drawn_scales(
+    noise: Noise, scales: FloatArray, releases: int, mixings: Mixings = ()
+) -> FloatArray:
+    r"""Return the scales that each of several releases is drawn at, shape of ``scales``.
+
+    Parameters
+    ----------
+    noise : Noise
+        A family whose releases add up, unless there is one release only.
+    scales : ndarray of shape (n_columns,)
+        At which all releases together are as one.
+    releases : int
+    mixings : sequence of Mixing or None, optional
+        One a column where some are unordered; their scales are -log(1 - rho).
+
+    Notes
+    -----
+    *Formal guarantees.* :math:`k/\theta \le 1/s`, for Gaussian noise
+    :math:`k/\theta^2 \le 1/s^2`, holds exactly between the floats.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Gaussian, Laplace
+    >>> drawn_scales(Laplace(), np.array([2.0]), 3).tolist()
+    [6.0]
+    >>> drawn_scales(Gaussian(), np.array([1.0]), 4).tolist()
+    [2.0]
+    """
+    if releases == 1:
+        return scales
+    power = cast(int, noise.precision_power)
+    return np.array(
+        [
+            mixing_scale(mixing.least, scale, releases)
+            if mixing is not None
+            else scale_for_releases(scale, releases, power)
+            for scale, mixing in zip(scales.tolist(), mixings or [None] * len(scales), strict=True)
+        ]
+    )
+
+
+def factor_below(noise: Noise, notion: Notion, releases: int) -> float:
+    """Return by how much one release has more noise if it is to tell no more than all of them.
+
+    All Gaussian releases tell as much as their mean, and Laplace releases that all fall on one
+    point y have the likelihood ratios of one release that falls there: their pure losses are equal,
+    but for the rounding of the scales. Otherwise it is one of the releases.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import RenyiPufferfish
+    >>> round(factor_below(Laplace(), RenyiPufferfish(1.0, alpha=2.0), releases=3), 9)
+    3.0
+    """
+    if releases == 1:
+        return 1.0
+    same = noise.is_normal or notion.is_pure
+    return (1.0 if same else releases) * (1.0 + 2.0**-50)
+
+
+def composition_rule(
+    noise: Noise, scales: Mapping[Axis, float], draws: int, mixings: Mixings = ()
+) -> Rule:
+    """Return how releases of the same rows add up, where a promise holds.
+
+    Parameters
+    ----------
+    noise : Noise
+        The family, of each release.
+    scales : dict of axis to float
+        Scale of each column at which all releases together are as one; 0 where a column is released
+        unchanged.
+    draws : int
+        Number of releases, at larger scales, whose sampler's error the budget has room for.
+    mixings : sequence of Mixing or None, optional
+        One a column where some are unordered; their scales are -log(1 - rho).
+
+    Notes
+    -----
+    *Formal guarantees.* Any history that the rule allows keeps the promise; the planned releases at
+    the scales they are drawn at are one of them. No column may be released more often than
+    ``draws`` times, however large the scales: each release has the error of the sampler once more.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Gaussian
+    >>> composition_rule(Gaussian(), {"age": 2.0}, draws=9).left({"age": {4.0: 1}})
+    {'age': 0.1875}
+    """
+    if not any(scales.values()):
+        return Precisions.of_scales(1, scales)
+    if noise.precision_power is not None:
+        pairs = zip(scales, mixings or [None] * len(scales), strict=True)
+        drawn = [(a, m) for a, m in pairs if m is not None and not isinstance(m, Unchanged)]
+        least = {axis: mixing.least for axis, mixing in drawn}
+        numbers = {axis: scale for axis, scale in scales.items() if axis not in least}
+        precisions = Precisions.of_scales(noise.precision_power, numbers, draws)
+        mixed = {axis: scales[axis] for axis in least}
+        return MixedPrecisions(precisions, least, mixed) if least else precisions
+    return Refused(
+        f"How releases of the same rows under {type(noise).__name__} noise add up is not known: "
+        "each column may be released once; fit with noise='laplace' for more.",
+        scales,
+    )

@@ -23,8 +23,14 @@ from sklearn_puffer._base import (
 from sklearn_puffer._releases.certified import CertifiedEstimator
 from sklearn_puffer._releases.composition import Axis, Draws, Rule
 from sklearn_puffer._releases.ledger_state import Entry, Left, State
-from sklearn_puffer._releases.new_file import located
-from sklearn_puffer._releases.store import NONSENSE, DamagedError, LedgerError, Sheet, Store
+from sklearn_puffer._releases.store import (
+    NONSENSE,
+    DamagedError,
+    LedgerError,
+    Sheet,
+    Store,
+    located,
+)
 
 _MOST = 2**63  # releases to be spent at once
 _SHOWN = 10  # entries on a page

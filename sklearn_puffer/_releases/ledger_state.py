@@ -1,24 +1,37 @@
-"""What a ledger holds at one moment: its rule, its datasets and all spends."""
+"""What a ledger holds at one moment: its rule, its datasets and all spends.
+
+Certificates, as `to_dict` writes them, read again: without the noise and laws behind them.
+
+Rules of how releases add up, as they are written to a ledger, read again.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Self
+from dataclasses import MISSING, dataclass, fields, replace
+from fractions import Fraction
+from functools import cache, cached_property
+from typing import Any, NoReturn, Self, get_type_hints
 
-from sklearn_puffer._base import check_count, listed, quoted
+from sklearn_puffer._base import FieldError, check_choice, check_count, listed, quoted, read_as
+from sklearn_puffer._releases.certificate import SCHEMA, Certificate, SetLoss
+from sklearn_puffer._releases.channel_certificate import ChannelCertificate, ChannelLoss
 from sklearn_puffer._releases.composition import (
     Axis,
+    Draws,
     Meter,
+    MixedPrecisions,
+    Precisions,
+    Refused,
     Rule,
     Spent,
     check_scale,
 )
 from sklearn_puffer._releases.store import SCHEMAS
-from sklearn_puffer._releases.written_rules import rule_from_dict
 
 _OLD = "sklearn_puffer.ledger/1"
 
@@ -254,3 +267,151 @@ def checksum_of(record: Mapping[str, Any]) -> str:
 def _short(numbers: Mapping[Axis, float]) -> str:
     """Return numbers by axis, to six digits: a message is no place for sixteen."""
     return "{" + ", ".join(f"{axis!r}: {number:.6g}" for axis, number in numbers.items()) + "}"
+
+
+_FRACTION = re.compile("[0-9]{1,4000}(/[1-9][0-9]{0,3999})?")
+
+
+def rule_from_dict(record: Mapping[str, Any]) -> Rule:
+    """Return the rule that ``to_dict`` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the record is not that of a rule.
+
+    Examples
+    --------
+    >>> rule = Precisions(2, {"age": 0.25, "sex": math.inf})
+    >>> rule_from_dict(rule.to_dict()) == rule
+    True
+    """
+    kind = record.get("rule") if isinstance(record, Mapping) else None
+    check_choice(kind, "rule", ["precisions", "refused", "mixed", "draws"])
+    try:
+        if kind == "draws":
+            return Draws(record["most"], record["reason"])
+        if kind == "refused":
+            return Refused(record["reason"], dict(record["scales"]))
+        if kind == "mixed":
+            return _mixed(record)
+        budgets = {axis: _read(budget) for axis, budget in record["budgets"]}
+        return Precisions(record["power"], budgets, record["draws"])
+    except (LookupError, ArithmeticError, AttributeError, TypeError, ValueError) as fault:
+        raise ValueError(
+            f"record must be that of a rule as to_dict writes it, and this one is not ({fault}); "
+            "put back a whole copy."
+        ) from fault
+
+
+def _mixed(record: Mapping[str, Any]) -> MixedPrecisions:
+    numbers = rule_from_dict(record["numbers"])
+    if not isinstance(numbers, Precisions):
+        raise ValueError("the rule of its numbers is none of precisions")
+    least = {axis: share for axis, share, _ in record["mixed"]}
+    return MixedPrecisions(numbers, least, {axis: scale for axis, _, scale in record["mixed"]})
+
+
+def _read(budget: Any) -> float | Fraction:
+    """Return a budget as it was written: with an exponent it might have a billion digits."""
+    if isinstance(budget, str) and budget != "infinity" and not _FRACTION.fullmatch(budget):
+        raise ValueError(f"a budget is no fraction: {budget[:20]!r}")
+    return math.inf if budget == "infinity" else Fraction(budget)
+
+
+_APART = {"rule", "around", "fitted"}
+_GONE = {"lower_bound", "n_blocks"}  # of the facts of a channel
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A loss over a set of priors that the noiser computes, and this certificate has not."""
+
+    @property
+    def known(self) -> SetLoss | None:
+        """None: it was not computed when the certificate was written."""
+        return None
+
+    def value(self) -> NoReturn:
+        """Refuse."""
+        raise ValueError(
+            "over_set is computed from the priors, which this certificate was written without; ask "
+            "the noiser for certificate_.over_set before it is written."
+        )
+
+
+def certificate_from_dict(record: Mapping[str, Any], *, awaited: bool = False) -> Certificate:
+    """Return the certificate that ``to_dict`` wrote; it knows no other priors.
+
+    Parameters
+    ----------
+    record : dict
+    awaited : bool, default=False
+        Whether the loss over a set of priors was still to be computed.
+
+    Raises
+    ------
+    ValueError
+        If the record is none of a certificate, naming the field.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> certificate = PufferfishNoiser(sensitive="loan").fit(table).certificate_
+    >>> certificate_from_dict(certificate.to_dict()) == certificate
+    True
+    """
+    if record.get("schema") != SCHEMA:
+        raise FieldError(
+            f"field schema must be {SCHEMA!r}, got {quoted(record.get('schema'))}, of version "
+            f"{quoted(record.get('version'))} of the library"
+        )
+    kind = ChannelCertificate if "channel" in record else Certificate
+    if kind is ChannelCertificate:
+        record = _of_channel(record)
+    own = {
+        name: read_as(hint, _given(record, name), name)
+        for name, (hint, is_needed) in _told(kind).items()
+        if is_needed or name in record  # what later versions added has a default
+    }
+    around: Any = read_as(SetLoss | None, _given(record, "over_set"), "over_set")
+    if awaited and around is None:
+        around = Elsewhere()
+    rule = _given(record, "rule")
+    return kind(**own, around=around, rule=None if rule is None else rule_from_dict(rule))
+
+
+def _of_channel(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the record of a channel without what earlier versions wrote besides."""
+    for name, what in (("over_set", "a confidence set"), ("models", "a classifier")):
+        if record.get(name):
+            raise FieldError(
+                f"field {name} is about {what}, for which this version knows no channels; release "
+                'with the version that wrote it, or fit again with noise="swap"'
+            )
+    facts = record["channel"]
+    if not isinstance(facts, Mapping):
+        return record
+    return {**record, "channel": {k: v for k, v in facts.items() if k not in _GONE}}
+
+
+@cache
+def _told(kind: type[Certificate]) -> dict[str, tuple[Any, bool]]:
+    """Return the types of the fields that are written under their own names, and which must be."""
+    hints = get_type_hints(kind)
+    if kind is ChannelCertificate:
+        hints["pairs"] = tuple[ChannelLoss, ...]
+    return {
+        each.name: (hints[each.name], each.default is MISSING)
+        for each in fields(kind)
+        if each.name not in _APART
+    }
+
+
+def _given(record: Mapping[str, Any], name: str) -> Any:
+    if name not in record:
+        raise FieldError(f"field {name} is missing")
+    return record[name]

@@ -33,10 +33,17 @@ from sklearn_puffer._releases.ledger import (
     scales_of,
 )
 from sklearn_puffer._releases.ledger_state import Entry, OverspentError
-from sklearn_puffer._releases.new_file import located
-from sklearn_puffer._releases.person_spend import Book, Verdict, fill_from_tables, start
-from sklearn_puffer._releases.person_state import CHANGES, About, Call, PersonLeft
-from sklearn_puffer._releases.store import LedgerError, Sheet, Store, put_away
+from sklearn_puffer._releases.person_spend import (
+    CHANGES,
+    About,
+    Book,
+    Call,
+    PersonLeft,
+    Verdict,
+    fill_from_tables,
+    start,
+)
+from sklearn_puffer._releases.store import LedgerError, Sheet, Store, located, put_away
 from sklearn_puffer._tables import canonical_id, is_lazy, taken_rows
 
 Answer = TypeVar("Answer")
@@ -102,7 +109,7 @@ class PersonLedger:
     that. It depends on no value, secret or noise.
 
     *What the file tells.* Persons, rows and noise are in it as keyed marks of 128, 64 and 64 bits
-    (see `_noise.marks`), so that without the key it tells neither who nor what; with the key, ids
+    (see `_noise.keyed`), so that without the key it tells neither who nor what; with the key, ids
     and rows can be guessed and checked. It tells how many persons and calls there are, how many
     releases each mark has had, that releases are of one mark, the names and scales of columns, and
     the data sets and notes as they were given; whoever watches it, when.

@@ -18,29 +18,7 @@ _MANY_ROWS = 20_000  # from here on boosting is not too sure of itself, and a ch
 
 
 OF_A_SAMPLE = " of a sample of "
-"""In the name of a prior that was learnt from some of the rows."""
-
-
-@dataclass(frozen=True)
-class RowSample:
-    """The rows that were fitted, where they are a sample of those of a table.
-
-    Attributes
-    ----------
-    n_rows, n_whole : int
-        How many rows there are in the sample and in the table, their weights included.
-    n_distinct : int
-        How many distinct rows of the public columns there are in the sample.
-    least, most : float
-        The shares of the rows that are in the sample, of the secret that has the smallest one, and
-        of that with the largest.
-    """
-
-    n_rows: int
-    n_whole: int
-    n_distinct: int
-    least: float
-    most: float
+"""In the name of a prior that earlier versions learnt from some of the rows (max_rows=)."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +49,6 @@ class Facts:
     models: Sequence[ModelFacts] = ()
     known: Sequence[Sequence[Name]] = ()
     over_set: bool = False
-    part: RowSample | None = None
 
 
 KEYED = (
@@ -88,7 +65,6 @@ def assumptions_of(facts: Facts) -> list[str]:
     """Return under which conditions the promise holds, and what it does not cover."""
     said = [
         _about_prior(facts),
-        *about_sample(facts.part),
         "Rows are independent of each other: what one person's row tells about another person is "
         "not covered.",
         "theta, this table and the priors are functions of the same rows as the release; nothing "
@@ -167,28 +143,6 @@ def _about_kept(facts: Facts) -> str:
         "values tell about a secret is part of every loss, once, however often they are released."
         f"{bins}"
     )
-
-
-def about_sample(part: RowSample | None) -> list[str]:
-    """Return what follows from a fit on a sample: how it was chosen, and whom it leaves out.
-
-    Given s, the chance that a row is in the sample is the share of the rows with s that are: so
-    whoever sees that it is learns no more than the log of the ratio of two such shares.
-    """
-    if part is None:
-        return []
-    told = math.ceil(1e4 * math.log(part.most / part.least)) / 1e4
-    return [
-        f"The rows fitted are a sample (max_rows=): the {part.n_rows} of {part.n_whole} rows that "
-        f"have one of the {part.n_distinct} distinct rows of public values with the smallest "
-        "digests, in all their copies and with every secret; no order of the rows and no secret "
-        "has a part in the choice. The promise is about rows with these public values. A row with "
-        "others has no part in the laws, and NOTHING is promised of one that is released all the "
-        "same, by its bins, as its nearest cell or value, or because other rows of the sample have "
-        "its values; certificate_.check(table) compares the values of all rows with those of the "
-        f"sample. Of the rows with each secret between {part.least:.2%} and {part.most:.2%} are in "
-        f"the sample, so that knowing that a row is one of them tells at most {told:g} besides.",
-    ]
 
 
 _NEW_VALUES = (
@@ -368,8 +322,8 @@ def too_many_rows_sentence(names: Sequence[Name], channel: bool) -> str:
     what = 'noise="optimal" is' if channel else "classifiers are"
     return (
         f"columns {listed(list(names), 10)} have more different rows than are fetched from an "
-        f"engine, and {what} fitted on those; state a sample of the rows (max_rows=100_000), "
-        "round, bin or merge values there, or leave columns out of public=."
+        f"engine, and {what} fitted on those; fit a sample of the rows, round, bin or merge "
+        "values there, or leave columns out of public=."
     )
 
 
@@ -448,7 +402,6 @@ def prior_of(
     n_further: int,
     models: Sequence[ModelFacts] = (),
     known: Sequence[Sequence[Name]] = (),
-    part: RowSample | None = None,
 ) -> str:
     """Return whose knowledge a promise is about, for the certificate's verdict."""
     own = "the given prior" if given else "the counted prior"
@@ -457,8 +410,6 @@ def prior_of(
         own = f"the prior of {', and '.join(each.brief for each in learnt)}"
     if model is not None:
         own = f"the fitted {model.removeprefix('a ')} prior"
-    if part is not None and not given:
-        own = f"{own}{OF_A_SAMPLE}{part.n_rows} of {part.n_whole} rows"
     own = own if not n_further else f"{own} and {n_further} further prior(s)"
     return f"{own}, also to who knows {_either(known)}" if known else own
 

@@ -1,10 +1,12 @@
 """Confidence sets of priors, and the worst case over them."""
 
 from sklearn_puffer._sets.axes import Jumps, Line
-from sklearn_puffer._sets.cell_bounds import CellBounds, cell_bounds, cell_share
 from sklearn_puffer._sets.laminar import ONE, Tree, interval_masses, nearest_masses
 from sklearn_puffer._sets.simultaneous_sets import (
+    CellBounds,
     SimultaneousSet,
+    cell_bounds,
+    cell_share,
     error_share,
     n_events,
     rows_needed,

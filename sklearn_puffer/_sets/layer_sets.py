@@ -20,9 +20,14 @@ import numpy as np
 from sklearn_puffer._base import UNIT, FloatArray, Integers, counted
 from sklearn_puffer._noise import without_mixings
 from sklearn_puffer._sets.column_sets import TINY_SUM, log_weighted_sum
-from sklearn_puffer._sets.extremes import bounds_of, steps
+from sklearn_puffer._sets.extremes import (
+    bounds_of,
+    category_heights,
+    category_tables,
+    shares_of,
+    steps,
+)
 from sklearn_puffer._sets.laminar import Tree, ordered_masses
-from sklearn_puffer._sets.mixed_extremes import category_heights, category_tables, shares_of
 from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import Noise
 

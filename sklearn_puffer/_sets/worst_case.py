@@ -46,9 +46,8 @@ from numpy.typing import NDArray
 from sklearn_puffer._base import UNIT, FloatArray, Integers
 from sklearn_puffer._sets.column_sets import ColumnSets
 from sklearn_puffer._sets.envelopes import integral, log_integral, loss_of, supremum
-from sklearn_puffer._sets.extremes import Extremes, cell_logs
+from sklearn_puffer._sets.extremes import Extremes, MixedExtremes, cell_logs
 from sklearn_puffer._sets.layer_sets import SetLayers
-from sklearn_puffer._sets.mixed_extremes import MixedExtremes
 from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean

@@ -3,12 +3,18 @@
 from sklearn_puffer._strategies import mixture_bounds, transport
 from sklearn_puffer._strategies.bound_types import (
     Bound,
+    Change,
     Impossible,
     Strategy,
     Tightest,
     asked,
     checked_bound,
     checked_pairs,
+    noise_changes,
+    notion_changes,
+    reason_of,
+    refusal,
+    ways_out,
 )
 from sklearn_puffer._strategies.component_couplings import (
     bottleneck_coupling,
@@ -31,14 +37,6 @@ from sklearn_puffer._strategies.coupling_bounds import (
 from sklearn_puffer._strategies.relaxed_bounds import ConditionalMeans, Groups, MixedMeans
 from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
 from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone, w_infinity
-from sklearn_puffer._strategies.ways_out import (
-    Change,
-    noise_changes,
-    notion_changes,
-    reason_of,
-    refusal,
-    ways_out,
-)
 
 __all__ = [
     "Bound",

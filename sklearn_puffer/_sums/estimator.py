@@ -29,10 +29,9 @@ from sklearn_puffer._sums.answers import Answers, answers_about
 from sklearn_puffer._sums.certificate import UNCHANGED, sum_certificate
 from sklearn_puffer._sums.discrete_sum import DiscreteSum
 from sklearn_puffer._sums.gaussian_sum import GaussianSum
-from sklearn_puffer._sums.reading import read_reports
 from sklearn_puffer._sums.reports import GaussianReporters, Reporters
 from sklearn_puffer._sums.secrets import asked_of
-from sklearn_puffer._sums.settings import SumSettings
+from sklearn_puffer._sums.settings import SumSettings, read_reports
 from sklearn_puffer._tables import known, series
 from sklearn_puffer.noise import Laplace
 

@@ -1,15 +1,29 @@
 """Tables as they arrive and leave, as columns, codes and counts: no other knows DataFrames."""
 
-from sklearn_puffer._tables.alphabets import hardly_repeats, learn_column, looks_like_key
+from sklearn_puffer._tables.alphabets import (
+    hardly_repeats,
+    is_once,
+    learn_column,
+    looks_like_key,
+    quantile_bins,
+    standard_deviation,
+)
 from sklearn_puffer._tables.batches import Stream, arrow, reader_of, stream_of
-from sklearn_puffer._tables.binning import is_once, quantile_bins, standard_deviation
 from sklearn_puffer._tables.columns import Column, Placed, placed_in
-from sklearn_puffer._tables.counting import Cells, CodeArray, Coded, NoCodes, count, tally
-from sklearn_puffer._tables.digests import row_digests, row_marks, smallest
+from sklearn_puffer._tables.counting import (
+    Cells,
+    CodeArray,
+    Coded,
+    FeatureForm,
+    Features,
+    NoCodes,
+    count,
+    ranks_of,
+    tally,
+)
+from sklearn_puffer._tables.digests import row_digests, row_marks
 from sklearn_puffer._tables.distinct import BLOCK_ROWS, distinct
 from sklearn_puffer._tables.engine import CHANGED, LazyTable, lazy_table
-from sklearn_puffer._tables.faults import Faults
-from sklearn_puffer._tables.features import FeatureForm, Features, ranks_of
 from sklearn_puffer._tables.files import Layout, TableFile, TableWriter, kind_of, type_of
 from sklearn_puffer._tables.frame import (
     Finished,
@@ -36,11 +50,13 @@ from sklearn_puffer._tables.kinds import (
     check_finite,
     check_integers,
     check_whole,
+    date_columns,
     of_kind,
     present,
+    recoded,
     without_unused,
 )
-from sklearn_puffer._tables.lookup import nearest
+from sklearn_puffer._tables.lookup import NEAREST, Unknown, nearest, rule_of
 from sklearn_puffer._tables.opening import is_lazy, opened, way_to_rows
 from sklearn_puffer._tables.plans import (
     check_lazy_kinds,
@@ -53,7 +69,6 @@ from sklearn_puffer._tables.plans import (
     with_numbers,
 )
 from sklearn_puffer._tables.readers import Reader, column_reader
-from sklearn_puffer._tables.recoding import date_columns, recoded
 from sklearn_puffer._tables.row_ids import Text, canonical_id, check_id_type, count_ids, read_ids
 from sklearn_puffer._tables.selection import (
     Pair,
@@ -66,8 +81,7 @@ from sklearn_puffer._tables.selection import (
     secret_pairs_of,
 )
 from sklearn_puffer._tables.thinning import sample_rows
-from sklearn_puffer._tables.unseen import NEAREST, Unknown, rule_of
-from sklearn_puffer._tables.values import Kind, Name, Values, without_na
+from sklearn_puffer._tables.values import Faults, Kind, Name, Values, without_na
 
 __all__ = [
     "BLOCK_ROWS",
@@ -158,7 +172,6 @@ __all__ = [
     "secret_columns",
     "secret_pairs_of",
     "series",
-    "smallest",
     "standard_deviation",
     "stream_of",
     "taken_rows",

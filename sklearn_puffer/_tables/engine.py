@@ -19,7 +19,7 @@ import pandas as pd
 from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray, listed, on_one_line, task
 from sklearn_puffer._tables import coarse
 from sklearn_puffer._tables.columns import Column
-from sklearn_puffer._tables.features import ranks_of
+from sklearn_puffer._tables.counting import ranks_of
 from sklearn_puffer._tables.kinds import present
 from sklearn_puffer._tables.opening import Opened, opened
 from sklearn_puffer._tables.refining import (
@@ -354,7 +354,7 @@ class LazyTable:
             raise ValueError(
                 f"columns {listed(names, 10)} have more than {MOST_CELLS:,} different rows, the "
                 "most that are fetched from an engine; bin or merge columns (n_bins, categories), "
-                "split them with dependence=, or state a sample of the rows (max_rows=)."
+                "split them with dependence=, or fit a sample of the rows."
             )
         return found
 
@@ -457,7 +457,7 @@ def _too_many_sentence(name: Name) -> str:
     return (
         f"column {name!r} has more than {coarse.MOST_DISTINCT:,} distinct values, the most that "
         "are fetched from an engine; name it in n_bins=, round it there, leave it out of "
-        "public=, or state a sample of the rows (max_rows=)."
+        "public=, or fit a sample of the rows."
     )
 
 

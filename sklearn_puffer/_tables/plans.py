@@ -4,13 +4,19 @@ The function takes a table in memory and returns one of as many rows: a polars D
 a pandas one on Dask, an Arrow table elsewhere. It is called with no rows for the types of its
 result, so that a plan is made without a job, and with the rows of a part whenever an engine
 computes that part.
+
+Rows of an Ibis table that pass through a function of Arrow tables.
+
+Parts of a Spark DataFrame that pass through a function of Arrow tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from inspect import Parameter, Signature
+from itertools import count
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -20,13 +26,122 @@ from sklearn_puffer._base import Array, on_one_line, task
 from sklearn_puffer._tables.dask_plan import on_dask
 from sklearn_puffer._tables.duckdb_plan import on_duckdb
 from sklearn_puffer._tables.engine import lazy_table
-from sklearn_puffer._tables.ibis_plan import on_ibis
 from sklearn_puffer._tables.opening import engine_of, in_narwhals
-from sklearn_puffer._tables.spark_plan import on_spark
 from sklearn_puffer._tables.values import Kind, Name, check_type
 
 Release = Callable[[Any], Any]
 Plan = Callable[[Any, Sequence[str], Release], Any]
+
+
+_TYPES = {
+    "boolean": "bool",
+    "tinyint": "int8",
+    "smallint": "int16",
+    "int": "int32",
+    "bigint": "int64",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+}
+"""Spark's types and those of Arrow: what can be released, and what comes of it."""
+
+
+def on_spark(X: Any, names: Sequence[str], release: Release) -> Any:
+    """Return the Spark DataFrame of what ``release`` makes of some columns; no job is started."""
+    fields = {field.name: field for field in X.schema.fields}
+    # by place: Spark's names ignore case, and a dot in one asks for a part of it
+    places = [str(k) for k in range(len(X.columns))]
+    kept = [place for place, name in zip(places, X.columns, strict=True) if name in names]
+    own = X.toDF(*places).select(*kept)
+    result = release(_no_rows([fields[name] for name in names])).schema
+    part = partial(_parts, names=list(names), release=release)
+    schema = import_module("pyspark.sql.types").StructType(
+        [_field(each, fields.get(each.name)) for each in result]
+    )
+    return own.mapInArrow(part, schema)
+
+
+def _no_rows(fields: Sequence[Any]) -> Any:
+    """Return an Arrow table of such columns; one that is only passed needs no type in it."""
+    pyarrow = import_module("pyarrow")
+    types = [_TYPES.get(_kind(field.dataType), "null") for field in fields]
+    return pyarrow.schema(
+        [(field.name, own) for field, own in zip(fields, types, strict=True)]
+    ).empty_table()
+
+
+def _kind(dtype: Any) -> str:
+    """Return Spark's own name of a type, for strings without the collation that it may have."""
+    return str(dtype.simpleString()).split(" ")[0]
+
+
+def _field(released: Any, own: Any) -> Any:
+    """Return the Spark field of a released column: as it was, wherever its type is as it was."""
+    types = import_module("pyspark.sql.types")
+    if own is not None and str(released.type) == _TYPES.get(_kind(own.dataType), "null"):
+        return types.StructField(released.name, own.dataType, True)
+    [name] = [spark for spark, arrow in _TYPES.items() if arrow == str(released.type)]
+    made = types.DataType.fromDDL(name)
+    return types.StructField(released.name, made, True)
+
+
+def _parts(batches: Iterator[Any], names: Sequence[str], release: Release) -> Iterator[Any]:
+    """Release the batches of a part; called in a worker."""
+    pyarrow = import_module("pyarrow")
+    for batch in batches:
+        table = pyarrow.Table.from_batches([batch]).rename_columns(list(names))
+        yield from release(table).combine_chunks().to_batches()
+
+
+_numbers = count()  # a function is registered by its name, and two plans have two
+
+
+def on_ibis(X: Any, names: Sequence[str], release: Release) -> Any:
+    """Return the Ibis table of what ``release`` makes of some columns of X; nothing is computed.
+
+    Raises
+    ------
+    TypeError
+        If the backend has no functions of Arrow arrays.
+    """
+    if X.get_backend().name != "duckdb":
+        raise TypeError(
+            f"X is an Ibis table of {X.get_backend().name}, whose rows do not pass through Python; "
+            "write it once and take the files (pl.scan_parquet, or transform_batches), or use "
+            "Ibis on DuckDB."
+        )
+    own = X.select(*names)
+    schema = own.schema().to_pyarrow()
+    result = release(schema.empty_table()).schema
+    rows = _function(own.schema(), schema, result, release)(*(own[name] for name in names))
+    return own.select(released=rows).unpack("released")
+
+
+def _function(own: Any, schema: Any, result: Any, release: Release) -> Any:
+    """Return a function of columns as Ibis knows it, to a struct of the released ones."""
+    pyarrow, ibis = import_module("pyarrow"), import_module("ibis")
+    kinds = import_module("ibis.expr.datatypes").DataType
+
+    def released(*columns: Any) -> Any:
+        part = release(pyarrow.Table.from_arrays(list(columns), schema=schema)).cast(result)
+        arrays = [column.combine_chunks() for column in part.columns]
+        return pyarrow.StructArray.from_arrays(arrays, fields=list(result))
+
+    # Ibis and DuckDB count the parameters
+    released.__signature__ = _signature(len(schema))  # type: ignore[attr-defined]
+    return ibis.udf.scalar.pyarrow(
+        released,
+        name=f"puffer_release_{next(_numbers)}",
+        signature=(tuple(own.types), kinds.from_pyarrow(pyarrow.struct(list(result)))),
+        # a row that misses a value is a row, and a function of constants is not folded
+        null_handling="special",
+        side_effects=True,
+    )
+
+
+def _signature(n_columns: int) -> Signature:
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    return Signature([Parameter(f"column_{k}", kind) for k in range(n_columns)])
 
 
 def planned(X: Any, names: Sequence[str], release: Release) -> Any:

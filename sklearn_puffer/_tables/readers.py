@@ -24,8 +24,7 @@ from sklearn_puffer._tables.kinds import (
     of_kind,
     present,
 )
-from sklearn_puffer._tables.lookup import Edges, Lookup, nearest
-from sklearn_puffer._tables.unseen import Other, Unknown, unseen_message
+from sklearn_puffer._tables.lookup import Edges, Lookup, Other, Unknown, nearest, unseen_message
 from sklearn_puffer._tables.values import Values
 
 CellFinder = Callable[[Array], Array]

@@ -95,9 +95,9 @@ def _fetched(
         low = limit
         limit = min(high, _RAISED * limit) if high == LARGEST_DIGEST else (low + high) // 2
     raise ValueError(
-        f"max_rows={most}: so many rows of the public columns have more than "
-        f"{engine.MOST_CELLS:,} different rows with columns {listed(list(names), 10)}, the most "
-        "that are fetched from an engine; lower max_rows, or merge values of the sensitive columns."
+        f"{most:,} rows of the public columns have more than {engine.MOST_CELLS:,} different rows "
+        f"with columns {listed(list(names), 10)}, the most that are fetched from an engine; merge "
+        "values of the sensitive columns."
     )
 
 

@@ -212,7 +212,7 @@ def _fit(commands: Any, *, whole: bool) -> None:
 
 
 def _plan(commands: Any, *, whole: bool) -> None:
-    own = _command(commands, "plan", "compare settings on a table", _PLAN, "planning:plan")
+    own = _command(commands, "plan", "compare settings on a table", _PLAN, "reporting:plan")
     own.add_argument("table", metavar="TABLE", help="a .parquet, .csv or .tsv file")
     _shared(own)
     _out(own)
@@ -222,7 +222,7 @@ def _plan(commands: Any, *, whole: bool) -> None:
 
 def _check(commands: Any) -> None:
     about = "see whether rows still look like those of fit"
-    own = _command(commands, "check", about, _CHECK, "checking:check")
+    own = _command(commands, "check", about, _CHECK, "reporting:check")
     _form(own)
     own.add_argument("table", metavar="TABLE", help="a .parquet, .csv or .tsv file")
     text = "a sensitive column; repeated for several"

@@ -1,4 +1,9 @@
-"""`puffer report`, and how any document is shown: as text, a page, Markdown or JSON."""
+"""`puffer report`, and how any document is shown: as text, a page, Markdown or JSON.
+
+`puffer check`: whether rows still look like those of fit.
+
+`puffer plan`: settings compared on a table, before anything is released.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import sklearn_puffer
+from sklearn_puffer import PufferfishRelease
 from sklearn_puffer._base import markdown
+from sklearn_puffer._noiser import types_of
 from sklearn_puffer._releases import check_free, growing_file
 from sklearn_puffer._signoff import check_renders, render
-from sklearn_puffer.cli.common import fitted
+from sklearn_puffer._tables import TableFile
+from sklearn_puffer.cli.common import fitted, layout_of
 from sklearn_puffer.cli.run import FINE, NO_PROMISE
+from sklearn_puffer.cli.settings import PREFIX, merged, plan_parameters, read_settings, unlisted
 from sklearn_puffer.cli.speech import say, tell
 
 
@@ -67,3 +76,32 @@ _WAYS: dict[str, Callable[[Any], str]] = {
     ".md": lambda document: markdown(document._page()),
     ".json": lambda document: str(document.to_json()),
 }
+
+
+def check(asked: Any) -> int:
+    """Show what there is to tell of the rows; the status says whether they differ."""
+    check_out(asked)
+    settings = read_settings(asked.settings)
+    noiser = fitted(asked.form)
+    if asked.sensitive and isinstance(noiser, PufferfishRelease):
+        raise ValueError(
+            f"{asked.form!r} is a form, which holds no laws of secrets to compare with; leave "
+            "--sensitive out, or give the noiser that `puffer fit --noiser FILE` saved."
+        )
+    file = TableFile(asked.table, layout_of(settings["table"], asked))
+    types = {**(file.found_types() if asked.sensitive else {}), **types_of(noiser)}
+    found = noiser.certificate_.check(file.stream(types).whole(), asked.sensitive)
+    show(found, asked)
+    return NO_PROMISE if found.drifted else FINE
+
+
+def plan(asked: Any) -> int:
+    """Compare settings; those of the noiser in a settings file hold for all of them."""
+    check_out(asked)
+    settings = read_settings(asked.settings)
+    how = unlisted(merged(settings["noiser"], asked, plan_parameters(), PREFIX))
+    if "sensitive" not in how:
+        raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
+    file = TableFile(asked.table, layout_of(settings["table"], asked))
+    show(sklearn_puffer.plan(file.stream(file.found_types()).whole(), **how), asked)
+    return 0

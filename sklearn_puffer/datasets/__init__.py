@@ -9,9 +9,13 @@ from sklearn_puffer.datasets._contingency import (
     load_student,
     table4_contingencies,
 )
-from sklearn_puffer.datasets._mixtures import fitted_gaussians, fitted_mixtures
-from sklearn_puffer.datasets._published import published_table4
-from sklearn_puffer.datasets._table1 import published_table1, table1_priors
+from sklearn_puffer.datasets._published import (
+    fitted_gaussians,
+    fitted_mixtures,
+    published_table1,
+    published_table4,
+    table1_priors,
+)
 from sklearn_puffer.datasets._users import removed_classes, replaced_classes
 
 __all__ = [
