@@ -19,7 +19,7 @@ from sklearn_puffer import (
     PufferfishSum,
 )
 from sklearn_puffer._noise import BATCH, grid_step, sampler
-from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
+from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace, RecordSwap
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
@@ -42,6 +42,7 @@ def test_every_parameter_that_is_named_exists():
             Ledger.create,
             Ledger.spend,
             PersonLedger.create,
+            RecordSwap,
         )
         for name in inspect.signature(call).parameters
     }
