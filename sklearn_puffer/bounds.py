@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import check_choice
+from sklearn_puffer._base import FloatArray, check_choice
+from sklearn_puffer._losses import row_interval
 from sklearn_puffer._noise import without_mixings
 from sklearn_puffer._strategies import (
     Bound,
     ConditionalMeans,
     Groups,
     Impossible,
+    JointRows,
     MixedMeans,
     MoveBound,
     Moves,
@@ -31,6 +33,7 @@ from sklearn_puffer._strategies import (
     average,
     couplings,
     has_pure_loss,
+    joint_computable,
     largest,
     mixture_bounds,
     moves_that_may_matter,
@@ -404,7 +407,8 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     *Formal guarantees.* Those of the strategy that is used: `Relaxed` with either condition where
     that exists, else `distribution_aware`, else `approximate`, else `wasserstein`. Under one
     coupling a mean never exceeds the maximum, so each is within the ones after it, over all
-    couplings that are tried.
+    couplings that are tried. Rows of Gaussian and mixture priors also have the bounds of
+    `_strategies.joint_mixtures`, whatever their covariances.
 
     Examples
     --------
@@ -417,11 +421,40 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     [[1.5, 1.5]]
     """
     pairs = asked(pairs, noise, notion)
+    if _are_mixtures(pairs) and pairs[0].p.n_axes > 1:
+        return _of_mixed_rows(pairs, noise, notion)
+    return _first_of(pairs, noise, notion)
+
+
+def _first_of(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     for strategy in (Relaxed("either"), distribution_aware, approximate):
         bound = strategy(pairs, noise, notion)
         if not isinstance(bound, Impossible):
             return bound
     return wasserstein(pairs, noise, notion)
+
+
+def _of_mixed_rows(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
+    """Return the bound of rows of Gaussian and mixture priors, whatever their covariances."""
+    if notion.is_pure and noise.is_normal and any(p != q for p, q in pairs):
+        return Impossible(
+            "Gaussian noise has no pure epsilon for Gaussian and mixture priors of several "
+            "columns, as the log odds of two different normal laws grow without bound; use delta=, "
+            "alpha= or noise='laplace'.",
+            len(pairs),
+        )
+    moved = _first_of(pairs, noise, notion)
+    if not (joint_computable(noise) or (noise.is_normal and not any(noise.mixings))):
+        return moved
+    joint = JointRows(pairs, noise, notion, _exact_part)
+    return joint if isinstance(moved, Impossible) else Tightest([moved, joint])
+
+
+def _exact_part(
+    p: GaussianMixture, q: GaussianMixture, noise: Noise | None, notion: Notion
+) -> FloatArray:
+    """Return the exact losses of two Gaussians with normal noise or none, rounded up."""
+    return row_interval(p, q, noise, notion)[1]
 
 
 def _of_moves(

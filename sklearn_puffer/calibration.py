@@ -58,6 +58,7 @@ __all__ = ["STRATEGIES", "Calibration", "calibrate", "exact", "rows_needed"]
 
 _TOLERANCE = 1e-12  # relative width of the bracket at which the search stops
 _ROUGH = 1e-3  # factors told apart no better than this are only compared
+_WIDEST = "widest components (the log odds of two different normal laws grow without bound)"
 _ON_PLANES = 1e-5  # the same, where losses are known to a part in a thousand
 
 
@@ -212,7 +213,7 @@ def _unbounded(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> str:
     for k, (p, q) in enumerate(pairs):
         tails = _tails(p), _tails(q)
         if tails[0] != tails[1]:
-            what = "smallest or largest atom" if isinstance(p, Discrete) else "widest components"
+            what = "smallest or largest atom" if isinstance(p, Discrete) else _WIDEST
             return (
                 f"strategy='exact' has no pure epsilon with {type(noise).__name__} noise where two "
                 f"priors differ in their {what}, as those of pair {k} do, {_digits(tails[0])} and "

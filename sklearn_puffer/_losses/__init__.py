@@ -6,7 +6,7 @@ from sklearn_puffer._losses.convolution import Grid, Wide
 from sklearn_puffer._losses.copies import Readers, copies_law, moved_by_copies
 from sklearn_puffer._losses.discrete_laws import DiscretePair
 from sklearn_puffer._losses.divergences import ROUGHLY, Panels, divergence_interval, gaps
-from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
+from sklearn_puffer._losses.gaussian_rows import corner_losses, row_interval, rows_computable
 from sklearn_puffer._losses.heavy_profiles import profile
 from sklearn_puffer._losses.independent_columns import compose
 from sklearn_puffer._losses.joint_grids import (
@@ -60,6 +60,7 @@ __all__ = [
     "compose",
     "computable",
     "copies_law",
+    "corner_losses",
     "divergence_interval",
     "gaps",
     "grid_cells",

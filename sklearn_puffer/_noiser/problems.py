@@ -245,7 +245,8 @@ class Bounds:
         if isinstance(bound, Impossible):
             return Impossible(
                 f"strategy='exact' is not computed for rows of {len(part.members)} columns under "
-                f"this noise and notion, and no bound takes its place: {bound.reason}",
+                f"{type(noise).__name__} noise and {notion!r}, and no bound takes its place: "
+                f"{bound.reason}",
                 len(part.pairs),
             )
         return bound

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, coarse_up, smallest_within
-from sklearn_puffer._losses import lumped_lower
+from sklearn_puffer._losses import corner_losses, lumped_lower
 from sklearn_puffer._noiser.conditional_priors import Group, Part
 from sklearn_puffer._noiser.grids import Grids, moving_columns, on_grid, rounded_part
 from sklearn_puffer._noiser.problems import (
@@ -40,14 +40,14 @@ from sklearn_puffer.bounds import (
 )
 from sklearn_puffer.calibration import ExactLosses, exact, smallest_factor
 from sklearn_puffer.notions import Notion, Supremum
-from sklearn_puffer.priors import Discrete, Prior, PriorPair
+from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
 
 # strategies whose bound is a theorem, besides `Relaxed`; `exact` falls back on `tightest`
 _PROVEN = (sensitivity, wasserstein, approximate, distribution_aware, exact)
 # what the search leaves for the outward rounding of the certificate's own sums
 _ROUNDING = 4e-12
 _TOLERANCE, _COMPOSED = 1e-12, 1e-5
-_LEAST_TOLERANCE = 1e-3
+_LEAST_TOLERANCE, _LEAST_SHARE = 1e-3, 1e-3
 # pairs of secrets whose rows are looked at coarsely: all, or of more a few
 _MOST_VIEWS, _FEW_VIEWS = 64, 16
 _NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)  # what a factor grows by where its proof is that wide
@@ -120,7 +120,7 @@ def _with_least(problem: Problem, solution: _Solution, calibrated: Calibrated) -
     """Say how much of the noise is surely needed, where the exact loss was asked for in vain.
 
     *Formal guarantees.* At ``least`` times theta some lower end is above the budget, and so is the
-    loss at every smaller scale.
+    loss at every smaller scale. 0 where that is less than a thousandth, if it is so at all.
     """
     if problem.strategy is not exact or calibrated.recomputed.all():
         return calibrated
@@ -130,6 +130,8 @@ def _with_least(problem: Problem, solution: _Solution, calibrated: Calibrated) -
     def lower(factor: float) -> float:
         return float(certifier.lower(steps.below(solution.inner, factor) * factor).max())
 
+    if lower(_LEAST_SHARE * calibrated.factor) <= problem.notion.budget:
+        return replace(calibrated, least=0.0)
     enough = smallest_within(
         lower, problem.notion.budget, 0.7 * calibrated.factor, _LEAST_TOLERANCE
     )
@@ -361,19 +363,47 @@ class _Certifier:
         some = _far_apart(part.pairs)  # of the others nothing is claimed
         if len(part.members) == 1:
             return lower  # its loss is not known
-        for axis in range(len(part.members)):
+        for axis in _telling_axes(part):
             one = part.marginal(axis)
             if known(problem, one, notion):
                 noise = template(problem, one)
                 pairs = [one.pairs[k] for k in some]
                 lower[some] = np.maximum(lower[some], recompute(pairs, noise, notion, factor)[0])
         noise = template(problem, part)
+        if part.is_free and factor > 0.0 and notion.is_pure and noise.is_exponential:
+            used = noise.scaled(factor)
+            views = [corner_losses(*_both_mixed(part.pairs[k]), used) for k in some]
+            lower[some] = np.maximum(lower[some], views)
         if not part.is_free and factor > 0.0 and not noise.mixings:
             noise = noise.scaled(factor)
             pairs = [part.pairs[k] for k in some]
             views = [lumped_lower(*_both_discrete(pair), noise, notion) for pair in pairs]
             lower[some] = np.maximum(lower[some], views)
         return lower
+
+
+def _telling_axes(part: Part) -> Sequence[int]:
+    """Return all columns; of continuous priors, whose losses are work, the one that tells most."""
+    if not part.is_free:
+        return range(len(part.members))
+    told = np.array(
+        [_told(cast(GaussianMixture, p), cast(GaussianMixture, q)) for p, q in part.pairs]
+    )
+    return [int(told.max(axis=0).argmax())]
+
+
+def _told(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
+    """Return twice Bhattacharyya's distance of normal laws with these moments, one a column."""
+    (one, v), (other, w) = _moments(p), _moments(q)
+    apart: FloatArray = 0.5 * np.square(one - other) / (v + w)
+    return apart + np.log(0.5 * (v + w)) - 0.5 * np.log(v) - 0.5 * np.log(w)
+
+
+def _moments(prior: GaussianMixture) -> tuple[FloatArray, FloatArray]:
+    """Return means and variances of the columns."""
+    mean = prior.weights @ prior.rows
+    within = np.diagonal(prior.covariances, axis1=1, axis2=2)
+    return mean, prior.weights @ (within + np.square(prior.rows - mean))
 
 
 def _far_apart(pairs: Sequence[PriorPair]) -> Array:
@@ -391,6 +421,10 @@ def _mean(law: Prior) -> FloatArray:
 
 def _both_discrete(pair: PriorPair) -> tuple[Discrete, Discrete]:
     return cast(Discrete, pair.p), cast(Discrete, pair.q)
+
+
+def _both_mixed(pair: PriorPair) -> tuple[GaussianMixture, GaussianMixture]:
+    return cast(GaussianMixture, pair.p), cast(GaussianMixture, pair.q)
 
 
 def _within(notion: Notion) -> float:

@@ -250,6 +250,9 @@ class Settings:
             changes.append(("prior='gaussian'", {"fit": FITS["gaussian"]}))
         if self.dependence != "independent":
             changes.append(("dependence='independent'", {"dependence": "independent"}))
+        if learnt and self.fit is not None and self.fit.covariance != "common":
+            alike = replace(self.fit, covariance="common")
+            changes.append((f"prior={type(alike).__name__}(covariance='common')", {"fit": alike}))
         further: list[Change] = []
         if learnt and self.fit is not None:
             further.append(("prior='empirical'", {"fit": None}))

@@ -500,6 +500,8 @@ loan by at most a factor of e^0.5 = 1.649.
         if self.least is None or not self.holds:
             return ""
         share = math.floor(100.0 * self.least)
+        if share == 0:
+            return " by a theorem (far less noise may do: how much is needed is not known)"
         return f" by a theorem (between {share}% and 100% of this noise is needed)"
 
     def _beyond(self) -> str:

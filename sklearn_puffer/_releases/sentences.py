@@ -361,10 +361,15 @@ def moved_sentence(moved: dict[Name, int]) -> str:
 
 def theorem_sentence(facts: Facts) -> str:
     """Return the warning where strategy="exact" has to make do with a theorem."""
+    exact = (
+        "fewer secrets or values in two columns, or Laplace noise without delta and alpha, have"
+        if facts.model is None
+        else "or the counted prior (prior='empirical', with n_bins=) under Laplace noise without "
+        "delta and alpha, have"
+    )
     return (
         f"{_why_theorem(facts)}, so strategy='exact' uses the best theorem{_needed(facts.least)}; "
-        "smaller groups of columns (dependence=), fewer secrets or values in two columns, or "
-        "Laplace noise without delta and alpha, have an exact loss."
+        f"smaller groups of columns (dependence=), {exact} an exact loss."
     )
 
 
@@ -373,6 +378,8 @@ def _needed(least: float | None) -> str:
     if least is None:
         return ""
     share = math.floor(100.0 * least)
+    if share == 0:
+        return ", which may ask for far more noise than is needed"
     return f": the smallest sufficient noise lies between {share}% and 100% of this one"
 
 

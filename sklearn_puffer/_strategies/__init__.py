@@ -34,6 +34,8 @@ from sklearn_puffer._strategies.coupling_bounds import (
     single_moves,
     without_far_moves,
 )
+from sklearn_puffer._strategies.joint_mixtures import JointRows
+from sklearn_puffer._strategies.joint_parts import joint_computable
 from sklearn_puffer._strategies.relaxed_bounds import ConditionalMeans, Groups, MixedMeans
 from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
 from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone, w_infinity
@@ -45,6 +47,7 @@ __all__ = [
     "GaussianShift",
     "Groups",
     "Impossible",
+    "JointRows",
     "MixedMeans",
     "MoveBound",
     "Moves",
@@ -60,6 +63,7 @@ __all__ = [
     "factor_of_shift",
     "ground_cost",
     "has_pure_loss",
+    "joint_computable",
     "largest",
     "log_exponential_means",
     "mixture_bounds",

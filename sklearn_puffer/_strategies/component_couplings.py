@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass
+from functools import lru_cache
 from math import lcm
 from typing import Any
 
@@ -105,7 +106,22 @@ def shortest_coupling(p: GaussianMixture, q: GaussianMixture) -> ComponentCoupli
     >>> shortest_coupling(p, GaussianMixture([0.5, 0.5], [0.0, 5.0], [1.0, 1.0])).matrix().tolist()
     [[0.25, 0.0], [0.25, 0.5]]
     """
-    costs = squared_distances(p, q)
+    return cheapest_coupling(p, q, squared_distances(p, q))
+
+
+def cheapest_coupling(
+    p: GaussianMixture, q: GaussianMixture, costs: FloatArray
+) -> ComponentCoupling:
+    """Return the coupling of the smallest mean of ``costs`` (k, l), which are finite.
+
+    Its marginals are exact, and it is optimal up to the tolerance of the solver.
+
+    Examples
+    --------
+    >>> p = GaussianMixture([0.25, 0.75], [0.0, 5.0], [1.0, 1.0])
+    >>> cheapest_coupling(p, p, np.array([[0.0, 1.0], [1.0, 0.0]])).matrix().tolist()
+    [[0.25, 0.0], [0.0, 0.75]]
+    """
     supplies, demands = _supplies_and_demands(p, q)
     return _coupling(p, q, _filled(supplies, demands, _filling_order(_solved(p, q, costs), costs)))
 
@@ -153,13 +169,17 @@ def _coupling(p: GaussianMixture, q: GaussianMixture, masses: dict[Cell, int]) -
 
 def _supplies_and_demands(p: GaussianMixture, q: GaussianMixture) -> tuple[list[int], list[int]]:
     """Return both mixtures' weights as integers of the same total."""
-    left = [int(count) for count in rational_counts(p.weights)]
-    right = [int(count) for count in rational_counts(q.weights)]
+    left, right = (_integers(tuple(x.weights.tolist())) for x in (p, q))
     total = lcm(sum(left), sum(right))
     return (
         [count * (total // sum(left)) for count in left],
         [count * (total // sum(right)) for count in right],
     )
+
+
+@lru_cache(maxsize=256)
+def _integers(weights: tuple[float, ...]) -> list[int]:
+    return [int(count) for count in rational_counts(np.array(weights))]
 
 
 def _solved(p: GaussianMixture, q: GaussianMixture, costs: FloatArray) -> FloatArray:

@@ -1,0 +1,72 @@
+"""How far the scales of joint Gaussian and mixture priors are above those that are needed.
+
+python benchmarks/joint_bounds.py [pairs] prints the table of docs/mathematics.md: for random
+pairs of two columns, the scale that the bound asks for over the one at which a quadrature (of
+tests/joint_oracle.py) finds the budget lost.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from joint_oracle import random_pair, true_losses
+
+from sklearn_puffer.bounds import tightest
+from sklearn_puffer.calibration import smallest_factor
+from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
+from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
+
+NOISES = {
+    "Laplace": Laplace(1.0),
+    "Cauchy": Cauchy(1.0),
+    "generalised Cauchy, k = 4": GeneralizedCauchy(1.0, 4.0),
+    "Gaussian": Gaussian(1.0),
+}
+NOTIONS = {
+    "epsilon 1": Pufferfish(1.0),
+    "epsilon 1, delta .01": Pufferfish(1.0, 0.01),
+    "epsilon 1, alpha 2": RenyiPufferfish(1.0, 2.0),
+    "epsilon 1, alpha 8": RenyiPufferfish(1.0, 8.0),
+}
+
+
+def ratio(p, q, noise, notion):
+    """Return the scale of the bound over that of the quadrature, at most 64; None for no noise."""
+    bound = tightest([(p, q)], noise, notion)
+    if bound.losses(0.0).max() <= notion.budget:
+        return None
+    high = found = smallest_factor([bound], notion.budget, tolerance=1e-4)
+    low = found / 64.0
+    for _ in range(9):
+        middle = float(np.sqrt(low * high))
+        kept = true_losses(p, q, noise.scaled(middle), notion).max() <= notion.budget
+        low, high = (low, middle) if kept else (middle, high)
+    return found / high
+
+
+def main(n_pairs):
+    """Print the table."""
+    print(
+        "| noise | promise | Gaussian priors: median, 90 %, most | mixtures: median, 90 %, most |"
+    )
+    print("| --- | --- | --- | --- |")
+    for name, noise in NOISES.items():
+        for promise, notion in NOTIONS.items():
+            if notion.is_pure and noise.is_normal:
+                continue
+            cells = []
+            for most in (1, 3):
+                rng = np.random.default_rng(6)
+                pairs = [random_pair(rng, 2, most) for _ in range(n_pairs)]
+                found = [ratio(p, q, noise, notion) for p, q in pairs]
+                found = np.array([each for each in found if each is not None])
+                ends = np.median(found), np.quantile(found, 0.9), found.max()
+                cells.append(", ".join(f"{each:.2f}" for each in ends))
+            print(f"| {name} | {promise} | {cells[0]} | {cells[1]} |", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)

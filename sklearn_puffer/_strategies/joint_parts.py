@@ -1,0 +1,402 @@
+r"""What two Gaussian rows lose under noise along each column: bounds for all pairs of components.
+
+In units of the noise: m the difference of the means, A and B the covariances, D = A - B, s a vector
+of signs. Released laws :math:`p_t` along :math:`N(\mu_q + t m, B + t D)` obey
+
+.. math:: \frac{d}{dt} \log p_t = -m \cdot \frac{\nabla p_t}{p_t}
+          + \frac12 \sum_{ij} D_{ij} \frac{\partial_{ij} p_t}{p_t},
+
+and all quotients are means of those of the noise's own density k given the released row.
+"""
+
+# Why the bounds hold.
+#
+# Laplace, pure. The first and the mixed quotients are means of -s_i and s_i s_j over one law of
+# signs, so their sum is at most max_s (s.m + sum_{i<j} D_ij s_i s_j). As k'' is k less a point mass
+# of 1, in units of the noise, p_ii / p is at most 1; and at least 1 - h(sqrt v)/sqrt v, h the
+# normal hazard, v the variance of X_i given the other columns: for N(mu, v) plus noise the ratio of
+# density and smoothed density is greatest at mu, and given the others every law is such a one.
+# Along the path v = 1/(C^-1)_ii is concave in t, hence above the chord from b to a, and that bound
+# falls with v. Its mean over the chord is (G(b) - G(a))/(b - a), twice, with G(v) = -log
+# erfcx(sqrt(v/2)). With diag(D) >= 0 the bound is max_s (s.m + s'Ds/2), and attained as y goes to
+# infinity along s.
+#
+# Cauchy kinds of power c, pure. k'/k = -(c/2) sin psi and k''/k = (c/4)(1 + cos psi)(c - (c + 2)
+# cos psi) at x = tan(psi/2), so each column has its own maximum over psi, and mixed terms (c/2)^2.
+#
+# For small scales, through a common part N(c, C), C <= A and C <= B: p is it plus W, so log p/r is
+# at most log E e^(c sum asinh(|W_i|/2)), by Hoelder and Minkowski c sum asinh(|W_i|_n/2) with the
+# n-norms of W_i, n = c d or more and at least 2; and log r/q at most the mean c sum
+# asinh(|W_i|_1/2) (Jensen), as asinh is concave.
+#
+# Moves. Let X - X' ~ N(m, W) under a coupling, and log k have slopes of at most r. Noise that moves
+# by v then has a likelihood ratio within e^(+-r|v|), hence E[ratio^alpha] at most cosh((alpha -
+# 1/2) r v)/cosh(r v/2) a column, and that is at most cosh(r sqrt(alpha (alpha - 1)) v): twice the
+# product of the two cosh on the right is cosh of their sum plus cosh of their difference, the mean
+# of whose squares is ((alpha - 1/2) r v)^2, and cosh(sqrt(u)) is convex. The product over columns
+# is a mean over signs. A hockey stick is at most (1 - e^((eps - r|v|)/2))_+ for Laplace noise, in
+# any number of columns, and (1 - e^(eps - r|v|))_+ for any other; |v| = max_s s.v, so a sum over s
+# bounds it. Divergences are convex in the pair, so their means over v bound those of the two laws.
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import exp, log, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.special import erfcx, gammaln
+
+from sklearn_puffer._base import UNIT, FloatArray
+from sklearn_puffer._strategies.shift_means import laplace_delta
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
+from sklearn_puffer.priors import GaussianMixture
+
+_MOST_SIGNS = 12  # columns up to which all signs are looked at
+_ANGLES = np.linspace(-pi, pi, 513)
+_LEAST = 1e-150
+_ROOM = 1e-13
+
+
+def joint_computable(noise: Noise) -> bool:
+    """Return whether `Parts` knows the losses of rows under a noise: Laplace and Cauchy kinds.
+
+    >>> from sklearn_puffer.noise import Gaussian, Laplace
+    >>> joint_computable(Laplace(1.0)), joint_computable(Gaussian(1.0))
+    (True, False)
+    """
+    return not any(noise.mixings) and (noise.is_exponential or noise.power is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """All pairs of components of p and q, in units of noise at factor 1.
+
+    Attributes
+    ----------
+    shifts : ndarray of shape (k, l, d)
+        Sizes of the differences of the means.
+    same : ndarray of bool of shape (k, l)
+        Whether the covariances are equal, so that a component is the other one moved.
+    signs : ndarray of shape (h, d)
+        Half of all vectors of signs, as s and -s give the same; empty beyond 12 columns.
+    leads, bends : ndarray of shape (k, l, h)
+        |s.m|, and sum_{i<j} D_ij s_i s_j; beyond 12 columns their bounds, with h = 1.
+    gains : ndarray of shape (k, l, d)
+        The diagonal of D.
+    left : tuple of ndarray of shape (k, d) and (l, d)
+        Variances of a column given the others, rounded down.
+    spreads : ndarray of shape (k, l, h)
+        Deviations of s.(X - X') under a coupling, rounded up.
+    rests : ndarray of shape (2, k, l, d)
+        Deviations of what A, and B, have more than a common part C, rounded up.
+    slack : ndarray of shape (k, l)
+        The sum of the sizes of all entries of A and B, of which rounding takes a share.
+    """
+
+    noise: Noise
+    shifts: FloatArray
+    same: NDArray[np.bool_]
+    signs: FloatArray
+    leads: FloatArray
+    bends: FloatArray
+    gains: FloatArray
+    left: tuple[FloatArray, FloatArray]
+    spreads: FloatArray
+    rests: FloatArray
+    slack: FloatArray
+
+    @classmethod
+    def of(cls, p: GaussianMixture, q: GaussianMixture, noise: Noise) -> Parts:
+        """Return the pairs of components of two priors."""
+        scales = noise.axis_scales(p.n_axes)
+        first, second = (each.covariances / np.outer(scales, scales) for each in (p, q))
+        moves = (p.rows[:, None] - q.rows) / scales
+        same = np.array([[np.array_equal(a, b) for b in q.covariances] for a in p.covariances])
+        apart = np.where(same[..., None, None], 0.0, first[:, None] - second)
+        signs = _half_signs(p.n_axes)
+        slack = np.abs(first).sum(axis=(1, 2))[:, None] + np.abs(second).sum(axis=(1, 2))
+        return cls(
+            noise,
+            np.abs(moves),
+            same,
+            signs,
+            *_linear_and_mixed(moves, apart, signs),
+            np.diagonal(apart, axis1=2, axis2=3),
+            (_given_the_others(first), _given_the_others(second)),
+            _move_spreads(first, second, same, signs),
+            _beyond_the_common(first, second, same),
+            np.where(same, 0.0, slack),
+        )
+
+    def pure(self, factor: float, *, forward: bool) -> FloatArray:
+        """Return bounds on the pure losses p_i -> q_j, or q_j -> p_i, shape (k, l)."""
+        way = 1.0 if forward else -1.0
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            path = self._laplace if self.noise.is_exponential else self._cauchy
+            found = path(factor, way) * (1.0 + _ROOM)
+            found = found + 64.0 * self.shifts.shape[2] * UNIT * self.slack / factor / factor
+            shifted = self.noise.scaled(factor).max_divergence(self.shifts * self._scales)
+        found = np.where(np.isnan(found), np.inf, found)
+        return np.where(self.same, np.minimum(found, shifted * (1.0 + _ROOM)), found)
+
+    def _laplace(self, factor: float, way: float) -> FloatArray:
+        # beyond 12 columns the bends are bounds already, of both ways
+        bends = (way if self.signs.size else 1.0) * self.bends
+        signed = (self.leads / factor + bends / factor / factor).max(axis=2)
+        room = 16.0 * UNIT * self.slack[..., None]
+        gains = way * self.gains
+        rising = 0.5 * np.maximum(gains + room, 0.0).sum(axis=2) / factor / factor
+        one, other = (each / factor / factor for each in self.left)
+        falls = np.maximum(room - gains, 0.0) / factor / factor
+        pulls = _mean_pull(one[:, None], other[None])
+        falling: FloatArray = np.where(falls > 0.0, falls * pulls, 0.0).sum(axis=2)
+        room_of_shifts: FloatArray = 64.0 * UNIT * self.shifts.sum(axis=2) / factor
+        total: FloatArray = signed + rising + falling + room_of_shifts
+        return total
+
+    def _cauchy(self, factor: float, way: float) -> FloatArray:
+        c = float(self.noise.power or 0.0)
+        m, d = self.shifts[..., None] / factor, way * self.gains[..., None] / factor / factor
+        turn = 0.25 * c * (1.0 + np.cos(_ANGLES)) * (c - (c + 2.0) * np.cos(_ANGLES))
+        heights = 0.5 * c * m * np.sin(_ANGLES) + 0.5 * d * turn
+        step = _ANGLES[1] - _ANGLES[0]
+        most_bent = (0.5 * c * m + 0.125 * c * (2.0 * c + 6.0) * np.abs(d))[..., 0]
+        alone = (heights.max(axis=3) + step * step / 8.0 * most_bent).sum(axis=2)
+        room = c * (c + 1.0) * 32.0 * UNIT * self.slack / factor / factor
+        path = alone + 0.25 * c * c * self._mixed / factor / factor + room
+        least: FloatArray = np.fmin(path, self._through_the_common(c, factor, way))
+        return least
+
+    def _through_the_common(self, c: float, factor: float, way: float) -> FloatArray:
+        d = self.shifts.shape[2]
+        out, back = (self.rests if way > 0.0 else self.rests[::-1]) / factor
+        n = max(c * d, 2.0)
+        size = sqrt(2.0) * exp((float(gammaln(0.5 * n + 0.5)) - 0.5 * log(pi)) / n)
+        m = self.shifts / factor
+        found = [
+            np.arcsinh(0.5 * (a * m + size * out)) + np.arcsinh(0.5 * np.hypot(b * m, back))
+            for a, b in ((1.0, 0.0), (0.0, 1.0))
+        ]
+        least: FloatArray = np.min([each.sum(axis=2) for each in found], axis=0)
+        return c * least * (1.0 + _ROOM)
+
+    @property
+    def _scales(self) -> FloatArray:
+        scales: FloatArray = self.noise.axis_scales(self.shifts.shape[2])
+        return scales
+
+    @property
+    def _mixed(self) -> FloatArray:
+        """Return the largest mixed term: that of sum_{i<j} |D_ij| where signs are not looked at."""
+        if not self.signs.size:
+            return self.bends[..., 0]
+        pairs = [(i, j) for i in range(self.shifts.shape[2]) for j in range(i)]
+        products = np.array([self.signs[:, i] * self.signs[:, j] for i, j in pairs])
+        # D_ij is the mean of s_i s_j times the bends over all signs
+        entries = np.abs(self.bends @ products.T) / len(self.signs)
+        total: FloatArray = entries.sum(axis=2)
+        return total
+
+    def moved(self, factor: float, notion: Notion) -> FloatArray:
+        """Return bounds on delta or the Renyi divergence by moves, either way, shape (k, l)."""
+        noise, divergence = self.noise.scaled(factor), notion.divergence
+        shifted = np.full(self.same.shape, divergence.worst)
+        moves = (self.shifts * self._scales)[self.same]
+        shifted[self.same] = notion.shift_loss(noise, moves) * (1.0 + _ROOM)
+        if not self.signs.size:
+            return shifted
+        steep = 1.0 if self.noise.is_exponential else 0.5 * float(self.noise.power or 0.0)
+        with np.errstate(over="ignore", under="ignore"):
+            m, spread = steep * self.leads / factor, steep * self.spreads / factor
+        m = m * (1.0 + _ROOM)
+        if isinstance(divergence, HockeyStick):
+            twice = 1.0 if self.noise.is_exponential else 2.0
+            found = _mean_deltas(divergence.epsilon, m, spread, twice)
+        else:
+            assert isinstance(divergence, PowerMean)
+            found = _mean_powers(divergence.alpha, m, spread)
+        least: FloatArray = np.minimum(shifted, found)
+        return least
+
+
+def two_points(ahead: FloatArray, back: FloatArray, notion: Notion) -> FloatArray:
+    r"""Return what a likelihood ratio within e^ahead and e^-back loses at most under a notion.
+
+    Its mean is 1, and what is averaged is convex, so the worst law has those two values:
+
+    .. math:: b = \frac{1 - e^{-M}}{e^L - e^{-M}}, \quad \delta \le b (e^L - e^\varepsilon)_+, \quad
+              e^{(\alpha - 1) D} \le b e^{\alpha L} + (1 - b) e^{-\alpha M}
+
+    Parameters
+    ----------
+    ahead, back : ndarray
+        Pure losses L and M, p to q and q to p.
+    notion : Notion
+        With a delta or an order.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> pure = np.array([1.0])
+    >>> float(two_points(pure, pure, Pufferfish(0.5, 0.1)).round(6)[0])  # (e - e^.5)/(e + 1)
+    0.287649
+    """
+    some = (ahead > 0.0) & (back > 0.0)
+    high, low = np.where(some, ahead, 1.0), np.where(some, back, 1.0)
+    divergence = notion.divergence
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore", under="ignore"):
+        whole = -np.expm1(-(high + low))
+        if isinstance(divergence, HockeyStick):
+            beyond = -np.expm1(np.minimum(divergence.epsilon - high, 0.0))
+            found = np.minimum(-np.expm1(-low) * beyond / whole * (1.0 + _ROOM), 1.0)
+        else:
+            assert isinstance(divergence, PowerMean)
+            alpha = divergence.alpha
+            top = np.log(-np.expm1(-low)) - np.log(whole) + (alpha - 1.0) * high
+            rest = np.log(-np.expm1(-high)) - np.log(whole) - alpha * low
+            logs = np.logaddexp(top, rest)
+            found = (logs + _ROOM * (1.0 + alpha * high)) / (alpha - 1.0) * (1.0 + _ROOM)
+            found = np.where(np.isnan(found), np.inf, np.minimum(np.maximum(found, 0.0), high))
+    return np.where(some, found, 0.0)
+
+
+def _half_signs(n_axes: int) -> FloatArray:
+    if n_axes > _MOST_SIGNS:
+        return np.zeros((0, n_axes))
+    return np.array([(1.0, *rest) for rest in product((1.0, -1.0), repeat=n_axes - 1)])
+
+
+def _linear_and_mixed(
+    moves: FloatArray, apart: FloatArray, signs: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    mixed = apart - np.einsum("klij,ij->klij", apart, np.eye(apart.shape[2]))
+    if not signs.size:
+        return np.abs(moves).sum(axis=2)[..., None], 0.5 * np.abs(mixed).sum(axis=(2, 3))[..., None]
+    bends: FloatArray = 0.5 * np.einsum("hi,klij,hj->klh", signs, mixed, signs)
+    return np.abs(moves @ signs.T), bends
+
+
+def _lower_roots(matrices: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return units (powers of two), Cholesky factors in them, and how far off those may leave us.
+
+    The error is relative, of an inverse or of a quotient by the factor.
+    """
+    d = matrices.shape[1]
+    units = np.exp2(-np.round(0.5 * np.log2(np.diagonal(matrices, axis1=1, axis2=2))))
+    scaled = matrices * units[:, :, None] * units[:, None, :]
+    error = 64.0 * d**3 * UNIT * np.linalg.cond(scaled)
+    safe = np.where((error < 0.1)[:, None, None], scaled, np.eye(d))
+    return units, np.linalg.cholesky(safe), error
+
+
+def _given_the_others(matrices: FloatArray) -> FloatArray:
+    """Return 1/(C^-1)_ii, rounded down; 0 where a matrix is too near singular."""
+    units, roots, error = _lower_roots(matrices)
+    inverse = np.array([solve_triangular(r, np.eye(len(r)), lower=True) for r in roots])
+    precisions = np.square(inverse).sum(axis=1)
+    largest = np.square(inverse).sum(axis=(1, 2))
+    upper = (precisions + np.minimum(error, 1.0)[:, None] * largest[:, None]) * np.square(units)
+    return np.where(error[:, None] < 0.1, 1.0 / upper * (1.0 - _ROOM), 0.0)
+
+
+def _move_spreads(
+    first: FloatArray, second: FloatArray, same: NDArray[np.bool_], signs: FloatArray
+) -> FloatArray:
+    spreads = np.zeros((*same.shape, max(len(signs), 1)))
+    if not signs.size:
+        return spreads
+    roots = _lower_roots(first), _lower_roots(second)
+    for i, j in np.argwhere(~same):
+        ends = [(u[k], r[k], float(e[k])) for k, (u, r, e) in zip((i, j), roots, strict=True)]
+        crossed = _crossed(first[i], second[j], ends)
+        moves = first[i] + second[j] - crossed - crossed.T
+        sizes = np.abs(first[i]) + np.abs(second[j]) + 2.0 * np.abs(crossed)
+        squares = np.einsum("hi,ij,hj->h", signs, moves, signs)
+        squares = squares + 8.0 * len(crossed) ** 2 * UNIT * sizes.sum()
+        spreads[i, j] = np.sqrt(np.maximum(squares, 0.0)) * (1.0 + _ROOM)
+    return spreads
+
+
+def _beyond_the_common(
+    first: FloatArray, second: FloatArray, same: NDArray[np.bool_]
+) -> FloatArray:
+    """Return deviations of A - C and B - C, for the largest C that both diagonalise, rounded up."""
+    found = np.zeros((2, *same.shape, first.shape[1]))
+    (ones, roots, error_a), (others, halves, error_b) = _lower_roots(first), _lower_roots(second)
+    del ones, roots
+    for i, j in np.argwhere(~same):
+        error = 4.0 * float(error_a[i] + error_b[j])
+        common = np.zeros_like(first[i])
+        if error < 0.1:
+            unit, half = others[j], halves[j]
+            within = solve_triangular(half, unit[:, None] * first[i] * unit, lower=True)
+            within = solve_triangular(half, within.T, lower=True)
+            values, turn = np.linalg.eigh(0.5 * (within + within.T))
+            base = half @ turn / unit[:, None]
+            common = base * np.clip(values, 0.0, 1.0) @ base.T * (1.0 - error)
+        for side, matrix in enumerate((first[i], second[j])):
+            left = np.diag(matrix) * (1.0 + _ROOM) - np.diag(common) * (1.0 - _ROOM)
+            found[side, i, j] = np.sqrt(np.maximum(left, 0.0)) * (1.0 + _ROOM)
+    return found
+
+
+def _crossed(
+    a: FloatArray, b: FloatArray, ends: list[tuple[FloatArray, FloatArray, float]]
+) -> FloatArray:
+    """Return the covariance of X and X' under the coupling of the least mean square distance.
+
+    There is a coupling with it: a common covariance C exists if and only if A^-1/2 C B^-1/2 has no
+    singular value above 1, and C is divided by the largest, rounded up.
+    """
+    (u, root_a, error_a), (v, root_b, error_b) = ends
+    error = 4.0 * (error_a + error_b)
+    if not error < 0.1:
+        return np.zeros_like(a)  # independent
+    half_a, half_b = _root(a), _root(b)
+    left, _, right = np.linalg.svd(half_b @ half_a)
+    crossed = half_a @ (left @ right).T @ half_b
+    within = solve_triangular(root_a, u[:, None] * crossed * v, lower=True)
+    within = solve_triangular(root_b, within.T, lower=True)
+    largest = float(np.linalg.norm(within)) if len(a) == 1 else float(np.linalg.norm(within, 2))
+    found: FloatArray = crossed / max(largest * (1.0 + error) + error, 1.0)
+    return found
+
+
+def _root(matrix: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(matrix)
+    root: FloatArray = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+    return root
+
+
+def _mean_pull(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return the mean of (h(sqrt v)/sqrt v - 1)/2 between two variances, rounded up."""
+    low, high = np.maximum(np.minimum(one, other), 1e-300), np.maximum(one, other)
+    at_low, at_high = (-np.log(erfcx(np.sqrt(0.5 * v))) for v in (low, np.minimum(high, 1e300)))
+    mean = (at_high - at_low + 1e-14 * (2.0 + np.abs(at_high) + np.abs(at_low))) / (high - low)
+    x = np.sqrt(0.5 * low)
+    most = 0.5 * ((1.0 + _ROOM) / (sqrt(pi) * x * erfcx(x)) - 1.0)
+    pull: FloatArray = np.fmin(mean * (1.0 + _ROOM), most)
+    return np.where(one * other > 0.0, np.maximum(pull, 0.0), np.inf)
+
+
+def _mean_deltas(epsilon: float, m: FloatArray, spread: FloatArray, twice: float) -> FloatArray:
+    """Return the sum over signs of the means of (1 - e^(twice (eps - |s.v|)/2))_+."""
+    spread = np.maximum(twice * spread, _LEAST)
+    total: FloatArray = laplace_delta(twice * epsilon, twice * m, spread).sum(axis=2)
+    return np.minimum(total * (1.0 + _ROOM), 1.0)
+
+
+def _mean_powers(alpha: float, m: FloatArray, spread: FloatArray) -> FloatArray:
+    """Return the log of the mean over signs of cosh(c s.m) e^(c^2 s'Ws/2), over alpha - 1."""
+    c = sqrt(alpha * (alpha - 1.0)) * (1.0 + _ROOM)
+    with np.errstate(over="ignore", under="ignore"):
+        powers = c * m + np.log1p(np.exp(-2.0 * c * m)) - log(2.0) + 0.5 * np.square(c * spread)
+        top = powers.max(axis=2, keepdims=True)
+        safe = np.where(np.isfinite(top), top, 0.0)
+        logs = safe[..., 0] + np.log(np.exp(powers - safe).mean(axis=2))
+    logs = logs + _ROOM * (1.0 + np.abs(safe[..., 0]))
+    return np.where(np.isfinite(top[..., 0]), np.maximum(logs, 0.0) / (alpha - 1.0), np.inf)

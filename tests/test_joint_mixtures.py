@@ -1,0 +1,296 @@
+"""Rows of Gaussian and mixture priors: bounds against quadrature, and what they are made of."""
+
+from __future__ import annotations
+
+import warnings
+
+import mpmath as mp
+import numpy as np
+import pandas as pd
+import pytest
+from joint_oracle import corner_loss, random_pair, random_prior, true_losses
+from logistic import Logistic
+from scipy.integrate import quad
+
+from sklearn_puffer import PufferfishNoiser, PufferfishWarning
+from sklearn_puffer._losses import corner_losses
+from sklearn_puffer._strategies.joint_mixtures import _weighed, _with_gains
+from sklearn_puffer._strategies.joint_parts import Parts, two_points
+from sklearn_puffer.bounds import Impossible, tightest
+from sklearn_puffer.fits import MixtureFit
+from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
+from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
+from sklearn_puffer.priors import GaussianMixture, PriorPair
+
+NOISES = [Laplace(1.0), Cauchy(1.0), GeneralizedCauchy(1.0, 4.0), Gaussian(1.0)]
+NOTIONS = [
+    Pufferfish(1.0),
+    Pufferfish(1.0, 1e-2),
+    Pufferfish(1e-3, 0.5),
+    RenyiPufferfish(1.0, alpha=2.0),
+    RenyiPufferfish(1.0, alpha=8.0),
+]
+PRODUCT = [
+    (noise, notion)
+    for noise in NOISES
+    for notion in NOTIONS
+    if not (notion.is_pure and noise.is_normal)
+]
+
+
+def one(mean, covariance):
+    return GaussianMixture([1.0], [mean], [covariance])
+
+
+def assert_none_unsound(noise, notion, seed, d, n_pairs):
+    rng = np.random.default_rng(seed)
+    for _ in range(n_pairs):
+        p, q = random_pair(rng, d)
+        factor = float(rng.choice([0.3, 0.7, 1.5, 3.0]))
+        used = noise.with_scale(tuple(rng.uniform(0.5, 2.0, size=d)))
+        bound = tightest([PriorPair(p, q)], used, notion).losses(factor)[0]
+        true = true_losses(p, q, used.scaled(factor), notion)
+        assert (bound >= true * (1.0 - 1e-5) - 1e-7).all(), (p, q, factor, bound, true)
+
+
+@pytest.mark.parametrize(("noise", "notion"), PRODUCT)
+def test_no_bound_is_below_the_quadrature_in_two_columns(noise, notion):
+    assert_none_unsound(noise, notion, 0, 2, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "notion"), PRODUCT)
+@pytest.mark.parametrize(("d", "n_pairs"), [(2, 300), (3, 25)])
+def test_no_bound_is_below_the_quadrature_of_many_pairs(noise, notion, d, n_pairs):
+    assert_none_unsound(noise, notion, 1, d, n_pairs)
+
+
+def test_the_quadrature_finds_a_law_that_is_known():
+    p, q = one([0.0, 0.0], np.eye(2)), one([0.7, 0.0], np.eye(2))
+    notion = RenyiPufferfish(1.0, alpha=3.0)
+    found = true_losses(p, q, Gaussian(1.0), notion)
+    assert found == pytest.approx([0.5 * 3.0 * 0.49 / 2.0] * 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_pure_loss_is_exact_where_each_column_is_wider(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(2, 5))
+    q = random_prior(rng, d, 1)
+    root = rng.normal(size=(d, d))
+    wider = q.covariances[0] + 0.3 * (root @ root.T)
+    p = one(rng.normal(size=d), 0.5 * (wider + wider.T))
+    noise = Laplace(tuple(rng.uniform(0.5, 2.0, size=d)))
+    bound = tightest([PriorPair(p, q)], noise, Pufferfish(1.0)).losses(1.3)[0, 0]
+    assert bound == pytest.approx(corner_loss(p, q, noise.scaled(1.3)), rel=1e-9)
+
+
+def test_a_narrower_law_of_the_same_mean_loses_what_is_lost_at_the_mean():
+    p, q = one([0.0, 0.0], np.diag([0.5, 1.0])), one([0.0, 0.0], np.diag([2.0, 1.0]))
+
+    def at_zero(variance):
+        return mp.exp(mp.mpf(variance) / 2) * mp.erfc(mp.sqrt(mp.mpf(variance) / 2)) / 2
+
+    bound = tightest([PriorPair(p, q)], Laplace(1.0), Pufferfish(1.0)).losses(1.0)[0, 0]
+    assert bound == pytest.approx(float(mp.log(at_zero(0.5) / at_zero(2.0))), rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", NOISES[:3])
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_bounds_of_rows_never_rise_with_the_noise(noise, notion):
+    rng = np.random.default_rng(7)
+    for _ in range(2):
+        bound = tightest([PriorPair(*random_pair(rng, 2))], noise, notion)
+        losses = np.array([bound.losses(f)[0] for f in np.geomspace(0.05, 50.0, 15)])
+        assert (np.diff(losses, axis=0) <= 1e-6 * losses[:-1] + 1e-12).all()
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_equal_rows_lose_nothing_and_a_copy_in_other_components_hardly_anything(noise):
+    rng = np.random.default_rng(3)
+    p = random_prior(rng, 3, 1)
+    split = GaussianMixture([0.25, 0.75], p.rows[[0, 0]], p.covariances[[0, 0]])
+    for notion in NOTIONS[1:] if noise.is_normal else NOTIONS:
+        assert tightest([PriorPair(p, p)], noise, notion).losses(0.0).tolist() == [[0.0, 0.0]]
+        assert tightest([PriorPair(p, split)], noise, notion).losses(1.0).max() < 1e-9
+
+
+def test_any_weights_give_a_bound_and_the_program_is_never_above_the_bottleneck():
+    rng = np.random.default_rng(11)
+    for _ in range(20):
+        p, q = random_pair(rng, 2, 4)
+        losses = rng.gamma(1.0, size=(p.n_components, q.n_components))
+        best = _with_gains(p, q, losses)
+        assert best <= losses.max() + 1e-12
+        # laws that attain the losses on points of their own: no bound may be below theirs
+        points = rng.dirichlet(np.ones(6), size=q.n_components)
+        most = np.min([losses[:, j, None] + np.log(points[j]) for j in range(len(points))], axis=0)
+        ratio = np.log((p.weights @ np.exp(most)) / (q.weights @ points)).max()
+        w = rng.random(losses.shape)
+        assert min(best, _weighed(p, q, losses, w)) >= ratio - 1e-12
+
+
+def test_the_worst_likelihood_ratio_within_bounds_has_two_values():
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        ahead, back = rng.gamma(1.0, size=2)
+        ratio = np.exp(rng.uniform(-back, ahead, size=4))
+        high, low = ratio > 1.0, ratio < 1.0
+        if not (high.any() and low.any()):
+            continue
+        q = np.where(high, 1.0 / (ratio - 1.0) / high.sum(), 1.0 / (1.0 - ratio) / low.sum())
+        q /= q.sum()
+        assert q @ ratio == pytest.approx(1.0)
+        ends = np.array([ahead]), np.array([back])
+        delta = float(q @ np.maximum(ratio - np.exp(0.2), 0.0))
+        assert two_points(*ends, Pufferfish(0.2, 0.1))[0] >= delta - 1e-12
+        renyi = float(np.log(q @ ratio**3.0) / 2.0)
+        assert two_points(*ends, RenyiPufferfish(1.0, 3.0))[0] >= renyi - 1e-12
+
+
+@pytest.mark.parametrize("noise", [Laplace(1.0), Cauchy(1.0), GeneralizedCauchy(1.0, 4.0)])
+@pytest.mark.parametrize("alpha", [1.5, 4.0])
+def test_the_power_of_a_shift_is_within_the_hyperbolic_cosine(noise, alpha):
+    steep = 1.0 if noise.is_exponential else 0.5 * noise.power
+    for v in (0.01, 0.5, 2.0, 9.0):
+
+        def integrand(x, v=v):
+            logs = noise._log_density(np.abs(np.array([x - v, x])))
+            return float(np.exp(alpha * logs[0] + (1.0 - alpha) * logs[1]))
+
+        power = quad(integrand, -400.0, 400.0, points=[0.0, v], limit=500)[0]
+        assert power <= np.cosh(steep * np.sqrt(alpha * (alpha - 1.0)) * v) + 1e-6
+
+
+def test_the_move_between_two_laws_is_the_best_coupling_and_one_at_all():
+    rng = np.random.default_rng(2)
+    p, q = random_prior(rng, 3, 1), random_prior(rng, 3, 1)
+    parts = Parts.of(p, q, Laplace(1.0))
+    roots = [np.linalg.cholesky(x.covariances[0]) for x in (p, q)]
+    # over all couplings the mean square of X - X' is least for Bures' distance
+    overlap = np.linalg.svd(roots[0].T @ roots[1], compute_uv=False).sum()
+    bures = np.trace(p.covariances[0]) + np.trace(q.covariances[0]) - 2.0 * overlap
+    found = float(np.square(parts.spreads[0, 0]).mean())  # the mean over signs is the trace
+    assert found == pytest.approx(bures, rel=1e-6)
+    assert found >= bures
+
+
+def test_corners_are_lower_ends_and_those_that_an_oracle_finds():
+    rng = np.random.default_rng(9)
+    for _ in range(20):
+        p, q = random_pair(rng, 3)
+        found = corner_losses(p, q, Laplace((1.0, 2.0, 0.5)))
+        oracle = [corner_loss(*pair, Laplace((1.0, 2.0, 0.5))) for pair in ((p, q), (q, p))]
+        assert found == pytest.approx(np.maximum(oracle, 0.0), rel=1e-9, abs=1e-9)
+        assert (found <= np.maximum(oracle, 0.0)).all()
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_matrices_near_singular_and_many_columns_give_finite_bounds(notion):
+    near = np.array([[1.0, 1.0 - 1e-14], [1.0 - 1e-14, 1.0]])
+    pairs = [
+        (one([0.0, 0.0], near), one([1.0, 0.0], np.eye(2))),
+        (one(np.zeros(13), np.eye(13)), one(np.full(13, 0.01), 1.1 * np.eye(13))),
+    ]
+    for p, q in pairs:
+        losses = tightest([PriorPair(p, q)], Laplace(1.0), notion).losses(1e4)
+        assert not np.isnan(losses).any()
+    assert np.isfinite(losses).all()
+
+
+# ----------------------------------------------------------------------------------- the estimator
+
+
+def table(seed=0, n=600, d=2):
+    rng = np.random.default_rng(seed)
+    sex = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) * (1.0 + 0.3 * sex[:, None])
+    x[rng.random(n) < 0.4] += 3.0
+    frame = pd.DataFrame(x + 0.3 * sex[:, None], columns=[f"x{k}" for k in range(d)])
+    return frame.assign(sex=sex)
+
+
+def fitted(frame, epsilon, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PufferfishWarning)
+        return PufferfishNoiser(epsilon, sensitive="sex", **settings).fit(frame)
+
+
+def assert_released(prior, noise, asked):
+    noiser = fitted(table(), 0.3, prior=prior, noise=noise, **asked)
+    assert noiser.certificate_.holds
+    assert noiser.transform(table()).shape == (600, 2)
+    if noise != "gaussian" or prior != "gaussian":
+        assert 0.0 <= noiser.certificate_.least <= 1.0
+        assert "by a theorem" in str(noiser.certificate_)
+
+
+ASKED = [{}, {"delta": 1e-3}, {"alpha": 8.0}]
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_rows_of_gaussian_priors_are_released_jointly_by_default(asked):
+    assert_released("gaussian", "laplace", asked)
+
+
+def test_rows_of_mixtures_are_released_jointly_by_default():
+    assert_released(MixtureFit(n_components=2), "laplace", {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", ["gaussian", MixtureFit(n_components=2)])
+@pytest.mark.parametrize("noise", ["laplace", "cauchy", "gaussian"])
+@pytest.mark.parametrize("asked", ASKED)
+def test_rows_are_released_jointly_under_every_noise_and_notion(prior, noise, asked):
+    if noise == "gaussian" and not asked:
+        pytest.skip("has no bound")
+    assert_released(prior, noise, asked)
+
+
+@pytest.mark.parametrize("prior", ["gaussian", "gmm"])
+def test_gaussian_noise_without_a_delta_is_refused_with_the_reason(prior):
+    noiser = PufferfishNoiser(1.0, sensitive="sex", prior=prior, noise="gaussian")
+    with pytest.raises(ValueError, match=r"normal laws grow without bound.*noise='laplace'"):
+        noiser.fit(table())
+
+
+def test_the_interval_of_the_smallest_scale_is_narrow_where_the_loss_is_exact():
+    assert fitted(table(4), 1.0, prior="gaussian").certificate_.least > 0.9
+
+
+def test_a_fit_says_in_a_warning_that_its_bound_is_a_theorem():
+    noiser = PufferfishNoiser(1.0, sensitive="sex", prior="gaussian")
+    with pytest.warns(PufferfishWarning, match=r"best theorem.*lies between.*prior='empirical'"):
+        noiser.fit(table(4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", [{}, {"delta": 1e-3}, {"alpha": 4.0}])
+@pytest.mark.parametrize("noise", ["laplace", "cauchy"])
+def test_four_columns_of_mixtures_are_fitted(noise, asked):
+    assert fitted(table(1, d=4), 1.0, prior="gmm", noise=noise, **asked).certificate_.holds
+
+
+def test_named_strategies_without_a_bound_name_the_default_and_a_common_covariance():
+    noiser = PufferfishNoiser(1.0, sensitive="sex", prior="gmm", strategy="wasserstein")
+    with pytest.raises(ValueError, match=r"strategy='exact'.*MixtureFit\(covariance='common'\)"):
+        noiser.fit(table())
+
+
+def test_noise_of_another_family_and_a_pure_loss_under_gaussian_noise_have_no_bound():
+    p, q = random_pair(np.random.default_rng(1), 2)
+    assert isinstance(tightest([(p, q)], Logistic(1.0), Pufferfish(1.0)), Impossible)
+    bound = tightest([(p, q)], Gaussian(1.0), Pufferfish(1.0))
+    assert "Gaussian noise" in bound.reason
+    assert "noise='laplace'" in bound.reason
+
+
+def test_a_singular_covariance_is_refused_in_one_sentence():
+    with pytest.raises(ValueError, match=r"^[^.]*scales[^\n]*\.$"):
+        one([0.0, 0.0], [[1.0, 1.0], [1.0, 1.0]])
+
+
+def test_a_component_of_one_row_is_widened_to_the_floor_and_keeps_the_promise():
+    frame = table(2, n=40)
+    frame.loc[len(frame)] = [500.0, 500.0, 1]
+    assert fitted(frame, 1.0, prior=MixtureFit(n_components=2)).certificate_.holds
