@@ -29,8 +29,12 @@ def random_prior(rng, d, most):
     return GaussianMixture(rng.dirichlet(3.0 * np.ones(size)), means, covariances)
 
 
-def density(prior, noise, half, points):
-    """Return the law of the row plus noise modulo a box of 2 half, at points^d of its points."""
+def density(prior, noise, half, points, *, of_cells=False):
+    """Return the law of the row plus noise modulo a box of 2 half, at points^d of its points.
+
+    Or the means over the cells around these points, whose losses are at most the true ones also
+    where a sum over points is not its integral, at the kink of a hockey stick.
+    """
     d = prior.n_axes
     steps = np.fft.fftfreq(points, 2.0 * half / points) * 2.0 * np.pi
     grid = np.stack(np.meshgrid(*[steps] * d, indexing="ij"), axis=-1)
@@ -41,6 +45,8 @@ def density(prior, noise, half, points):
         total += weight * np.exp(-1j * flat @ mean - 0.5 * quadratic)
     for axis, scale in enumerate(noise.axis_scales(d)):
         total *= _characteristic(noise, scale * flat[:, axis])
+    if of_cells:
+        total *= np.sinc(flat * (half / points) / np.pi).prod(axis=1)
     values = np.fft.ifftn(total.reshape((points,) * d)).real
     return np.maximum(values, 0.0)
 
@@ -73,7 +79,8 @@ def true_losses(p, q, noise, notion):
     points = POINTS[p.n_axes]
     narrowest = min(float(np.linalg.eigvalsh(x.covariances).min()) for x in (p, q))
     half = 0.25 * points * float(np.sqrt(narrowest))  # two points a deviation: to nine digits
-    one, other = (density(x, noise, half, points) for x in (p, q))
+    cells = notion.is_chance
+    one, other = (density(x, noise, half, points, of_cells=cells) for x in (p, q))
     if notion.is_pure:
         # where the transform has eight digits
         seen = (one > 1e-7 * one.max()) & (other > 1e-7 * other.max())

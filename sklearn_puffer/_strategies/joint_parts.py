@@ -336,8 +336,11 @@ def _beyond_the_common(
             within = solve_triangular(half, unit[:, None] * first[i] * unit, lower=True)
             within = solve_triangular(half, within.T, lower=True)
             values, turn = np.linalg.eigh(0.5 * (within + within.T))
+            # small ones are off by a share of the largest
+            error *= float(values[-1]) / max(float(values[0]), _LEAST)
             base = half @ turn / unit[:, None]
-            common = base * np.clip(values, 0.0, 1.0) @ base.T * (1.0 - error)
+            kept = 1.0 - error if error < 0.1 else 0.0
+            common = base * np.clip(values, 0.0, 1.0) @ base.T * kept
         for side, matrix in enumerate((first[i], second[j])):
             left = np.diag(matrix) * (1.0 + _ROOM) - np.diag(common) * (1.0 - _ROOM)
             found[side, i, j] = np.sqrt(np.maximum(left, 0.0)) * (1.0 + _ROOM)
