@@ -453,3 +453,43 @@ def test_a_lazy_table_is_refused_beside_donors():
     noiser = PufferfishNoiser(sensitive="ill", noise=RecordSwap(donors=0.3))
     with pytest.raises(ValueError, match="donors are kept in memory, and X is a lazy table"):
         noiser.fit(lazy)
+
+
+OTHER_FORMS = {
+    "shorter floats": lambda rows: rows.astype({"pay": "float32"}),
+    "objects for numbers": lambda rows: rows.astype({"pay": object}),
+    "whole numbers": lambda rows: rows.assign(pay=rows["pay"].round().astype(int)),
+    "another marker of what is missing": lambda rows: rows.assign(
+        job=rows["job"].astype(object).where(rows.index % 7 > 0, None)
+    ),
+}
+
+
+def with_jobs(rows):
+    gone = np.arange(len(rows)) % 5 == 0
+    return rows.assign(job=rows["job"].astype(object).where(~gone, np.nan))
+
+
+@pytest.mark.parametrize("form", OTHER_FORMS)
+@pytest.mark.parametrize("batch", [1, 40])
+def test_the_form_of_a_value_does_not_tell_who_stayed(form, batch):
+    own = noiser(donors=0.4).fit(with_jobs(TABLE))
+    rows, left = OTHER_FORMS[form](with_jobs(people(120, seed=4))), own.donors_left_
+    if form == "shorter floats":
+        with pytest.raises(TypeError, match="column 'pay' is float32, and float64 in the donors"):
+            own.transform(rows[:batch])
+        pd.testing.assert_frame_equal(own.donors_left_, left)
+        return
+    released = pd.concat([own.transform(rows[k : k + batch]) for k in range(0, 120, batch)])
+    assert released["pay"].dtype == float
+    assert {type(cell) for cell in released["job"].tolist()} == {str, type(None)}
+
+
+def test_objects_that_are_no_strings_are_refused_beside_donors():
+    with pytest.raises(TypeError, match="column 'age' holds objects that are no strings"):
+        noiser(donors=0.4).fit(TABLE.astype({"age": object}))
+
+
+def test_donors_that_are_the_fitted_rows_are_refused():
+    with pytest.raises(ValueError, match="donors are rows of X"):
+        noiser(donors=TABLE).fit(TABLE)

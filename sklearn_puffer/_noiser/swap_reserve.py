@@ -49,7 +49,7 @@ LEAST = 8
 """Rows of the reserve in a cell, below which the cell counts with the nearest one."""
 
 _TESTED = 30  # rows of a cell, here and in fit, from which on their values are compared
-_PARTS = 1 << 20  # of a row, in which cells that count together are written
+_PARTS = 1 << 30  # of a row, in which cells that count together are written
 _SEED = b"sklearn_puffer: rows one by one that are never released, to see what it changes"
 _MOST_TRIED = 1 << 12  # rows of that trial
 _IN_DOUBLES = (1 << 53) - 1
@@ -126,9 +126,11 @@ def with_reserve(
     if absent or type(aside) is not type(table):
         lacks = f"lacks column {listed(absent, 10)}" if absent else "is of another type than X"
         raise ValueError(f"donors {lacks}; give a table of the type and the columns of X.")
+    _check_forms(table, aside, read.public)
     rows, columns = _reserve(found, aside, weights)
     strata, cells = found.release.places(columns)
     if weights is None:
+        _check_others(found, columns)
         _check_like(found, columns, cells)
     mixed = choices.shuffled(len(rows))
     split = np.zeros(len(rows), dtype=bool)
@@ -160,6 +162,23 @@ def _reserve(found: SwapFound, aside: Any, weights: Array | None) -> tuple[Array
         mask[np.flatnonzero(mask)[~np.isin(own, cells.digests)]] = 0
         columns = columns_of(Rows(aside, mask), found.read.seen)
     return np.flatnonzero(mask), columns
+
+
+def _check_forms(table: Any, aside: Any, names: Sequence[Name]) -> None:
+    """Refuse donors in another form than the fitted rows, such as shorter floats."""
+    for name in names:
+        table.replaced(name, aside, np.full(table.n_rows, -1))
+        aside.replaced(name, aside, np.full(aside.n_rows, -1))
+
+
+def _check_others(found: SwapFound, columns: Columns) -> None:
+    """Refuse donors that are the fitted rows: a release of these would show them."""
+    own = row_digests({name: columns[name] for name in found.read.public})
+    if len(np.unique(own)) > len(own) // 2 and np.isin(own, found.read.digests).mean() > 0.9:
+        raise ValueError(
+            "donors are rows of X, most of which occur once; give rows of other people, or a "
+            "share, donors=0.3, which sets rows of X aside."
+        )
 
 
 def _check_like(found: SwapFound, columns: Columns, cells: Array) -> None:
@@ -352,6 +371,8 @@ class Service(NotCopied):
                 "X is a table of another type than the donors, whose values it would hold; give "
                 "rows in the type of the table that was fitted."
             )
+        for name in release.public:  # in one form with the donors, before one of them is drawn
+            table.replaced(name, self._aside, np.full(table.n_rows, -1))
         columns = columns_of(table, [*release.public, *passed])
         strata, cells = release.places(columns)
         points = self._points.followed_by(_points(release.distance, columns, self._own))

@@ -323,16 +323,20 @@ class _PandasTable(_FrameTable):
         return column if rows is None else column.iloc[rows].set_axis(column.index)
 
     def replaced(self, name: Name, other: Any, rows: Array) -> Any:
-        own, others = self.original(name), other.original(name)
-        if own.dtype == others.dtype and len(rows) == 1:  # a service waits for it
+        others = other.original(name)
+        own = _in_form_of(self.original(name), others, name)
+        if len(rows) == 1:  # a service waits for it
             source, row = (others, rows) if rows[0] >= 0 else (own, np.zeros(1, dtype=np.intp))
-            return pd.Series(source.array.take(row), own.index, copy=False)
-        if own.dtype == others.dtype:  # concatenating takes ten times as long
-            found, there = own.array.copy(), rows >= 0
-            found[there] = others.array[rows[there]]
-            return pd.Series(found, own.index, copy=False)
-        both = pd.concat([others.iloc[np.maximum(rows, 0)], own])
-        return both.iloc[_from_both(rows)].set_axis(own.index)
+            found = pd.Series(source.array.take(row), own.index, others.dtype, copy=False)
+        else:
+            values, there = own.array.copy(), rows >= 0
+            values[there] = others.array[rows[there]]
+            found = pd.Series(values, own.index, others.dtype, copy=False)
+        if found.dtype != object:
+            return found
+        cells = found.to_numpy(dtype=object, copy=True)
+        cells[found.isna()] = None  # None and NaN would tell of which table they are
+        return pd.Series(cells, own.index, dtype=object, copy=False)
 
     def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
         built = {
@@ -391,9 +395,12 @@ class _NarwhalsTable(_FrameTable):
         return column if rows is None else column[rows.tolist()]
 
     def replaced(self, name: Name, other: Any, rows: Array) -> Any:
-        taken = other.original(name)[np.maximum(rows, 0).tolist()]
-        parts = [taken.to_frame(), self.original(name).cast(taken.dtype).to_frame()]
-        return nw.concat(parts, how="vertical")[str(name)][_from_both(rows).tolist()]
+        own, taken = self.original(name), other.original(name)[np.maximum(rows, 0).tolist()]
+        if own.dtype != taken.dtype and not (own.dtype.is_integer() and taken.dtype.is_float()):
+            raise TypeError(_of_another_form(name, own.dtype, taken.dtype))
+        parts = [taken.to_frame(), own.cast(taken.dtype).to_frame()]
+        found = nw.concat(parts, how="vertical")[str(name)][_from_both(rows).tolist()]
+        return found.fill_nan(None) if found.dtype.is_float() else found
 
     def build(self, columns: Mapping[Name, Finished]) -> Any:
         built = (
@@ -461,6 +468,9 @@ class _ArrayTable:
         return column if rows is None else column[rows]
 
     def replaced(self, name: Name, other: Any, rows: Array) -> Any:
+        kinds = self.array.dtype, other.array.dtype
+        if kinds[0] != kinds[1] and not (kinds[0].kind in "iu" and kinds[1].kind == "f"):
+            raise TypeError(_of_another_form(name, *kinds))
         both = np.concatenate([other.original(name)[np.maximum(rows, 0)], self.original(name)])
         return both[_from_both(rows)]
 
@@ -485,6 +495,39 @@ class _ArrayTable:
         if self.array.dtype.kind in "OUS":
             return np.dtype(object)
         return np.result_type(*arrays)
+
+
+def _in_form_of(own: Any, others: Any, name: Name) -> Any:
+    """Return a column written as another one: nothing but its values tells of which a cell is."""
+    number = isinstance(others.dtype, np.dtype) and others.dtype.kind == "f"
+    found = own
+    if own.dtype != others.dtype:
+        whole = isinstance(own.dtype, np.dtype) and own.dtype.kind in "iu"
+        if not (own.dtype == object or (whole and number)):
+            raise TypeError(_of_another_form(name, own.dtype, others.dtype))
+        try:
+            found = own.astype(others.dtype)
+        except (TypeError, ValueError):
+            raise TypeError(_of_another_form(name, own.dtype, others.dtype)) from None
+        if (found.isna() != own.isna()).any():
+            raise ValueError(
+                f"column {name!r} has values that are none of the donors' categories; give them "
+                "one of these."
+            )
+    words = own[own.notna()] if others.dtype == object else ()
+    if not all(isinstance(value, str) for value in words):
+        raise TypeError(
+            f"column {name!r} holds objects that are no strings, whose types would tell which "
+            "rows stayed; give it one type, in fit, too."
+        )
+    return found
+
+
+def _of_another_form(name: Name, own: Any, others: Any) -> str:
+    return (
+        f"column {name!r} is {own}, and {others} in the donors, so that the form of a value would "
+        "tell which rows stayed; convert it to that."
+    )
 
 
 def _from_both(rows: Array) -> Array:
