@@ -653,7 +653,8 @@ def advice(message):
     assert listing, message
     ways = [way.split(" with ") for way in re.split(r", | or ", listing[1])]
     pairs = [[change.split("=", 1) for change in way] for way in ways]
-    return [{name: eval(value, {}) for name, value in way} for way in pairs]
+    known = {"GaussianFit": GaussianFit, "MixtureFit": MixtureFit}
+    return [{name: eval(value, known) for name, value in way} for way in pairs]
 
 
 def combinations(stride):
