@@ -307,7 +307,8 @@ def _about_cells(facts: SwapFacts, figures: bool) -> str:
 def _about_reserve(reserve: ReserveFacts, facts: SwapFacts) -> list[str]:
     """Return what whoever releases rows one by one must know."""
     return [
-        f"{_stay(facts)}; the others become one of {reserve.n_donors} donors, each given once by this fit.",
+        f"{_stay(facts)}; the others become one of {reserve.n_donors} donors, each given once by "
+        "this fit.",
         "NOT covered is who holds donors' rows, or the list of the rows that came in: he sees that "
         "the holder of a donor's row was moved, and moves the odds about him by up to "
         f"e^{short_number(reserve.moved_loss)}; so does a donor who finds his own row.",
