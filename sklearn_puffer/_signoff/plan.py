@@ -137,8 +137,11 @@ class Plan(Document):
     notes : tuple of str
         What there is to know of columns, secrets and rows.
     epsilon : float
+        The budget of every setting.
     task : str, int or None
+        The column that is told from the released ones.
     score : {"AUC", "R2"}
+        What measures the task.
     base : float
         The share of the most frequent class; 0 of a number.
     n_rows, n_fitted, n_held, seed : int
@@ -264,6 +267,7 @@ class Plan(Document):
         Returns
         -------
         str
+            Its figures, and why it was struck out, if it was.
         """
         row = self._row(k)
         told = f"Row {k}, {row.label} (for {self._promise(row)})"
@@ -321,6 +325,7 @@ class Plan(Document):
         Returns
         -------
         str
+            That nothing is needed, which row to release with, or what to give up.
         """
         if not self.needed:
             auc, low, high = self.raw.ends

@@ -37,14 +37,14 @@ class Report(Document):
         What is looked at first: the figures, then the conditions.
     sections : tuple of Section
         What stands in the appendix.
-    alarms : tuple of str
-        Names of figures that ask for attention.
     about : mapping
         What was released, when and by which version.
     record : mapping
         What the JSON has besides the page.
     name, by : str
         The data set, and who made the report, where that is told.
+    alarms : tuple of str
+        Names of figures that ask for attention.
     date : str
         When it was made (UTC, ISO 8601).
 

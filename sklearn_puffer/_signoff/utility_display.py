@@ -64,6 +64,7 @@ class UtilityDisplay(Display):
         Parameters
         ----------
         plan : Plan
+            Whose rows are measured anew at other budgets.
         k : int, default=0
             The number of the row.
         figure : {"change", "rows_equal", "attack", "task"}, default="change"
