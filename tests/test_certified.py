@@ -54,14 +54,16 @@ def noiser(fitted):
 
 
 def with_column(noiser, position, **changes):
-    release = noiser._releases[position]
-    noiser._releases[position] = dataclasses.replace(
+    release = noiser._fitted.columns[position]
+    noiser._fitted.columns[position] = dataclasses.replace(
         release, column=dataclasses.replace(release.column, **changes)
     )
 
 
 def with_release(noiser, position, **changes):
-    noiser._releases[position] = dataclasses.replace(noiser._releases[position], **changes)
+    noiser._fitted.columns[position] = dataclasses.replace(
+        noiser._fitted.columns[position], **changes
+    )
 
 
 def with_certificate(noiser, **changes):
@@ -69,20 +71,27 @@ def with_certificate(noiser, **changes):
 
 
 def less_noise(noiser, factor=1e-6):
-    for k, release in enumerate(noiser._releases):
+    for k, release in enumerate(noiser._fitted.columns):
         scale = float(release.noise.axis_scales(1)[0])
         with_release(noiser, k, noise=release.noise.with_scale(scale * factor))
 
 
 def in_place(noiser):
-    noiser._releases[0].column.atoms[0] += 1.0
+    noiser._fitted.columns[0].column.atoms[0] += 1.0
+
+
+def with_rules(noiser, **changes):
+    fitted = noiser._fitted
+    rules = dataclasses.replace(fitted.rules, **changes)
+    noiser._fitted = dataclasses.replace(fitted, rules=rules)
 
 
 def columns_too(noiser):
     less_noise(noiser)
     told = [dataclasses.replace(each, theta=each.theta * 1e-6) for each in _told(noiser)]
     with_certificate(noiser, columns=tuple(told))
-    noiser._least = [(scale * 1e-6, *rest) for scale, *rest in noiser._least]
+    least = noiser._fitted.noise.least
+    least[:] = [(scale * 1e-6, *rest) for scale, *rest in least]
 
 
 def _told(noiser):
@@ -95,19 +104,21 @@ DAMAGES = {
     "larger scales": lambda n: less_noise(n, 2.0),
     "no noise": lambda n: with_release(n, 0, noise=None),
     "another family": lambda n: with_release(n, 0, noise=Gaussian(_told(n)[0].theta)),
-    "a finer grid": lambda n: with_release(n, 0, grid=n._releases[0].grid / 2.0),
+    "a finer grid": lambda n: with_release(n, 0, grid=n._fitted.columns[0].grid / 2.0),
     "raw values": lambda n: with_release(n, 0, output="noisy"),
     "another name": lambda n: with_column(n, 0, name="s"),
     "an atom moved in place": in_place,
     "levels in another order": lambda n: with_column(n, 1, levels=("b", "a", "c")),
-    "another edge": lambda n: with_column(n, 2, edges=n._releases[2].column.edges + 0.25),
-    "values that were not known": lambda n: with_column(n, 0, known=~n._releases[0].column.known),
-    "one column less": lambda n: n._releases.pop(),
-    "a column passed through": lambda n: n._passed.append("s"),
-    "another order": lambda n: n._order.reverse(),
-    "other names": lambda n: setattr(n, "_names", n._names[::-1]),
-    "another secret": lambda n: setattr(n, "_sensitive_names", ["x"]),
-    "missing values let through": lambda n: setattr(n, "_missing", "propagate"),
+    "another edge": lambda n: with_column(n, 2, edges=n._fitted.columns[2].column.edges + 0.25),
+    "values that were not known": lambda n: with_column(
+        n, 0, known=~n._fitted.columns[0].column.known
+    ),
+    "one column less": lambda n: n._fitted.columns.pop(),
+    "a column passed through": lambda n: n._fitted.rules.passed.append("s"),
+    "another order": lambda n: n._fitted.rules.order.reverse(),
+    "other names": lambda n: with_rules(n, names=n._fitted.rules.names[::-1]),
+    "another secret": lambda n: with_rules(n, sensitive=["x"]),
+    "missing values let through": lambda n: with_rules(n, missing="propagate"),
     "a larger budget": lambda n: with_certificate(n, epsilon=3.0),
     "a delta": lambda n: with_certificate(n, delta=0.1),
     "more releases": lambda n: with_certificate(n, releases=9),
@@ -159,7 +170,8 @@ def test_a_noisier_copy_releases_at_its_larger_scales_and_at_no_smaller_ones(noi
         less_noise(other, factor)
         with pytest.raises(ValueError, match=CHANGED):
             other.transform(table)
-    twice._least = [(0.5 * scale, *rest) for scale, *rest in twice._least]
+    least = twice._fitted.noise.least
+    least[:] = [(0.5 * scale, *rest) for scale, *rest in least]
     with pytest.raises(ValueError, match=CHANGED):
         twice.transform(table)
 

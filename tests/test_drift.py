@@ -429,7 +429,7 @@ def test_rows_count_as_often_as_their_weights_say():
             table, sample_weight=weights
         )
     repeated = noiser_of(table.loc[table.index.repeat(weights)], public=["job"])
-    [own], [other] = weighted._margins, repeated._margins
+    [own], [other] = weighted._fitted.rules.margins, repeated._fitted.rules.margins
     assert own.parts.tolist() == other.parts.tolist()
     assert own.total == other.total
 
@@ -452,8 +452,8 @@ def test_threads_count_as_one_does(noiser):
 
 def test_batches_are_compared_as_one_table(noiser):
     table = noiser_of(people(900), public=["age"], n_bins=None)
-    [release] = table._releases
-    new, watch = people(300, seed=2).assign(age=80), Watch(table._margins)
+    [release] = table._fitted.columns
+    new, watch = people(300, seed=2).assign(age=80), Watch(table._fitted.rules.margins)
     for start in range(0, 300, 7):
         part = Values("integer", new["age"].to_numpy()[start : start + 7])
         reader = column_reader(release.column, part)
@@ -476,7 +476,7 @@ def test_a_stream_is_told_of_once_at_its_end():
 def test_a_lazy_table_is_remembered_as_one_in_memory():
     table = people(400)
     own, lazy = noiser_of(table), noiser_of(pl.from_pandas(table).lazy())
-    for one, other in zip(own._margins, lazy._margins, strict=True):
+    for one, other in zip(own._fitted.rules.margins, lazy._fitted.rules.margins, strict=True):
         assert one.parts.tolist() == other.parts.tolist()
         assert (one.present, one.total) == (other.present, other.total)
 

@@ -364,12 +364,12 @@ def _changes_by_bins(noiser):
     for name in cells.columns:
         atoms = np.unique(cells[name])
         # every number of these columns lies nearer to its own median than beyond the next edge
-        bins = noiser._channel.columns[list(cells.columns).index(name)].column.edges
+        bins = noiser._fitted.channel.columns[list(cells.columns).index(name)].column.edges
         raw = TABLE.assign(bin=np.searchsorted(bins, TABLE[name]))
         of_cells = TABLE.assign(
             **{
-                each: noiser._channel.columns[k].column.atoms[
-                    np.searchsorted(noiser._channel.columns[k].column.edges, TABLE[each])
+                each: noiser._fitted.channel.columns[k].column.atoms[
+                    np.searchsorted(noiser._fitted.channel.columns[k].column.edges, TABLE[each])
                 ]
                 for k, each in enumerate(cells.columns)
             }

@@ -98,7 +98,7 @@ def log_heights(side, points, noisy, theta, shares):
 def represented(noiser, frame):
     """Return the numbers that noise is added to, rounded to the grid; NaN for what is missing."""
     columns = []
-    for release in noiser._releases:
+    for release in noiser._fitted.columns:
         column, values = release.column, frame[release.column.name]
         if column.edges is not None:
             places = [sum(value > edge for edge in column.edges) for value in values]
@@ -117,7 +117,7 @@ def represented(noiser, frame):
 def shares_of(noiser, rows, counts):
     """Return for each unordered column the share of each code, one more row for each."""
     shares = []
-    for release, codes in zip(noiser._releases, rows.T, strict=True):
+    for release, codes in zip(noiser._fitted.columns, rows.T, strict=True):
         column = release.column
         if column.kind in ("boolean", "category") and not column.ordered:
             seen = [1 + int(counts[codes == atom].sum()) for atom in column.atoms]
@@ -303,7 +303,7 @@ def test_values_that_only_an_adversary_knows_are_not_moved_before_the_noise(unkn
 def test_an_adversary_of_raw_values_sees_the_bins_they_fall_into():
     frame = two_values(np.r_[0:50, 51:101])
     noiser = PufferfishNoiser(sensitive="s", n_bins=2, adversaries=[NEAR_THE_MIDDLE]).fit(frame)
-    low, high = noiser._releases[0].column.atoms
+    low, high = noiser._fitted.columns[0].column.atoms
     assert noiser.theta_["x"] >= high - low
 
 
@@ -420,10 +420,20 @@ def test_a_strategy_of_the_user_is_not_taken_at_its_word(cells, monkeypatch):
 def test_parameters_set_after_fit_change_nothing_that_was_promised(changed):
     frame = table(("number", "whole"))
     noiser = PufferfishNoiser(0.1, sensitive="s").fit(frame)
-    before = (noiser._releases, noiser._passed, noiser._order, noiser._missing)
+    before = (
+        noiser._fitted.columns,
+        noiser._fitted.rules.passed,
+        noiser._fitted.rules.order,
+        noiser._fitted.rules.missing,
+    )
     with pytest.raises(ValueError, match=r"was set after fit.*call fit again"):
         noiser.set_params(**changed).transform(frame)
-    assert (noiser._releases, noiser._passed, noiser._order, noiser._missing) == before
+    assert (
+        noiser._fitted.columns,
+        noiser._fitted.rules.passed,
+        noiser._fitted.rules.order,
+        noiser._fitted.rules.missing,
+    ) == before
 
 
 def test_the_certificate_says_that_a_seed_is_not_covered():

@@ -35,6 +35,7 @@ from sklearn_puffer._noise import (
 from sklearn_puffer._noise import keyed as keyed_noise
 from sklearn_puffer._noise.sampler import first_of
 from sklearn_puffer._noiser import release as releasing
+from sklearn_puffer._noiser.mechanism import FittedMechanism
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace, OptimalChannel
 
 pytestmark = pytest.mark.usefixtures("thin_cells")
@@ -371,7 +372,7 @@ def test_two_scales_do_not_undo_the_noise(whole_noiser, table):
 
 
 def test_bits_that_do_not_know_the_scale_would_undo_the_noise(whole_noiser, table, monkeypatch):
-    monkeypatch.setattr(PufferfishNoiser, "_context", lambda self, keying: "")
+    monkeypatch.setattr(FittedMechanism, "context", lambda self, keying: "")
     assert undone(whole_noiser, table) == 1.0
 
 

@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
 from sklearn_puffer._noiser import channel_cells, channel_fit, channel_proof
+from sklearn_puffer._noiser.mechanism import NoiseOfColumns
 from sklearn_puffer._tables import frame_table
 from sklearn_puffer.fits import ClassifierFit, GaussianFit
 from sklearn_puffer.noise import OptimalChannel
@@ -320,7 +321,7 @@ def test_rows_that_come_out_equal_are_told_from_those_that_stay_in_their_bins(we
     channel = noiser.channel_
     cells = list(map(tuple, channel.cells.to_numpy()))
     chance = dict(zip(cells, channel.matrix.diagonal(), strict=True))
-    edges = noiser._columns()[0].column.edges
+    edges = noiser._fitted.columns[0].column.edges
     middles = np.unique(channel.cells["pay"])
     own = list(zip(middles[np.searchsorted(edges, table["pay"])], table["vip"], strict=True))
     stays = np.array([chance[cell] for cell in own])
@@ -397,7 +398,7 @@ def test_utility_is_summed_up_over_rows_and_shares(options):
 
 def _bins(noiser, pay):
     """Return the bin of each number: released alone, a number stays within the cells of its bin."""
-    columns = {each.column.name: each.column for each in noiser._channel.columns}
+    columns = {each.column.name: each.column for each in noiser._fitted.channel.columns}
     return np.searchsorted(columns["pay"].edges, pay, side="left")
 
 
@@ -541,7 +542,7 @@ def test_new_rows_become_their_nearest_cell_at_the_same_cost():
         cells_of(noiser.channel_.cells, "age", "home")
     )
     assert noiser.certificate_.to_json() == before
-    found, moves = noiser._channel.distance.nearest(np.array([[2.0, 1.0], [40.0, 0.0]]))
+    found, moves = noiser._fitted.channel.distance.nearest(np.array([[2.0, 1.0], [40.0, 0.0]]))
     units = np.array([table["age"].std(ddof=0), 0.1])
     cells = noiser.channel_.cells.astype(float).to_numpy()
     for row, cell, move in zip([[2.0, 1.0], [40.0, 0.0]], found, moves, strict=True):
@@ -586,14 +587,14 @@ def test_what_new_rows_tell_is_estimated_under_their_own_law(known):
         with np.errstate(divide="ignore"):
             told = np.abs(np.log(new["no"][seen]) - np.log(new["yes"][seen])).max()
         expected = max(expected, told)
-    assert noiser._channel._estimate(found) == pytest.approx(expected)
+    assert noiser._fitted.channel._estimate(found) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("declared", [None, {"job": ["miner", "clerk", "baker"]}])
 def test_a_row_with_an_unseen_category_becomes_the_nearest_by_its_other_columns(declared):
     table = TABLE[(TABLE["age"] != 2) | ~TABLE["home"]]
     noiser = optimal(unknown="nearest", categories=declared).fit(table)
-    channel, cells = noiser._channel, cells_of(noiser.channel_.cells, "age", "job", "home")
+    channel, cells = noiser._fitted.channel, cells_of(noiser.channel_.cells, "age", "job", "home")
     readers = channel._readers(frame_table(TABLE.assign(job="pilot")), "nearest", "error")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -681,23 +682,27 @@ def test_a_channel_has_no_more_noise():
 
 
 def _altered_rows(noiser):
-    rows = noiser._channel.rows
+    rows = noiser._fitted.channel.rows
     shares = rows.shares.copy()
     longest = int(np.flatnonzero(np.diff(rows.starts) > 1)[0])
     shares[rows.starts[longest]] += 1
     shares[rows.starts[longest] + 1] -= 1
     altered = dataclasses.replace(rows, shares=shares)
-    noiser._channel = dataclasses.replace(noiser._channel, rows=altered)
+    _put(noiser, dataclasses.replace(noiser._fitted.channel, rows=altered))
+
+
+def _put(noiser, mechanism):
+    noiser._fitted = dataclasses.replace(noiser._fitted, mechanism=mechanism)
 
 
 TAMPERED = {
     "a share": _altered_rows,
-    "a cell": lambda n: n._channel.cells.codes.__setitem__((0, 0), 1),
-    "a value": lambda n: n._channel.columns[0].column.atoms.__setitem__(0, 17.0),
-    "a column less": lambda n: n._channel.columns.pop(),
-    "a column passed": lambda n: n._passed.append("ill"),
-    "no channel": lambda n: n.__dict__.pop("_channel"),
-    "the unit of a move": lambda n: n._channel.distance.units.__setitem__(0, 9.0),
+    "a cell": lambda n: n._fitted.channel.cells.codes.__setitem__((0, 0), 1),
+    "a value": lambda n: n._fitted.channel.columns[0].column.atoms.__setitem__(0, 17.0),
+    "a column less": lambda n: n._fitted.channel.columns.pop(),
+    "a column passed": lambda n: n._fitted.rules.passed.append("ill"),
+    "no channel": lambda n: _put(n, NoiseOfColumns([], [])),
+    "the unit of a move": lambda n: n._fitted.channel.distance.units.__setitem__(0, 9.0),
 }
 
 

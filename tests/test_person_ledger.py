@@ -434,7 +434,7 @@ def test_a_channel_with_a_floor_counts_changed_rows(path):
 def test_the_same_row_on_a_coarser_grid_has_not_changed(path, table):
     even = table.assign(cars=[64.0 * v for v in table["cars"]])
     other = fitted(even)
-    assert other.noisier(64.0)._releases[0].grid > other._releases[0].grid
+    assert other.noisier(64.0)._fitted.columns[0].grid > other._fitted.columns[0].grid
     own = PersonLedger.create(path, other, key=KEY)
     own.transform(other, even, row_id="client", factor=64.0)
     own.transform(other, even, row_id="client")

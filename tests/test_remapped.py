@@ -212,7 +212,7 @@ def test_values_stay_in_the_column_and_change_as_utility_says(name, options):
     released = noiser.transform(rows[[name]])
     assert released[name].dtype == table[name].dtype
     assert released.index.equals(rows.index)
-    domain = noiser._releases[0].column.atoms if bins else table[name].unique()
+    domain = noiser._fitted.columns[0].column.atoms if bins else table[name].unique()
     assert set(released[name].unique()) <= set(domain)
     if name == "rank":  # codes run in the declared order
         change = np.abs(released[name].cat.codes.to_numpy() - rows[name].cat.codes.to_numpy())
@@ -291,7 +291,7 @@ def test_the_order_of_rows_does_not_matter_and_weights_are_rows():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         weighted.fit(counted[list(table)], sample_weight=counted["n"])
-    for one, other in zip(first._releases, weighted._releases, strict=True):
+    for one, other in zip(first._fitted.columns, weighted._fitted.columns, strict=True):
         assert np.array_equal(one.remapping.codes, other.remapping.codes)
         assert np.array_equal(one.remapping.starts, other.remapping.starts)
 
@@ -300,9 +300,9 @@ def test_the_map_is_saved_and_belongs_to_the_fingerprint():
     table = everything()[["secret", "whole"]]
     noiser = pickle.loads(pickle.dumps(fitted(table)))
     noiser.transform(table)
-    release = noiser._releases[0]
+    release = noiser._fitted.columns[0]
     other = replace(release.remapping, codes=release.remapping.codes[::-1])
-    noiser._releases[0] = replace(release, remapping=other)
+    noiser._fitted.columns[0] = replace(release, remapping=other)
     with pytest.raises(ValueError, match="was changed after fit"):
         noiser.transform(table)
 
@@ -313,10 +313,10 @@ def test_more_noise_has_a_map_of_its_own_and_the_same_ledger(tmp_path):
     more = noiser.noisier(3.0)
     assert (more.utility_["change"] >= noiser.utility_["change"]).all()
     assert set(more.transform(table)["real"]) <= set(table["real"])
-    again = replace(more._releases[0], remapping=None)
-    shares = more._releases[0].remapping.shares
+    again = replace(more._fitted.columns[0], remapping=None)
+    shares = more._fitted.columns[0].remapping.shares
     assert np.array_equal(
-        remapped(again, shares).remapping.starts, more._releases[0].remapping.starts
+        remapped(again, shares).remapping.starts, more._fitted.columns[0].remapping.starts
     )
     ledger = Ledger.create(tmp_path / "a.ledger", noiser)
     assert set(ledger.transform(noiser, table)["whole"]) <= set(table["whole"])

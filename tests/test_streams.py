@@ -221,9 +221,8 @@ def test_a_stream_goes_on_with_what_was_fitted_when_it_began(table):
 
 
 def test_a_stream_is_refused_where_fitted_attributes_were_changed(table):
-    noiser = copy.copy(fitted(table))
-    noiser._releases = [copy.copy(each) for each in noiser._releases]
-    object.__setattr__(noiser._releases[0], "grid", 8.0)
+    noiser = copy.deepcopy(fitted(table))
+    object.__setattr__(noiser._fitted.columns[0], "grid", 8.0)
     with pytest.raises(ValueError, match="not what its certificate_ is about"):
         noiser.transform_batches(table)
 

@@ -102,6 +102,7 @@ def test_six_rows_with_copies_tell_what_the_flows_say():
 @pytest.mark.parametrize("most", [1, 2])
 def test_matching_in_random_parts_changes_nothing(monkeypatch, most):
     monkeypatch.setattr(exchange, "MOST_MATCHED", most)
+    monkeypatch.setattr(exchange, "PART", most)
     check(FIVE, quarters([9, 3], [3, 5]))
 
 

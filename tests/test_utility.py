@@ -326,7 +326,7 @@ def test_a_copy_keeps_no_rows_and_has_figures_close_to_those_of_all_rows(options
     frame = pd.DataFrame({"s": np.resize(list("ab"), 400), "x": rng.normal(size=400)})
     frame["w"] = rng.integers(0, 40, 400) + 8 * (frame["s"] == "a")
     noiser = fitted(frame, sensitive="s", epsilon=0.3, **options)
-    assert sum(len(law.values) for law in noiser._laws) <= 4 * 18 * 2
+    assert sum(len(law.values) for law in noiser._fitted.noise.laws) <= 4 * 18 * 2
     same = noiser.noisier(1.0)  # the same noise, told from what is kept
     pd.testing.assert_frame_equal(same.utility_, noiser.utility_, rtol=5e-3, atol=1e-3)
 

@@ -1,10 +1,11 @@
 """Hold what plans say of attacks and tasks against fresh code, on rows that no plan has seen.
 
     python docs/figures/plan.py            # the picture: one split of some tables
-    python docs/figures/plan.py --full     # ten splits of each table, as figures
+    python docs/figures/plan.py --full     # eight splits of each table, as figures
 
-A plan is made of seven tenths of the rows, and its first setting releases the rest. There random
-forests and a regression, written here, attack the worst pair and learn the task.
+A plan is made of seven tenths of the rows, and its settings release the rest. There random forests
+and a regression, written here, attack the worst pair of the first setting's release, and learn the
+task from the release of each setting that is not struck out: what the first one loses to the best.
 """
 
 import os
@@ -46,6 +47,11 @@ def tables():
     """Yield name, rows, sensitive column, task and public columns of each table there is."""
     diabetes = load_diabetes(as_frame=True, scaled=False).frame
     yield "diabetes", diabetes, "sex", "target", ["age", "bmi", "bp", "s3"]
+    hearts = sorted(FOLDER.glob("heart-*.csv"))
+    if hearts:
+        heart = pd.concat([pd.read_csv(each) for each in hearts], ignore_index=True)
+        heart["disease"] = heart["num"] > 0
+        yield "heart", heart, "sex", "disease", ["age", "cp", "trestbps", "thalach", "exang"]
     for name, (file, sensitive, task, public) in TABLES.items():
         if (FOLDER / file).is_file():
             yield name, pd.read_csv(FOLDER / file), sensitive, task, public
@@ -59,9 +65,14 @@ def compared(table, sensitive, task, public, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = plan(known, sensitive, public=public, task=task, random_state=seed)
-        released = found.noiser(0).transform(rest)
-    fresh, spread = attack(released, rest[sensitive], seed)
+        released = {
+            row.label: found.noiser(k).transform(rest)
+            for k, row in enumerate(found.trials)
+            if row.verdict == "holds"
+        }
     row = found.trials[0]
+    fresh, spread = attack(released[row.label], rest[sensitive], seed)
+    tasks = {label: learnt(each, rest, task, seed) for label, each in released.items()}
     return {
         "plan": row.attack.auc,
         "fresh": fresh,
@@ -69,8 +80,10 @@ def compared(table, sensitive, task, public, seed):
         "error": spread,
         "allowed": row.allowed,
         "task": row.task,
-        "fresh_task": learnt(released, rest, task, seed),
-        "regressed": found.score == "R2",
+        "fresh_task": tasks[row.label],
+        "lost": max(tasks.values()) - tasks[row.label],
+        "lost_at_random": max(tasks.values()) - np.mean(list(tasks.values())),
+        "lost_by": {label: max(tasks.values()) - each for label, each in tasks.items()},
     }
 
 
@@ -91,7 +104,7 @@ def attack(released, secrets, seed):
     The error is that of rows drawn anew with their scores (bootstrap).
     """
     rows, secrets = coded(released), secrets.to_numpy()
-    labels = [label for label in np.unique(secrets) if (secrets == label).sum() >= 60]
+    labels = [label for label in np.unique(secrets) if (secrets == label).sum() >= 30]
     order = np.random.default_rng(seed).permutation(len(rows))
     learn, choose, judge = np.array_split(order, 3)
     tried = {name: model.fit(rows[learn], secrets[learn]) for name, model in models(seed)}
@@ -170,8 +183,21 @@ def summed(found):
         agrees=("agrees", "sum"),
         task=("task", "mean"),
         fresh_task=("fresh_task", "mean"),
+        lost=("lost", "mean"),
+        at_random=("lost_at_random", "mean"),
     )
     return table.round(3), beyond
+
+
+def fixed(found):
+    """Return what each setting loses to the best where it holds, and what more than the first one.
+
+    The error is that of the mean of the differences, over the splits in which the setting holds.
+    """
+    lost = pd.DataFrame(list(found["lost_by"]))
+    more = lost.sub(found["lost"], axis=0)
+    told = {"lost": lost.mean(), "more": more.mean(), "error": more.sem(), "holds": lost.count()}
+    return pd.DataFrame(told).round(3)
 
 
 def draw(path):
@@ -194,8 +220,9 @@ def draw(path):
 
 if __name__ == "__main__":
     if "--full" in sys.argv:
-        told, beyond = summed(splits(10))
-        sys.stdout.write(told.to_string())
-        sys.stdout.write(f"\n{beyond} of them tell more than is allowed (1 %, Holm)\n")
+        found = splits(8)
+        told, beyond = summed(found)
+        sys.stdout.write(f"{told.to_string()}\n\n{fixed(found).to_string()}\n")
+        sys.stdout.write(f"{beyond} splits tell more than is allowed (1 %, Holm)\n")
     else:
         written(draw, "plan")

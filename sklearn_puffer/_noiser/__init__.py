@@ -23,6 +23,7 @@ from sklearn_puffer._noiser.release_form import PufferfishRelease
 from sklearn_puffer._noiser.scales import find_scales
 from sklearn_puffer._noiser.streams import check_stream, keyed_mark, rows_of_stream, types_of
 from sklearn_puffer._noiser.swap_curve import SwapCurve
+from sklearn_puffer._noiser.transformer import ReleaseTransformer
 from sklearn_puffer._noiser.utility import RawLaw, utilities
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "PufferfishNoiser",
     "PufferfishRelease",
     "RawLaw",
+    "ReleaseTransformer",
     "SecretPair",
     "SwapCurve",
     "adversaries",

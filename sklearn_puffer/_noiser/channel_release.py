@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import nan
 from typing import Any, NamedTuple
@@ -16,12 +16,17 @@ from scipy.sparse import csr_array
 
 from sklearn_puffer._base import Array, FloatArray, digest, listed, shown, task
 from sklearn_puffer._channels import Family
-from sklearn_puffer._noise import WHOLE, Entropy, IntegerRows
+from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._noiser.channel_cells import Cells
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
-from sklearn_puffer._noiser.margins import Watch
 from sklearn_puffer._noiser.nearest_cells import CellDistance
-from sklearn_puffer._noiser.release import ColumnRelease, bare_values, finished
+from sklearn_puffer._noiser.release import (
+    ColumnRelease,
+    Draw,
+    TableRules,
+    bare_values,
+    finished,
+)
 from sklearn_puffer._tables import (
     BLOCK_ROWS,
     NEAREST,
@@ -148,33 +153,8 @@ class ChannelRelease:
         own = (self.columns, self.cells.codes, rows, self.distance)
         return digest("sklearn_puffer.channel/1", own, *about)
 
-    def release(
-        self,
-        table: Table,
-        passed: Sequence[Name],
-        order: Sequence[Name],
-        *,
-        unknown: Any,
-        missing: Missing,
-        entropy: Callable[[int], Entropy],
-        keyed: KeyedRows | None = None,
-        watch: Watch | None = None,
-    ) -> tuple[Any, Moved | None]:
+    def released(self, table: Table, rules: TableRules, draw: Draw) -> tuple[Any, Moved | None]:
         """Return the released table in the caller's own type, and how many rows were moved.
-
-        Parameters
-        ----------
-        table : Table
-        passed, order : sequence of names
-            Columns handed through untouched, and the order of all columns of the output.
-        unknown, missing
-            As in `PufferfishNoiser`.
-        entropy : callable
-            Gives the random bits; asked once.
-        keyed : KeyedRows, optional
-            Gives the bits of each row, in place of ``entropy``.
-        watch : Watch, optional
-            Counts the values.
 
         Raises
         ------
@@ -182,24 +162,24 @@ class ChannelRelease:
             If the table does not fit, naming all columns that are at fault, or has rows that
             `fit` has not seen and ``unknown`` does not move.
         """
-        readers = self._readers(table, unknown, missing)
-        if watch is not None:
-            watch.open(readers)
+        readers = self._readers(table, draw.unknown, rules.missing)
+        if draw.watch is not None:
+            draw.watch.open(readers)
         try:
-            found, moved = self._found(readers, table.n_rows, _moves_rows(unknown))
+            found, moved = self._found(readers, table.n_rows, _moves_rows(draw.unknown))
         except (TypeError, ValueError):
             faults = Faults()
             faults.of(Reader.check, readers)
             faults.refuse()
             raise
-        if watch is not None:
-            watch.add(readers, table.n_rows)
-        words = None if keyed is None else self._words(keyed, found)
+        if draw.watch is not None:
+            draw.watch.add(readers, table.n_rows)
+        words = None if draw.keyed is None else self._words(draw.keyed, found)
         with task("rows drawn and written"):
-            drawn = self.rows.sampler(entropy(0)).draw(found, words)
-            written = self._written(table, readers, drawn, order)
-        written |= {name: Finished(table.original(name), passed=True) for name in passed}
-        return table.build({name: written[name] for name in order}), moved
+            drawn = self.rows.sampler(draw.entropy(0)).draw(found, words)
+            written = self._written(table, readers, drawn, rules.order)
+        written |= {name: Finished(table.original(name), passed=True) for name in rules.passed}
+        return table.build({name: written[name] for name in rules.order}), moved
 
     def _words(self, keyed: KeyedRows, found: Array) -> NDArray[np.uint64]:
         """Return the word that each row is drawn by, whose cell is all that it depends on."""

@@ -105,7 +105,7 @@ class LearntChannel:
             for sensitive, of in self.adversaries[0].items()
         }
 
-    def release(self) -> ChannelRelease:
+    def mechanism(self) -> ChannelRelease:
         """Return how rows are released."""
         own = [ColumnRelease(column, None, 0.0, "native") for column in self.columns]
         first = next(each for each in self.asked if each.adversary == 0 and not each.known)

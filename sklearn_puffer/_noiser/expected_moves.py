@@ -105,19 +105,19 @@ class Groups:
 
 def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves:
     """Return what becomes of the values that a column has in a table; nothing is drawn."""
-    if not (hasattr(noiser, "_check_as_certified") and hasattr(noiser, "_channel")):
+    if not hasattr(noiser, "_fitted"):
         raise TypeError(
             f"noiser must be a fitted PufferfishNoiser, got {quoted(noiser)}; call fit first."
         )
     noiser._check_as_certified()
-    if noiser._swap is not None:
+    if noiser._fitted.swap is not None:
         raise ValueError(
             "noiser is a swap, which exchanges whole rows: every column as a whole stays what it "
             "was, and its values have no law by which they move; look at SwapDisplay and utility_."
         )
     read = next_table(noiser, table)
     place, release = release_of(noiser, name)
-    column, channel = release.column, noiser._channel
+    column, channel = release.column, noiser._fitted.channel
     placed = placed_in(column, read.values(column.name))
     there = ~(placed.gone | placed.strange)
     cells = placed.codes if channel is None else _cells(channel, read)
@@ -172,7 +172,7 @@ def _released_values(column: Column, values: Values, moves: ColumnMoves) -> Floa
 
 def release_of(noiser: Any, name: Any) -> tuple[int, ColumnRelease]:
     """Return the release of a column, and its place; the name may be left out of a single one."""
-    releases = noiser._columns()
+    releases = noiser._fitted.columns
     names = [release.column.name for release in releases]
     if name is None and len(names) == 1:
         return 0, releases[0]

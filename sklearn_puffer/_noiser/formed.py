@@ -14,8 +14,15 @@ from sklearn_puffer._noiser.channel_cells import Cells
 from sklearn_puffer._noiser.channel_release import ChannelRelease
 from sklearn_puffer._noiser.checked_rows import KnownMargins
 from sklearn_puffer._noiser.margins import PARTS, Margin, margin_over, n_cells
+from sklearn_puffer._noiser.mechanism import FittedMechanism, Least, NoiseOfColumns
 from sklearn_puffer._noiser.nearest_cells import CellDistance
-from sklearn_puffer._noiser.release import ColumnRelease, Output, Patterns, scale_of
+from sklearn_puffer._noiser.release import (
+    ColumnRelease,
+    Output,
+    Patterns,
+    TableRules,
+    scale_of,
+)
 from sklearn_puffer._noiser.remapping import Remapping
 from sklearn_puffer._noiser.written_release import (
     SCHEMA,
@@ -37,53 +44,42 @@ from sklearn_puffer._releases import KEY_MATERIAL, certificate_from_dict
 from sklearn_puffer._tables import Column
 from sklearn_puffer.noise import family_of, written_family
 
-Least = tuple[float, float, Remapping | None]
-
 _NO_SHARES = np.zeros(0)
 _PLAIN = (type(None), bool, int, str)
 
 
-def form_of(noiser: Any) -> ReleaseForm:
-    """Return the form of a fitted noiser.
+def form_of(fitted: FittedMechanism, unknown: Any) -> ReleaseForm:
+    """Return the form of a fitted release, and of what is done with values it has not seen.
 
     Raises
     ------
     ValueError
-        If it has what no form holds: a seed, a family, cost or category of the user's own.
+        If it has what no form holds: a family, cost or category of the user's own.
     """
-    _check_seed(noiser)
-    channel, certificate = noiser._channel, noiser.certificate_
-    releases = noiser._columns()
-    margins = noiser._margins or [None] * len(releases)
-    least = noiser._least if channel is None else [None] * len(releases)
+    rules, noise, channel = fitted.rules, fitted.noise, fitted.channel
+    certificate, releases = fitted.certificate, fitted.columns
+    margins: Sequence[Margin | None] = rules.margins or [None] * len(releases)
+    least = [None] * len(releases) if noise is None else noise.least
     return ReleaseForm(
         schema=SCHEMA,
         version=__version__,
         key_material="" if channel is None else KEY_MATERIAL,
         fingerprint=certificate.fingerprint,
-        names=_names(noiser._names),
-        named=hasattr(noiser, "feature_names_in_"),
-        sensitive=_names(noiser._sensitive_names),
-        passed=_names(noiser._passed),
-        order=_names(noiser._order),
+        names=_names(rules.names),
+        named=rules.named,
+        sensitive=_names(rules.sensitive),
+        passed=_names(rules.passed),
+        order=_names(rules.order),
         output=releases[0].output,
-        missing=noiser._missing,
-        unknown=_rules(noiser.unknown),
-        patterns=_patterns(noiser._patterns),
+        missing=rules.missing,
+        unknown=_rules(unknown),
+        patterns=_patterns(rules.patterns),
         noise=_family(releases),
         columns=tuple(map(_column, releases, least, margins)),
         channel=None if channel is None else _channel(channel),
         certificate=certificate.to_dict(),
         awaited=certificate.around is not None and certificate.known_over_set is None,
     )
-
-
-def _check_seed(noiser: Any) -> None:
-    if noiser.random_state is not None:
-        raise ValueError(
-            f"random_state={noiser.random_state!r} makes releases that whoever knows it can undo, "
-            "and a form holds no seed; fit with random_state=None."
-        )
 
 
 def _names(names: Sequence[Any]) -> tuple[Any, ...]:
@@ -366,8 +362,8 @@ def _check(right: bool, field: str) -> None:
         raise FieldError(f"field {field} does not fit the others")
 
 
-def state_of(form: ReleaseForm) -> dict[str, Any]:
-    """Return the attributes of a fitted noiser that `transform` reads.
+def fitted_of(form: ReleaseForm) -> FittedMechanism:
+    """Return the fitted release that a form is of.
 
     Raises
     ------
@@ -385,28 +381,24 @@ def state_of(form: ReleaseForm) -> dict[str, Any]:
     if margins:
         known = KnownMargins([release.column for release in releases], margins)
         certificate = replace(certificate, fitted=known)
-    state = {
-        "_names": form.names,
-        "_sensitive_names": list(form.sensitive),
-        "_passed": list(form.passed),
-        "_order": list(form.order),
-        "_missing": form.missing,
-        "_patterns": {group: set(known) for group, known in form.patterns},
-        "_channel": channel,
-        "_margins": margins,
-        "_releases": releases if channel is None else [],
-        "_least": least_of(form, releases) if channel is None else [],
-        "certificate_": certificate,
-        "missing": form.missing,
-        "unknown": _read_rules(form),
-        "n_features_in_": len(form.names),
-    }
-    if form.named:
-        state["feature_names_in_"] = np.array(form.names, dtype=object)
-    return state
+    noise = NoiseOfColumns(releases, least_of(form, releases))
+    return FittedMechanism(_read_table_rules(form, margins), channel or noise, certificate)
 
 
-def _read_rules(form: ReleaseForm) -> Any:
+def _read_table_rules(form: ReleaseForm, margins: list[Margin]) -> TableRules:
+    return TableRules(
+        names=form.names,
+        named=form.named,
+        sensitive=list(form.sensitive),
+        passed=list(form.passed),
+        order=list(form.order),
+        missing=form.missing,
+        patterns={group: set(known) for group, known in form.patterns},
+        margins=margins,
+    )
+
+
+def unknown_of(form: ReleaseForm) -> Any:
     """Return what is done with values that `fit` has not seen."""
     if isinstance(form.unknown, str):
         return form.unknown

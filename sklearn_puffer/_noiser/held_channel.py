@@ -42,14 +42,14 @@ class HeldSwap:
 
 def held_swap(noiser: Any, table: Table, given: Any, tested: Array) -> HeldSwap | None:
     """Return what there is to say of the swap of the tested rows of a table; None of no swap."""
-    if noiser._swap is None:
+    if noiser._fitted.swap is None:
         return None
     settings = Settings.of(noiser.get_params(deep=False))
     settings = settings if given is None else replace(settings, sensitive=None)
     read = read_rows(settings, table, given, None)
-    strata, cells = noiser._swap.places(read.columns)
+    strata, cells = noiser._fitted.swap.places(read.columns)
     strata, cells = strata[tested], cells[tested]
-    found, slack = noiser._swap.solved(strata, cells), np.zeros(len(tested))
+    found, slack = noiser._fitted.swap.solved(strata, cells), np.zeros(len(tested))
     for each in found:
         for cell, flows in zip(each.cells, each.flows.T, strict=True):
             rows = (strata == each.stratum) & (cells == cell)
@@ -57,9 +57,9 @@ def held_swap(noiser: Any, table: Table, given: Any, tested: Array) -> HeldSwap 
                 max(_rounded(flows, laws.shares) for laws in each.problem.laws) / rows.sum()
             )
     return HeldSwap(
-        strata=_from_strata(noiser._swap.counted, found),
+        strata=_from_strata(noiser._fitted.swap.counted, found),
         slack=slack,
-        within=found_within(read, noiser._swap),
+        within=found_within(read, noiser._fitted.swap),
     )
 
 
@@ -116,7 +116,7 @@ def held_channel(noiser: Any) -> HeldChannel | None:
     None if it has none, if it was read from a form, which holds no laws, or if these are no counts
     of rows (posteriors of a classifier count, and sum to 1 a row): nobody has a list then.
     """
-    channel = getattr(noiser, "_channel", None)
+    channel = noiser._fitted.channel
     priors = getattr(noiser, "priors_", None)
     if channel is None or channel.family is None or not priors:
         return None

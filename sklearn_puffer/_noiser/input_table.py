@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from sklearn.utils.validation import validate_data
 
-from sklearn_puffer._base import as_array, listed
+from sklearn_puffer._base import as_array
 from sklearn_puffer._noiser.rows import check_size
 from sklearn_puffer._tables import (
-    Name,
     Source,
     Table,
     array_table,
@@ -53,14 +51,17 @@ def first_table(estimator: Any, X: Any, weight: str | None = None) -> Source:
 def next_table(estimator: Any, X: Any) -> Table:
     """Return the table of the X of `transform`, with the columns that were fitted."""
     refuse_lazy(X)
-    X = known(X)
+    X, rules = known(X), estimator._fitted.rules
     if is_frame(X):
-        return _read_by_name(estimator, frame_table(X))
+        table = frame_table(X)
+        rules.check_columns(table.names)
+        check_rows(table.n_rows)
+        return table
     X = _unmerged(X)
     array = validate_data(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
-    table = array_table(array, estimator._names)
-    if estimator._missing == "error":  # an array is refused whole, as scikit-learn does
-        for name in estimator._sensitive_names:
+    table = array_table(array, rules.names)
+    if rules.missing == "error":  # an array is refused whole, as scikit-learn does
+        for name in rules.sensitive:
             check_whole(table.values(name), name)
     return table
 
@@ -73,31 +74,6 @@ def refuse_lazy(X: Any) -> None:
             "action, retry and repeated task) would be another release; name its column of ids "
             "with row_id=, which makes every computation the same release, or write the table "
             f"once, release that ({way_to_rows(X)} in memory) and count it."
-        )
-
-
-def _read_by_name(estimator: Any, table: Table) -> Table:
-    check_columns(estimator, table.names)
-    check_rows(table.n_rows)
-    return table
-
-
-def check_columns(estimator: Any, names: Sequence[Name]) -> None:
-    """Refuse a table in which a column that is released cannot be found by its name."""
-    seen, released = estimator._names, estimator._order
-    named = hasattr(estimator, "feature_names_in_")
-    plain = all(isinstance(n, int) for n in names)
-    if not named and not (plain and len(names) <= len(seen)):
-        raise ValueError(
-            f"fit saw {len(seen)} columns without names, and X has "
-            f"{listed(list(names))}, which may stand for others; pass X.to_numpy() with "
-            "the columns of fit in their order, or fit on a DataFrame."
-        )
-    absent = [name for name in released if name not in names]
-    if absent:
-        raise ValueError(
-            f"X lacks column {listed(absent, len(absent))}, which fit released; columns are "
-            f"found by name, and those of X are {listed(list(names), 10)}."
         )
 
 

@@ -73,12 +73,19 @@ class Noted:
 
 
 class KeyedRows:
-    """The bits of each row of a table, and the 128 bits of each id."""
+    """The bits of each row of a table, and the 128 bits of each id.
+
+    ``key`` and ``context`` are for who draws for all rows together.
+    """
 
     def __init__(
-        self, bits: KeyedBits, ids: NDArray[np.uint64], noted: Noted | None = None
+        self,
+        bits: KeyedBits,
+        ids: NDArray[np.uint64],
+        noted: Noted | None = None,
     ) -> None:
         self._bits, self.ids, self.noted = bits, ids, noted
+        self.key, self.context = b"", ""
 
     def columns(
         self, rows: slice, placed: Sequence[IntArray], seen: Sequence[IntArray] = ()
@@ -156,7 +163,9 @@ class Keying:
 
     def rows(self, table: Table, X: Any, context: str) -> KeyedRows:
         """Return the bits of the rows of X, all of whose ids must be there and differ."""
-        return keyed_rows(KeyedBits(self.key, context), table, self.row_id, X, self.noting)
+        found = keyed_rows(KeyedBits(self.key, context), table, self.row_id, X, self.noting)
+        found.key, found.context = self.key, context
+        return found
 
 
 def keyed_rows(

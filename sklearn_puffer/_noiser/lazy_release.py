@@ -8,13 +8,12 @@ bit, however the engine cuts the table, and however often it computes a part.
 from __future__ import annotations
 
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 from sklearn_puffer._base import listed, task
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
-from sklearn_puffer._noiser.formed import form_of, state_of
-from sklearn_puffer._noiser.input_table import check_columns, check_rows
+from sklearn_puffer._noiser.formed import fitted_of, form_of, unknown_of
+from sklearn_puffer._noiser.input_table import check_rows
 from sklearn_puffer._noiser.keyed_rows import (
     KeyedRows,
     Keying,
@@ -22,7 +21,8 @@ from sklearn_puffer._noiser.keyed_rows import (
     check_unlike,
     keyed_rows,
 )
-from sklearn_puffer._noiser.one_release import column_releases, drawn
+from sklearn_puffer._noiser.mechanism import FittedMechanism
+from sklearn_puffer._noiser.release import Draw
 from sklearn_puffer._noiser.settings import check_unknown
 from sklearn_puffer._noiser.written_release import as_text, from_text
 from sklearn_puffer._tables import (
@@ -41,7 +41,7 @@ from sklearn_puffer._tables import (
 )
 
 
-def plan_release(noiser: Any, X: Any, keying: Keying, context: str) -> Any:
+def plan_release(fitted: FittedMechanism, unknown: Any, X: Any, keying: Keying) -> Any:
     """Return the lazy table of the release of a lazy table, whose ids are counted before.
 
     Raises
@@ -49,9 +49,9 @@ def plan_release(noiser: Any, X: Any, keying: Keying, context: str) -> Any:
     TypeError, ValueError
         If the table does not fit, or ids are missing or not unique.
     """
-    check_unknown(noiser.unknown)
-    names, keyed = read_lazily(noiser, X, keying, context)
-    task = PartRelease(as_text(form_of(noiser)), *keyed)
+    check_unknown(unknown)
+    names, keyed = read_lazily(fitted, X, keying)
+    task = PartRelease(as_text(form_of(fitted, unknown)), *keyed)
     check_lazy_kinds(X, {column.name: column.kind for column in task.columns})
     plan = planned(X, names, task)
     check_ids(X, keyed[2])
@@ -59,7 +59,7 @@ def plan_release(noiser: Any, X: Any, keying: Keying, context: str) -> Any:
 
 
 def read_lazily(
-    noiser: Any, X: Any, keying: Keying, context: str
+    fitted: FittedMechanism, X: Any, keying: Keying
 ) -> tuple[list[str], tuple[ShippedKey, str, str, Text]]:
     """Return the columns of a lazy table that are read, and what a `KeyedPart` is made of.
 
@@ -69,11 +69,11 @@ def read_lazily(
         If the columns do not fit, or that of ids is none.
     """
     names = lazy_names(X)
-    check_columns(noiser, names)
+    fitted.rules.check_columns(names)
     row_id = _id_column(keying.row_id, names)
     key, text = shipped_key(keying.given, keying.key), check_id_type(X, row_id)
-    wanted = {*noiser._order, row_id}
-    return [name for name in names if name in wanted], (key, context, row_id, text)
+    wanted = {*fitted.rules.order, row_id}
+    return [name for name in names if name in wanted], (key, fitted.context(keying), row_id, text)
 
 
 def check_lazily(container: str, on_drift: str) -> None:
@@ -232,30 +232,32 @@ class PartRelease(KeyedPart):
         return PartRelease, (self._form, self._key, self._context, self._row_id, self._text)
 
     @cached_property
-    def _fitted(self) -> Any:
-        return SimpleNamespace(**state_of(from_text(self._form)))
+    def _read(self) -> tuple[FittedMechanism, Any]:
+        form = from_text(self._form)
+        return fitted_of(form), unknown_of(form)
 
     @property
     def columns(self) -> list[Any]:
         """The public columns."""
-        return [release.column for release in column_releases(self._fitted)]
+        return [release.column for release in self._read[0].columns]
 
     def made(self, part: Any, bits: KeyedBits) -> Any:
         """Return the released rows of a part."""
         table = frame_table(part)
         # whatever would draw fresh noise fails, and never releases
-        keyed = self.keyed(table, bits)
-        return drawn(self._fitted, table, _no_entropy, n_jobs=None, keyed=keyed)[0]
+        fitted, unknown = self._read
+        return fitted.released(table, Draw(_no_entropy, unknown, self.keyed(table, bits)))[0]
 
     def at_fault(self, part: Any) -> list[Name]:
         """Return the columns some of whose values have no place."""
         return [column.name for column in self.columns if self._is_at_fault(part, column)]
 
     def _is_at_fault(self, part: Any, column: Any) -> bool:
-        rule = rule_of(self._fitted.unknown, column.name, column.kind)
+        fitted, unknown = self._read
+        rule = rule_of(unknown, column.name, column.kind)
         try:
             values = frame_table(part).values(column.name)
-            column_reader(column, values, rule, self._fitted._missing).check()
+            column_reader(column, values, rule, fitted.rules.missing).check()
         except Exception:
             return True
         return False

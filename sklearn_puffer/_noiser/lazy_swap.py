@@ -18,6 +18,7 @@ from sklearn_puffer._base import Array, IntArray, listed
 from sklearn_puffer._noise import KeyedBits, ShippedKey
 from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.lazy_release import CHANGED_SINCE, KeyedPart, check_ids, read_lazily
+from sklearn_puffer._noiser.mechanism import FittedMechanism
 from sklearn_puffer._noiser.read_table import sensitive_of
 from sklearn_puffer._noiser.rows import DistinctRows, LazyRows, check_size
 from sklearn_puffer._noiser.settings import Settings
@@ -29,10 +30,9 @@ from sklearn_puffer._noiser.swap_fit import (
     read_rows,
     recounted,
 )
-from sklearn_puffer._noiser.swap_release import SwapRelease
+from sklearn_puffer._noiser.swap_release import SwapRelease, keyed_choices
+from sklearn_puffer._noiser.swap_release import check_size as check_swappable
 from sklearn_puffer._noiser.swap_rows import Columns, Points, ValueCells, columns_of
-from sklearn_puffer._noiser.swap_tables import check_size as check_swappable
-from sklearn_puffer._noiser.swap_tables import keyed_choices
 from sklearn_puffer._tables import (
     CHANGED,
     Finished,
@@ -163,7 +163,7 @@ def _places(release: SwapRelease, table: Table) -> tuple[Columns, tuple[Array, A
 # --------------------------------------------------------------------------------------- releasing
 
 
-def plan_swap(noiser: Any, X: Any, keying: Keying, context: str) -> Any:
+def plan_swap(fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
     """Return the lazy table of a lazy one whose public rows are exchanged among their owners.
 
     What it is made of is drawn here, by three queries: ids are counted, numbers of each row are
@@ -176,13 +176,14 @@ def plan_swap(noiser: Any, X: Any, keying: Keying, context: str) -> Any:
     TypeError, ValueError
         If the table does not fit, is too small, or ids are missing or not unique.
     """
-    swap: SwapRelease = noiser._swap
+    swap = fitted.swap
+    assert swap is not None
     if swap.distance.cost is not None:
         raise ValueError(
             "cost= is asked about codes of values, and the parts of a lazy table have other codes; "
             "leave cost out of RecordSwap, or release the rows in memory."
         )
-    names, keyed = read_lazily(noiser, X, keying, context)
+    names, keyed = read_lazily(fitted, X, keying)
     check_ids(X, keyed[2])
     ids, places, digests = _fetched(X, names, _Scored(swap, *keyed))
     check_swappable(len(ids))
@@ -192,12 +193,12 @@ def plan_swap(noiser: Any, X: Any, keying: Keying, context: str) -> Any:
         raise ValueError(CHANGED_SINCE)
     found = swap.solved(*places)
     swap.prove(found)
-    choices, order, _ = keyed_choices(keying, context, ids, places, digests, found)
+    choices, order, _ = keyed_choices(keying.key, keyed[1], ids, places, digests, found)
     leavers = _Leavers(X, names, swap, keyed, marks)
     gets = swap.permutation(places, leavers.points, choices, found, order)
     del places, digests, ids
     rows, sources = leavers.sources(gets)
-    task = _Exchanged(swap, noiser._order, marks[ranked], sources[ranked], rows, *keyed)
+    task = _Exchanged(swap, fitted.rules.order, marks[ranked], sources[ranked], rows, *keyed)
     return planned(X, names, task)
 
 

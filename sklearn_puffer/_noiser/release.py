@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -43,7 +42,7 @@ from sklearn_puffer._noise import (
 )
 from sklearn_puffer._noise import release as add_noise
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
-from sklearn_puffer._noiser.margins import Watch
+from sklearn_puffer._noiser.margins import Margin, Watch
 from sklearn_puffer._noiser.remapping import Drawn, Remapping, most_probable, remapping
 from sklearn_puffer._tables import (
     Column,
@@ -217,39 +216,82 @@ def _product_up(scale: float, factor: float) -> float:
     return math.nextafter(product, math.inf) if short else product
 
 
-def release_table(
-    table: Table,
-    releases: Sequence[ColumnRelease],
-    passed: Sequence[Name],
-    order: Sequence[Name],
-    *,
-    unknown: Any,
-    missing: Missing,
-    patterns: Patterns,
-    entropy: Callable[[int], Entropy],
-    n_jobs: int | None,
-    keyed: KeyedRows | None = None,
-    watch: Watch | None = None,
-) -> tuple[Any, dict[Name, int]]:
-    """Return the released table in the caller's own type, and how many values were moved.
+@dataclass(frozen=True, eq=False)
+class TableRules:
+    """How a table is read, and what its release has.
 
-    Parameters
+    Attributes
     ----------
-    table : Table
-    releases : sequence of ColumnRelease
+    names : sequence of names
+        The columns of the X of `fit`.
+    named : bool
+        Whether these are names, and not positions.
+    sensitive : sequence of names
+        Those of them that are secrets.
     passed, order : sequence of names
-        Columns handed through untouched, and the order of all columns of the output.
-    unknown, missing
+        Columns handed through untouched, and the order of all columns of a release.
+    missing : {"error", "category", "propagate"}
         As in `PufferfishNoiser`.
     patterns : mapping
         For each group of columns which of them may be present together while others are missing.
+    margins : sequence of Margin
+        How the values of each column were distributed, where that is known.
+    """
+
+    names: Sequence[Name]
+    named: bool
+    sensitive: Sequence[Name]
+    passed: Sequence[Name]
+    order: Sequence[Name]
+    missing: Missing
+    patterns: Patterns
+    margins: Sequence[Margin] = ()
+
+    def check_columns(self, names: Sequence[Name]) -> None:
+        """Refuse a table in which a column that is released cannot be found by its name."""
+        plain = all(isinstance(name, int) for name in names)
+        if not self.named and not (plain and len(names) <= len(self.names)):
+            raise ValueError(
+                f"fit saw {len(self.names)} columns without names, and X has "
+                f"{listed(list(names))}, which may stand for others; pass X.to_numpy() with "
+                "the columns of fit in their order, or fit on a DataFrame."
+            )
+        absent = [name for name in self.order if name not in names]
+        if absent:
+            raise ValueError(
+                f"X lacks column {listed(absent, len(absent))}, which fit released; columns are "
+                f"found by name, and those of X are {listed(list(names), 10)}."
+            )
+
+
+@dataclass(frozen=True)
+class Draw:
+    """How one table is drawn.
+
+    Attributes
+    ----------
     entropy : callable
-        Gives the random bits of the k-th column; asked once a column.
-    n_jobs : int or None
-    keyed : KeyedRows, optional
-        Gives the bits of each row, in place of ``entropy``.
-    watch : Watch, optional
+        Gives the random bits of the k-th column.
+    unknown
+        As in `PufferfishNoiser`.
+    keyed : KeyedRows or None
+        Gives the bits of each row, in the place of ``entropy``.
+    watch : Watch or None
         Counts the values.
+    n_jobs : int or None
+    """
+
+    entropy: Callable[[int], Entropy]
+    unknown: Any = "error"
+    keyed: KeyedRows | None = None
+    watch: Watch | None = None
+    n_jobs: int | None = None
+
+
+def release_table(
+    table: Table, releases: Sequence[ColumnRelease], rules: TableRules, draw: Draw
+) -> tuple[Any, dict[Name, int]]:
+    """Return the released table in the caller's own type, and how many values were moved.
 
     Raises
     ------
@@ -259,8 +301,8 @@ def release_table(
 
     def opened(release: ColumnRelease) -> Reader:
         column = release.column
-        rule = rule_of(unknown, column.name, column.kind)
-        return column_reader(column, table.values(column.name), rule, missing)
+        rule = rule_of(draw.unknown, column.name, column.kind)
+        return column_reader(column, table.values(column.name), rule, rules.missing)
 
     def check(release: ColumnRelease) -> None:
         reader = opened(release)
@@ -270,12 +312,11 @@ def release_table(
 
     try:
         readers = [opened(release) for release in counted(releases, "columns read")]
-        if watch is not None:
-            watch.open(readers)
-        run = partial(_run, n_jobs=n_jobs) if keyed is None else partial(_run_keyed, keyed=keyed)
-        done = _released(table, readers, releases, passed, order, patterns, entropy, run)
-        if watch is not None:
-            watch.add(readers, table.n_rows)
+        if draw.watch is not None:
+            draw.watch.open(readers)
+        done = _released(table, readers, releases, rules, draw)
+        if draw.watch is not None:
+            draw.watch.add(readers, table.n_rows)
         return done
     except (TypeError, ValueError):
         faults = Faults()  # a table without fault is not read twice
@@ -288,28 +329,28 @@ def _released(
     table: Table,
     readers: Sequence[Reader],
     releases: Sequence[ColumnRelease],
-    passed: Sequence[Name],
-    order: Sequence[Name],
-    patterns: Patterns,
-    entropy: Callable[[int], Entropy],
-    run: Callable[[Sequence[_Worker], int, Done], None],
+    rules: TableRules,
+    draw: Draw,
 ) -> tuple[Any, dict[Name, int]]:
-    _check_patterns({reader.column.name: reader for reader in readers}, patterns)
+    _check_patterns({reader.column.name: reader for reader in readers}, rules.patterns)
     dtypes = {
         reader.column.name: release.dtype(reader.values)
         for release, reader in zip(releases, readers, strict=True)
     }
-    outputs = table.empty_columns({name: dtypes[name] for name in order if name in dtypes})
+    outputs = table.empty_columns({name: dtypes[name] for name in rules.order if name in dtypes})
     workers = [
-        _Worker(release, reader, outputs[release.column.name], entropy(k))
+        _Worker(release, reader, outputs[release.column.name], draw.entropy(k))
         for k, (release, reader) in enumerate(zip(releases, readers, strict=True))
     ]
     with task("values released", len(workers) * table.n_rows) as done:
-        run(workers, table.n_rows, done)
+        if draw.keyed is None:
+            _run(workers, table.n_rows, done, draw.n_jobs)
+        else:
+            _run_keyed(workers, table.n_rows, done, draw.keyed)
     finished: dict[Name, Finished] = {w.release.column.name: w.finished() for w in workers}
-    finished |= {name: Finished(table.original(name), passed=True) for name in passed}
+    finished |= {name: Finished(table.original(name), passed=True) for name in rules.passed}
     moved = {r.column.name: r.moved for r in readers if r.moved}
-    return table.build({name: finished[name] for name in order}), moved
+    return table.build({name: finished[name] for name in rules.order}), moved
 
 
 def _check_patterns(readers: Mapping[Name, Reader], patterns: Patterns) -> None:

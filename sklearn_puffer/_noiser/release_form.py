@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from typing import Any, NoReturn, Self
 
-from sklearn_puffer._base import FieldError, check_verbose, listed, quoted
-from sklearn_puffer._noiser.estimator import PufferfishNoiser
-from sklearn_puffer._noiser.formed import state_of
+import numpy as np
+
+from sklearn_puffer._base import FieldError, check_verbose, quoted
+from sklearn_puffer._noiser.formed import fitted_of, unknown_of
+from sklearn_puffer._noiser.mechanism import FittedMechanism
+from sklearn_puffer._noiser.transformer import ReleaseTransformer
 from sklearn_puffer._noiser.written_release import MOST_CHARACTERS, from_text
 from sklearn_puffer._releases import explained, located
 
@@ -17,13 +19,20 @@ _AGAIN = "take the noiser, or ask whoever keeps it for a new form (noiser.to_jso
 _FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 
 
-class PufferfishRelease(PufferfishNoiser):
+class PufferfishRelease(ReleaseTransformer):
     r"""A fitted release without its priors, as `PufferfishNoiser.to_json` writes it.
 
     It does what the fitted noiser does in `transform`, by the same code and under the same
     certificate, and stands where a fitted noiser can: in a fitted Pipeline, and with a `Ledger`.
     It is not fitted again, and `clone` returns the object itself; ``FrozenEstimator(release)``, of
     `sklearn.frozen`, is a step around which a Pipeline can be fitted.
+
+    Parameters
+    ----------
+    fitted : FittedMechanism
+        What `from_json` has read.
+    unknown, on_uncertified, random_state, n_jobs, verbose
+        As in `PufferfishNoiser`; ``unknown`` as the noiser had it, unless it is set.
 
     Attributes
     ----------
@@ -60,11 +69,22 @@ class PufferfishRelease(PufferfishNoiser):
     (['cars'], True)
     """
 
-    def __init__(self) -> None:
-        raise TypeError(
-            "a PufferfishRelease is read and not made; use PufferfishRelease.from_json(path), with "
-            "what a fitted PufferfishNoiser wrote by to_json(path)."
-        )
+    def __init__(
+        self,
+        fitted: FittedMechanism,
+        *,
+        unknown: Any = "error",
+        on_uncertified: str = "raise",
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self._fitted = fitted
+        self.unknown = unknown
+        self.on_uncertified = on_uncertified
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @classmethod
     def from_json(cls, path_or_text: str | os.PathLike[str], *, verbose: int = 0) -> Self:
@@ -104,42 +124,24 @@ class PufferfishRelease(PufferfishNoiser):
     @classmethod
     def _read(cls, text: str) -> Self:
         form = from_text(text)
-        found = cls.__new__(cls)
-        defaults = inspect.signature(PufferfishNoiser).parameters
-        found.__dict__.update({name: defaults[name].default for name in cls._later})
-        found.__dict__.update(state_of(form))
-        if found._fingerprint(found.certificate_) != form.fingerprint:
+        found = cls(fitted_of(form), unknown=unknown_of(form))
+        if found.fitted.fingerprint() != form.fingerprint:
             raise FieldError(
                 "it was changed or damaged: what it would release is not what its fingerprint is of"
             )
+        found.n_features_in_ = len(form.names)
+        if form.named:
+            found.feature_names_in_ = np.array(form.names, dtype=object)
         return found
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters that only a release reads.
+    @property
+    def fitted(self) -> FittedMechanism:
+        """What was read."""
+        return self._fitted
 
-        Parameters
-        ----------
-        **params : dict
-            Among ``unknown``, ``on_uncertified``, ``random_state``, ``n_jobs`` and ``verbose``, as
-            in `PufferfishNoiser`.
-
-        Returns
-        -------
-        PufferfishRelease
-            This object.
-
-        Raises
-        ------
-        ValueError
-            If another one is given: it is fitted already.
-        """
-        if strange := sorted(params.keys() - self._later):
-            raise ValueError(
-                f"a PufferfishRelease has no parameter {listed(strange)}: what was fitted stays, "
-                f"and of what a release reads there are {listed(sorted(self._later))}."
-            )
-        self.__dict__.update(params)
-        return self
+    @fitted.setter
+    def fitted(self, value: FittedMechanism) -> None:
+        self._fitted = value
 
     def fit(
         self,
@@ -187,9 +189,9 @@ class PufferfishRelease(PufferfishNoiser):
         )
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        certificate = self.certificate_
+        certificate, n_columns = self.certificate_, len(self.fitted.rules.order)
         verdict = certificate.notion.budget_name()
-        return f"PufferfishRelease({len(self._order)} columns, {verdict}, {certificate.noise})"
+        return f"PufferfishRelease({n_columns} columns, {verdict}, {certificate.noise})"
 
     def __sklearn_clone__(self) -> Self:
         return self

@@ -13,6 +13,7 @@ from sklearn_puffer._base import FloatArray, __version__, utc_now
 from sklearn_puffer._noise import MixedNoise, Mixing
 from sklearn_puffer._noiser.conditional_priors import Adversary, SecretPair
 from sklearn_puffer._noiser.margins import Conditional, Margin
+from sklearn_puffer._noiser.mechanism import NoiseOfColumns
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.problems import cells_of, rows_have_exact_loss, too_wide, ways_to_exact
 from sklearn_puffer._noiser.release import ColumnRelease, Patterns, remapped, scale_of
@@ -206,9 +207,13 @@ class Learnt:
         """How much of each column survives."""
         return utilities(self.releases, self.raw, self.spreads.tolist())
 
-    def kept_laws(self) -> list[RawLaw]:
-        """Return what copies with more noise need to know of the values."""
-        return [law.kept(c) for law, c in zip(self.raw, self.columns, strict=True)]
+    def mechanism(self) -> NoiseOfColumns:
+        """Return how rows are released."""
+        return NoiseOfColumns(
+            columns=self.releases,
+            least=[(scale_of(each), each.grid, each.remapping) for each in self.releases],
+            laws=[law.kept(c) for law, c in zip(self.raw, self.columns, strict=True)],
+        )
 
     def warnings(self) -> list[str]:
         """Return what the user should be warned of."""
@@ -320,36 +325,3 @@ class Learnt:
     def _ways(self, columns: Sequence[Column]) -> str:
         exactly = rows_have_exact_loss(self.settings.noise, self.settings.notion)
         return ways_to_exact(columns) if exactly else ""
-
-
-def with_noise(
-    certificate: Certificate,
-    releases: Sequence[ColumnRelease],
-    factor: float,
-    laws: Sequence[RawLaw],
-) -> Certificate:
-    """Return the certificate of the same release under more noise, which only lowers the losses."""
-    columns = tuple(
-        replace(column, theta=scale_of(release), grid=release.grid)
-        for column, release in zip(certificate.columns, releases, strict=True)
-    )
-    grids = np.array([column.grid for column in columns])
-    known = certificate.fitted
-    told = f"The noise is {factor:g} times what was certified; the losses are those of less noise."
-    # what is drawn is rounded up, so that this is never more
-    theta = known and np.nextafter(known.theta * factor, 0.0)
-    return replace(
-        certificate,
-        columns=columns,
-        pairs=tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs),
-        assumptions=[*certificate.assumptions, told],
-        fitted=known and replace(known, theta=theta, grids=grids),
-        utility=tuple(
-            known.changed(found)
-            for found, known in zip(
-                utilities(releases, laws, [column.spread for column in columns]),
-                certificate.utility,
-                strict=True,
-            )
-        ),
-    )

@@ -5,10 +5,9 @@ Which ids have been seen: of a stream of any length, in bounded memory.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -16,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, PufferfishWarning, digest, listed, quoted, reporting, task
-from sklearn_puffer._noise import Entropy, KeyedBits, system_entropy
+from sklearn_puffer._noise import Entropy, KeyedBits
 from sklearn_puffer._noiser.channel_release import Moved
 from sklearn_puffer._noiser.keyed_rows import Keying, check_keying
 from sklearn_puffer._noiser.margins import drift_found, watch_of
-from sklearn_puffer._noiser.release import ColumnRelease, finished
+from sklearn_puffer._noiser.mechanism import FittedMechanism
+from sklearn_puffer._noiser.release import ColumnRelease, Draw, TableRules, finished
 from sklearn_puffer._releases import moved_rows_sentence
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import Name, Stream, Table, arrow, frame_table, resolve, type_of
@@ -33,8 +33,9 @@ class StreamRelease:
 
     Parameters
     ----------
-    noiser : fitted noiser
-        It may be fitted anew while the stream is read: this is a copy of it.
+    fitted : FittedMechanism
+    draw : Draw
+        How each table is drawn, but for its bits.
     stream : Stream
     keying : Keying or None
     verbose : bool
@@ -42,14 +43,20 @@ class StreamRelease:
     """
 
     def __init__(
-        self, noiser: Any, stream: Stream, keying: Keying | None, *, verbose: bool = False
+        self,
+        fitted: FittedMechanism,
+        draw: Draw,
+        stream: Stream,
+        keying: Keying | None,
+        *,
+        verbose: bool = False,
     ) -> None:
-        self._noiser = copy.copy(noiser)
-        self._stream = stream.with_labels([release.column.name for release in noiser._columns()])
+        self._fitted, self._draw = fitted, draw
+        self._stream = stream.with_labels([release.column.name for release in fitted.columns])
         self._keying = keying
-        self._names = _needed(noiser, stream, keying)
-        self.schema = released_schema(self._noiser, _no_rows(self._stream, self._names))
-        self._context = None if keying is None else noiser._context(keying)
+        self._names = _needed(fitted.rules, stream, keying)
+        self.schema = released_schema(fitted, _no_rows(self._stream, self._names))
+        self._context = None if keying is None else fitted.context(keying)
         self._n_rows = stream.n_rows() if verbose else None
 
     def check_ids(self) -> None:
@@ -77,7 +84,7 @@ class StreamRelease:
         n_rows = 0
         with task("rows checked", self._n_rows) as done:
             for table in self._stream.tables(self._names):
-                self._noiser._drawn(frame_table(table), None, lambda column: system_entropy(), None)
+                self._fitted.released(frame_table(table), self._draw)
                 n_rows += table.num_rows
                 done(table.num_rows)
         if not n_rows:
@@ -96,12 +103,13 @@ class StreamRelease:
             the release of rows whose ids differ.
         """
         seen, told = SeenIds(), _Told()
-        watch = watch_of(self._noiser._margins)
+        watch = watch_of(self._fitted.rules.margins)
         with reporting(verbose, "rows released", self._n_rows) as done:
             for table in self._stream.tables(self._names):
                 own = frame_table(table)
                 keyed = None if self._keying is None else self._keyed(own, table, seen)
-                released, moved = self._noiser._drawn(own, keyed, entropies(), watch)
+                draw = replace(self._draw, entropy=entropies(), keyed=keyed, watch=watch)
+                released, moved = self._fitted.released(own, draw)
                 told.add(moved)
                 done(own.n_rows)
                 yield from released.cast(self.schema).combine_chunks().to_batches()
@@ -167,9 +175,9 @@ def check_stream(noiser: Any, stream: Stream) -> int:
     TypeError, ValueError
         As the release would.
     """
-    if noiser._swap is not None:  # a whole table, that is released before it is on record
+    if noiser._fitted.swap is not None:  # a whole table, that is released before it is on record
         return 0
-    return StreamRelease(noiser, stream, None).check_rows()
+    return StreamRelease(noiser._fitted, noiser._draw(), stream, None).check_rows()
 
 
 def rows_of_stream(noiser: Any, stream: Stream, row_id: str | None) -> Iterator[Any]:
@@ -178,8 +186,10 @@ def rows_of_stream(noiser: Any, stream: Stream, row_id: str | None) -> Iterator[
     Rows that are exchanged with each other are one table.
     """
     keying = None if row_id is None else Keying(row_id, b"", "", 0)
-    tables = stream.tables(_needed(noiser, stream, keying))
-    return iter([arrow("a stream").concat_tables(tables)]) if noiser._swap is not None else tables
+    tables = stream.tables(_needed(noiser._fitted.rules, stream, keying))
+    if noiser._fitted.swap is None:
+        return tables
+    return iter([arrow("a stream").concat_tables(tables)])
 
 
 def keyed_mark(noiser: Any, what: str, *, row_id: Any, key: Any, dataset: str, release: int) -> str:
@@ -189,7 +199,7 @@ def keyed_mark(noiser: Any, what: str, *, row_id: Any, key: Any, dataset: str, r
     """
     keying = check_keying(row_id, key, dataset, release, None)
     assert keying is not None
-    bits = KeyedBits(keying.key, digest("sklearn_puffer.mark/1", noiser._context(keying)))
+    bits = KeyedBits(keying.key, digest("sklearn_puffer.mark/1", noiser._fitted.context(keying)))
     return bits.ids_of([f"{what}|{row_id}"]).astype("<u8").tobytes().hex()
 
 
@@ -198,8 +208,9 @@ def types_of(noiser: Any) -> dict[str, str]:
 
     So have those that a swap passes on: cells depend on them.
     """
-    stays = () if noiser._swap is None else noiser.certificate_.fitted.stays
-    columns = [*(each.column for each in noiser._columns()), *stays]
+    fitted = noiser._fitted
+    stays = () if fitted.swap is None else fitted.certificate.fitted.stays
+    columns = [*(each.column for each in fitted.columns), *stays]
     return {str(column.name): type_of(column) for column in columns}
 
 
@@ -222,20 +233,20 @@ def keying_of_stream(keying: Keying | None, stream: Stream) -> Keying | None:
     return Keying(name, keying.key, keying.dataset, keying.release)
 
 
-def _needed(noiser: Any, stream: Stream, keying: Keying | None) -> list[str]:
+def _needed(rules: TableRules, stream: Stream, keying: Keying | None) -> list[str]:
     """Return the columns that are read: those that are released, and the ids."""
-    absent = [name for name in noiser._order if name not in stream.names]
-    if absent and hasattr(noiser, "feature_names_in_"):
+    absent = [name for name in rules.order if name not in stream.names]
+    if absent and rules.named:
         raise ValueError(
             f"batches lacks column {listed(absent, len(absent))}, which fit released; columns are "
             f"found by name, and those of batches are {listed(list(stream.names), 10)}."
         )
-    if not hasattr(noiser, "feature_names_in_"):
+    if not rules.named:
         raise ValueError(
-            f"fit saw {len(noiser._names)} columns without names, and those of batches may stand "
+            f"fit saw {len(rules.names)} columns without names, and those of batches may stand "
             "for others; fit on a DataFrame."
         )
-    names = [str(name) for name in noiser._order]
+    names = [str(name) for name in rules.order]
     more = [] if keying is None or keying.row_id in names else [keying.row_id]
     return [*names, *more]
 
@@ -244,7 +255,7 @@ def _no_rows(stream: Stream, names: Sequence[str]) -> Any:
     return arrow("a stream").schema([stream.schema.field(name) for name in names]).empty_table()
 
 
-def released_schema(noiser: Any, empty: Any) -> Any:
+def released_schema(fitted: FittedMechanism, empty: Any) -> Any:
     """Return the types of a release of rows of the types of ``empty``, whatever their values.
 
     Raises
@@ -253,10 +264,10 @@ def released_schema(noiser: Any, empty: Any) -> Any:
         If a column cannot be released from that type.
     """
     pa, table = arrow("a stream"), frame_table(empty)
-    types = {name: empty.schema.field(name).type for name in noiser._passed}
-    for release in noiser._columns():
+    types = {name: empty.schema.field(name).type for name in fitted.rules.passed}
+    for release in fitted.columns:
         types[release.column.name] = _type_of(release, table)
-    return pa.schema([pa.field(str(name), types[name]) for name in noiser._order])
+    return pa.schema([pa.field(str(name), types[name]) for name in fitted.rules.order])
 
 
 def _type_of(release: ColumnRelease, table: Table) -> Any:

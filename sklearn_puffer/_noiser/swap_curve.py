@@ -33,7 +33,7 @@ class SwapCurve:
         """Return that of a fitted noiser and a table with the sensitive columns."""
         settings = Settings.of(noiser.get_params(deep=False))
         read = read_rows(settings, table, None, None)
-        return cls(settings, noiser._swap, read, noiser._swap.places(read.columns))
+        return cls(settings, noiser._fitted.swap, read, noiser._fitted.swap.places(read.columns))
 
     def at(self, epsilon: float) -> tuple[Array, float]:
         """Return whose row each owner gets at another budget, and the loss that is proven."""

@@ -18,7 +18,9 @@ from sklearn_puffer._base import (
     quoted,
 )
 from sklearn_puffer._fits import Observed, cross_fitted, fitted, folds_of, targets
+from sklearn_puffer._noiser.checked_rows import column_of
 from sklearn_puffer._noiser.read_table import secret_of, sensitive_of
+from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.rows import Rows, rows_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
@@ -354,8 +356,9 @@ def _trial(
 def _release(read: SwapRead, strata: Strata, trial: _Trial, distance: Distance) -> SwapRelease:
     settings = read.settings
     assert settings.swap is not None
+    columns = (column_of(*each) for each in read.own.items())
     return SwapRelease(
-        public=read.public,
+        columns=[ColumnRelease(column, None, 0.0, "native") for column in columns],
         seen=read.seen,
         strata=strata,
         cells=trial.cells,

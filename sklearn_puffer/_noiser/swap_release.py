@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, Notion, counted, digest, task
 from sklearn_puffer._losses import SwapLaws, swap_losses
-from sklearn_puffer._noise import Choices
+from sklearn_puffer._noise import Choices, Stream
+from sklearn_puffer._noiser.release import ColumnRelease, Draw, TableRules
 from sklearn_puffer._noiser.swap_rows import (
     Columns,
     Distance,
@@ -18,10 +21,14 @@ from sklearn_puffer._noiser.swap_rows import (
     ScoredCells,
     Strata,
     ValueCells,
+    columns_of,
 )
 from sklearn_puffer._releases import UncertifiedError
 from sklearn_puffer._swaps import SwapProblem, leavers_and_places, matched, mean_flows, whole_rows
-from sklearn_puffer._tables import Name
+from sklearn_puffer._tables import Finished, Name, Table, row_digests
+
+LEAST_ROWS = 50
+"""Rows of a table, below which there is hardly anybody to swap with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +81,8 @@ class SwapRelease:
 
     Attributes
     ----------
-    public : list of names
+    columns : list of ColumnRelease
+        Any value of a public column goes with its row, as it is.
     seen : list of names
         The columns that cells depend on: the public ones, and those that stay with their owners.
     strata : Strata
@@ -92,7 +100,7 @@ class SwapRelease:
         Whether rows that stay in their cell are exchanged, too, and all matches are by lot.
     """
 
-    public: list[Name]
+    columns: list[ColumnRelease]
     seen: list[Name]
     strata: Strata
     cells: ScoredCells | LikeCells | ValueCells
@@ -104,12 +112,58 @@ class SwapRelease:
     by_secret: bool
     shuffle: bool
 
+    @property
+    def public(self) -> list[Name]:
+        """The columns that are released."""
+        return [release.column.name for release in self.columns]
+
     def fingerprint(self, *about: object) -> str:
         """Return what tells this swap, and what else counts, from all others."""
         laws = [(each.sensitive, each.counts, each.pairs) for each in self.counted]
         own = (self.public, self.strata, laws, self.costs, self.notion)
         rules = (self.over_boxes, self.by_secret, self.shuffle, self.cells.count)
         return digest("sklearn_puffer.swap/1", own, rules, *about)
+
+    def released(
+        self,
+        table: Table,
+        rules: TableRules,
+        draw: Draw,
+        places: tuple[Array, Array] | None = None,
+    ) -> tuple[Any, None]:
+        """Return a table in the caller's own type, its public rows exchanged among their owners.
+
+        Of fitted rows ``places`` are known: the stratum and the cell of each.
+
+        Raises
+        ------
+        UncertifiedError
+            If the flows between the cells of this table do not keep the budget.
+        TypeError, ValueError
+            If the table does not fit, or is too small.
+        """
+        columns = columns_of(table, [*self.public, *rules.passed])
+        check_size(table.n_rows)
+        places = self.places(columns) if places is None else places
+        found = self.solved(*places)
+        self.prove(found)
+        choices, ranked = Choices(draw.entropy(0)), None
+        if (keyed := draw.keyed) is not None:
+            digests = row_digests(columns)
+            about = keyed.key, keyed.context, keyed.ids
+            choices, ranked, whole = keyed_choices(*about, places, digests, found)
+            keyed.note_together(whole)
+
+        def points(rows: Array) -> Points:
+            return self.distance.points({n: columns[n].taken(rows) for n in self.public})
+
+        gets = self.permutation(places, points, choices, found, ranked)
+        public = set(self.public)
+        written = {
+            name: Finished(table.original(name, gets if name in public else None), passed=True)
+            for name in rules.order
+        }
+        return table.build(written), None
 
     def places(self, columns: Columns) -> tuple[Array, Array]:
         """Return the stratum and the cell of each row."""
@@ -227,3 +281,32 @@ def _costs_of(points: Points, leaving: Array) -> Callable[[Array, Array], FloatA
         return points.between(own, others)
 
     return costs
+
+
+def keyed_choices(
+    key: bytes,
+    context: str,
+    ids: Array,
+    places: tuple[Array, Array],
+    digests: Array,
+    found: Sequence[Solved],
+) -> tuple[Choices, Array, str]:
+    """Return choices that are a function of key, context, table and flows; the rows in an order.
+
+    The order is that of ids, so that it is the same however the rows came; and another table, in
+    any of its rows, or another solution, has other choices. The last is a digest of all of them.
+    """
+    order = np.lexsort(ids.T)
+    flows = [(each.stratum, each.cells, each.flows) for each in found]
+    rows = [each[order] for each in (ids, *places, digests)]
+    whole = digest("sklearn_puffer.swapped/3", context, *rows, flows)
+    return Choices(Stream(hmac.digest(key, whole.encode(), "sha512"))), order, whole
+
+
+def check_size(n_rows: int) -> None:
+    if n_rows < LEAST_ROWS:
+        raise ValueError(
+            f"X has {n_rows} row(s), and a swap needs {LEAST_ROWS} to exchange: fewer have hardly "
+            'anybody to swap with; collect more rows, use noise="laplace", which releases them '
+            "one by one, or set rows of fit aside for that (noise=RecordSwap(donors=0.3))."
+        )

@@ -12,9 +12,9 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, __version__, shown, utc_now
 from sklearn_puffer._losses import SwapLaws
 from sklearn_puffer._noise import Choices, Stream
-from sklearn_puffer._noiser.checked_rows import KnownSwap, column_of
+from sklearn_puffer._noiser.checked_rows import KnownSwap
 from sklearn_puffer._noiser.margins import Margin
-from sklearn_puffer._noiser.release import ColumnRelease, Patterns
+from sklearn_puffer._noiser.release import Patterns
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import SwapFound
 from sklearn_puffer._noiser.swap_release import Solved, SwapRelease
@@ -113,11 +113,6 @@ class LearntSwap:
         """Nothing that releases watch: rows are swapped by their own counts, whatever their law."""
         return []
 
-    def columns(self) -> list[ColumnRelease]:
-        """Return the public columns: any value of one goes with its row, as it is."""
-        columns = self.found.read.own.items()
-        return [ColumnRelease(column_of(*each), None, 0.0, "native") for each in columns]
-
     @property
     def always_alike(self) -> list[Name]:
         """Nothing: every value is released."""
@@ -131,7 +126,7 @@ class LearntSwap:
         """Return nothing: what is known are the shares in `swap_`."""
         return {}
 
-    def release(self) -> SwapRelease:
+    def mechanism(self) -> SwapRelease:
         """Return how rows are swapped."""
         return self.found.release
 
@@ -212,7 +207,7 @@ class LearntSwap:
             date=utc_now(),
             utility=self.utility,
             around=self._over_set(),
-            fitted=KnownSwap.of(self.found.read, self.release()),
+            fitted=KnownSwap.of(self.found.read, self.mechanism()),
             swap=self._facts(),
             asked_of_set=settings.confidence is not None,
             reserve=self.found.reserve,

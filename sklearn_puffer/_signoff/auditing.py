@@ -29,8 +29,8 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noiser import (
     HeldSwap,
-    PufferfishNoiser,
     PufferfishRelease,
+    ReleaseTransformer,
     held_channel,
     held_swap,
 )
@@ -341,7 +341,7 @@ def _held_swap(
         for each, own in zip(secrets, codes, strict=True)
     }
     whole = given.keys() <= set(part.columns)
-    part = part[[name for name in part.columns if name in noiser._names]]
+    part = part[[name for name in part.columns if name in noiser._fitted.rules.names]]
     return held_swap(noiser, frame_table(part), None if whole else given, parts.test)
 
 
@@ -605,7 +605,7 @@ def _within_note(certificate: Any, within: Any) -> str:
 
 
 def _check_noiser(noiser: Any) -> None:
-    if not isinstance(noiser, PufferfishNoiser):
+    if not isinstance(noiser, ReleaseTransformer):
         raise TypeError(
             f"noiser must be a fitted PufferfishNoiser, or a PufferfishRelease, got "
             f"{type(noiser).__name__}; of a pipeline give its last step and the table as it comes "

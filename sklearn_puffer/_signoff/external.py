@@ -59,8 +59,8 @@ def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
         If nothing is promised that they could be told of.
     """
     _check_promised(noiser)
-    certificate, channel = noiser.certificate_, noiser._channel is not None
-    taken = ", on four conditions" if noiser._swap is not None else ""
+    certificate, channel = noiser.certificate_, noiser._fitted.channel is not None
+    taken = ", on four conditions" if noiser._fitted.swap is not None else ""
     taken = certificate._to_recipients() if channel else taken
     return Report(
         kind="external",
@@ -104,9 +104,9 @@ def seeded(certificate: Any) -> bool:
 
 
 def _promise(noiser: Any, notion: Notion) -> str:
-    if noiser._swap is not None:
+    if noiser._fitted.swap is not None:
         return str(noiser.certificate_._promised(figures=False))
-    sensitive = " or of ".join(map(shown, noiser._sensitive_names))
+    sensitive = " or of ".join(map(shown, noiser._fitted.rules.sensitive))
     told = notion.promise().replace("secrets", f"secrets of {sensitive}")
     seen = noiser.certificate_._seen()
     return f"Whoever sees {seen}, and has the knowledge named below, can {told}."
@@ -130,7 +130,7 @@ def _about_swap(certificate: Any) -> str:
 
 
 def _reader(noiser: Any) -> str:
-    if noiser._swap is not None:
+    if noiser._fitted.swap is not None:
         return _about_swap(noiser.certificate_)
     prior = noiser.certificate_.prior
     found = [told for kind, told in _PRIORS.items() if prior.startswith(kind)]
@@ -178,9 +178,9 @@ def granted(noiser: Any, *, figures: bool = False) -> list[str]:
         "what the row of one person tells about another is not covered",
         f"the same rows are released {times} in all",
     ]
-    if noiser._swap is not None:
+    if noiser._fitted.swap is not None:
         told = swap_conditions(certificate, figures=figures)
-    elif noiser._channel is not None:
+    elif noiser._fitted.channel is not None:
         told = conditions(certificate)
     return [f"{said[0].upper()}{said[1:]}." for said in told]
 
@@ -209,22 +209,22 @@ def _glance(notion: Notion) -> Section:
 
 def released(noiser: Any) -> list[Any]:
     """Return the names of the columns that are protected."""
-    return [each.column.name for each in noiser._columns()]
+    return [each.column.name for each in noiser._fitted.columns]
 
 
 def _columns(noiser: Any) -> Section:
     how = _how(noiser)
     known, kept = _known(noiser), "as it is, since a reader may know it"
-    if noiser._swap is not None:
+    if noiser._fitted.swap is not None:
         kept = "exchanged with its row, among people who have it alike, since a reader may know it"
     ways: dict[str, list[str]] = {}
     for each in released(noiser):
         ways.setdefault(kept if each in known else how, []).append(shown(each))
-    passed = [shown(each) for each in noiser._passed]
+    passed = [shown(each) for each in noiser._fitted.rules.passed]
     ways |= {"as it is, and NOT protected": passed} if passed else {}
     cells = [["columns", "how each is released"], *([", ".join(e), way] for way, e in ways.items())]
-    about = _ABOUT_NOISE if noiser._channel is None else _ABOUT_CHANNEL
-    return Section("Released columns", about if noiser._swap is None else _ABOUT_SWAP, cells)
+    about = _ABOUT_NOISE if noiser._fitted.channel is None else _ABOUT_CHANNEL
+    return Section("Released columns", about if noiser._fitted.swap is None else _ABOUT_SWAP, cells)
 
 
 def _known(noiser: Any) -> list[Any]:
@@ -235,9 +235,9 @@ def _known(noiser: Any) -> list[Any]:
 
 
 def _how(noiser: Any) -> str:
-    if noiser._channel is not None:
+    if noiser._fitted.channel is not None:
         return "within a row that a channel draws"
-    if noiser._swap is not None:
+    if noiser._fitted.swap is not None:
         return "exchanged with its row"
     noise = noiser.certificate_.noise
     named = f"{noise} noise" if noise in FAMILIES else "noise of a family of its own"
@@ -247,7 +247,7 @@ def _how(noiser: Any) -> str:
 def _secrets(noiser: Any) -> Section:
     """Return what is protected: labels only where somebody declared them."""
     declared = getattr(noiser, "secret_pairs", None)
-    sensitive = [shown(name) for name in noiser._sensitive_names]
+    sensitive = [shown(name) for name in noiser._fitted.rules.sensitive]
     if not isinstance(declared, list | tuple | Mapping):
         which = "the certificate lists the pairs of them that are protected"
         if declared is not None:
@@ -270,19 +270,19 @@ def _declared(declared: Any, sensitive: Sequence[str]) -> list[list[str]]:
 
 def caveats(noiser: Any) -> list[str]:
     """Return what is not promised by these settings in particular."""
-    certificate = noiser.certificate_
+    certificate, rules = noiser.certificate_, noiser._fitted.rules
     said = {
-        f"{', '.join(map(shown, noiser._passed))}: passed through and NOT protected; whatever they "
-        "tell about a secret is told.": bool(noiser._passed),
+        f"{', '.join(map(shown, rules.passed))}: passed through and NOT protected; whatever they "
+        "tell about a secret is told.": bool(rules.passed),
         "Columns, or groups of them, are taken as independent of each other given the secret. If "
         "they are not, the row as a whole may tell more.": certificate.dependence != "joint",
-        "Which values are missing is released as it is, and NOT protected.": noiser._missing
+        "Which values are missing is released as it is, and NOT protected.": rules.missing
         == "propagate",
         "Released values are biased towards the middle of their column: they serve single rows, "
         "and not sums or means.": certificate.output == "remapped",
         "The rows themselves are published as they are: whose a row was can be seen where somebody "
         "can be told by it, and who finds his own row with somebody else learns more of "
-        "him.": noiser._swap is not None,
+        "him.": noiser._fitted.swap is not None,
         "With a delta (or an order alpha) single releases may tell more than a factor of "
         "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
     }
@@ -294,9 +294,9 @@ def settings_of(noiser: Any) -> dict[str, Any]:
     certificate = noiser.certificate_
     own = {"epsilon": certificate.epsilon, "delta": certificate.delta, "alpha": certificate.alpha}
     own |= {"releases": certificate.releases, "noise": certificate.noise}
-    own |= {"dependence": certificate.dependence, "missing": noiser._missing}
+    own |= {"dependence": certificate.dependence, "missing": noiser._fitted.rules.missing}
     own["output"] = certificate.output
-    swap = None if noiser._swap is None else record_swap(noiser.noise)
+    swap = None if noiser._fitted.swap is None else record_swap(noiser.noise)
     return own | ({n: getattr(swap, n) for n in ("cells", "balance", "within")} if swap else {})
 
 
@@ -307,7 +307,7 @@ def _record(noiser: Any) -> dict[str, Any]:
         "fitted": {"date": certificate.date, "version": certificate.version},
         "promise": _promise(noiser, certificate.notion),
         "settings": settings_of(noiser),
-        "sensitive": [str(name) for name in noiser._sensitive_names],
+        "sensitive": [str(name) for name in noiser._fitted.rules.sensitive],
         "released": [str(name) for name in released(noiser)],
-        "passed": [str(name) for name in noiser._passed],
+        "passed": [str(name) for name in noiser._fitted.rules.passed],
     }

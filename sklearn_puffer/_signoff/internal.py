@@ -116,7 +116,7 @@ def _brief(value: Any) -> str:
 def _columns_section(noiser: Any, certificate: Any) -> Section:
     """Return what each column was, what it becomes, and how much of it survives."""
     noises = {each.name: each for each in certificate.columns}
-    columns = {each.column.name: each.column for each in noiser._columns()}
+    columns = {each.column.name: each.column for each in noiser._fitted.columns}
     head = ["column", "it was", "it is", "unchanged", "change", "a constant"]
     cells = [
         [

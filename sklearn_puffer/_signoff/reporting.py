@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sklearn_puffer._base import check_choice, quoted, utc_now
-from sklearn_puffer._noiser import PufferfishNoiser
+from sklearn_puffer._noiser import ReleaseTransformer
 from sklearn_puffer._releases import Ledger, PersonLedger
 from sklearn_puffer._signoff.audit import Audit
 from sklearn_puffer._signoff.external import external
@@ -98,7 +98,7 @@ def report(
 
 
 def _check_noiser(noiser: Any) -> None:
-    if not isinstance(noiser, PufferfishNoiser):
+    if not isinstance(noiser, ReleaseTransformer):
         raise TypeError(
             f"noiser must be a fitted PufferfishNoiser or PufferfishRelease, got {quoted(noiser)}."
         )
@@ -133,7 +133,7 @@ def _check_alike(noiser: Any, audit: Any, plan: Any) -> None:
         )
     if plan is None:
         return
-    planned, own = set(plan.sensitive), set(noiser._sensitive_names)
+    planned, own = set(plan.sensitive), set(noiser._fitted.rules.sensitive)
     if planned != own:
         raise ValueError(
             f"plan protects {quoted(sorted(map(str, planned)))} and this noiser "

@@ -13,6 +13,9 @@ from sklearn_puffer._swaps.rounding import Draws
 MOST_MATCHED = 800
 """Leavers and places that are matched at once; more are cut into random parts."""
 
+PART = 300
+"""Of so many each: where there are many, near ones are in every part, and time grows as a power."""
+
 Costs = Callable[[Array, Array], FloatArray]
 """What it costs that owners of some rows get others, shape (n, m)."""
 
@@ -71,7 +74,7 @@ def matched(leavers: Array, places: Array, costs: Costs | None) -> Array:
     """Return the place of each leaver: those of a part are matched at the least cost."""
     if costs is None:
         return places
-    n_parts = -(-len(leavers) // MOST_MATCHED)
+    n_parts = 1 if len(leavers) <= MOST_MATCHED else -(-len(leavers) // PART)
     found = np.empty_like(places)
     for part in range(n_parts):
         own = slice(part, None, n_parts)

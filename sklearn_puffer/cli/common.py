@@ -8,12 +8,13 @@ from typing import Any
 
 import joblib
 
-from sklearn_puffer import PufferfishNoiser, PufferfishRelease, UncertifiedError
+from sklearn_puffer import PufferfishRelease, UncertifiedError
+from sklearn_puffer._noiser import ReleaseTransformer
 from sklearn_puffer._tables import Layout
 from sklearn_puffer.cli.settings import merged
 
 
-def fitted(path: str) -> PufferfishNoiser:
+def fitted(path: str) -> ReleaseTransformer:
     """Return what was fitted, from a form or a saved noiser.
 
     Raises
@@ -30,12 +31,12 @@ def fitted(path: str) -> PufferfishNoiser:
             "in .joblib; `puffer fit` writes both."
         )
     found = joblib.load(path)
-    if not isinstance(found, PufferfishNoiser):
+    if not isinstance(found, ReleaseTransformer):
         raise TypeError(f"{path!r} holds a {type(found).__name__}, and no fitted noiser.")
     return found
 
 
-def check_holds(noiser: PufferfishNoiser) -> None:
+def check_holds(noiser: ReleaseTransformer) -> None:
     """Refuse a noiser whose certificate does not hold, whatever it is told to do then."""
     certificate = noiser.certificate_
     if not certificate.holds:

@@ -1,0 +1,217 @@
+"""What `fit` makes: how tables are read, the mechanism that releases them, and the certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from sklearn_puffer._base import digest
+from sklearn_puffer._noiser.channel_release import ChannelRelease, Moved
+from sklearn_puffer._noiser.keyed_rows import Keying
+from sklearn_puffer._noiser.margins import stand_ins
+from sklearn_puffer._noiser.release import (
+    ColumnRelease,
+    Draw,
+    TableRules,
+    as_certified,
+    finer_steps,
+    fingerprint,
+    noisier,
+    release_table,
+    scale_of,
+)
+from sklearn_puffer._noiser.remapping import Remapping
+from sklearn_puffer._noiser.swap_release import SwapRelease
+from sklearn_puffer._noiser.utility import RawLaw, utilities
+from sklearn_puffer._releases import Certificate
+from sklearn_puffer._tables import Name, Table
+
+Least = tuple[float, float, Remapping | None]
+Released = tuple[Any, dict[Name, int] | Moved | None]
+
+
+class Mechanism(Protocol):
+    """What releases the rows of a table: noise, a channel or a swap."""
+
+    @property
+    def columns(self) -> Sequence[ColumnRelease]:
+        """How the values of each public column are written."""
+
+    def fingerprint(self, *about: Any) -> str:
+        """Return what tells this mechanism, and what else counts, from all others."""
+
+    def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
+        """Return a table released in the caller's own type, and what was moved, if anything."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseOfColumns:
+    """Noise, or a kernel, for each column by itself.
+
+    Attributes
+    ----------
+    columns : list of ColumnRelease
+    least : list of tuple
+        The scale, grid and map of each column that the certificate is about; there may be more
+        noise.
+    laws : list of RawLaw
+        What copies with more noise need to know of the values; none of a release read from JSON.
+    """
+
+    columns: list[ColumnRelease]
+    least: list[Least]
+    laws: Sequence[RawLaw] = ()
+
+    def fingerprint(self, *about: Any) -> str:
+        """Return what tells this noise, and what else counts, from all others."""
+        pairs = zip(self.columns, self.least, strict=True)
+        return fingerprint([as_certified(release, *least) for release, least in pairs], *about)
+
+    def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
+        """Return a table released in the caller's own type, and how many values were moved."""
+        if draw.unknown == "nearest":
+            columns = [release.column for release in self.columns]
+            draw = replace(draw, unknown=stand_ins(rules.margins, columns))
+        return release_table(table, self.columns, rules, draw)
+
+    def agrees(self, certificate: Any) -> bool:
+        """Return whether a certificate states the noise that is drawn."""
+        drawn = [(each.column.name, scale_of(each), each.whole, each.grid) for each in self.columns]
+        return drawn == [(c.name, c.theta, c.whole, c.grid) for c in certificate.columns]
+
+    def units(self) -> list[int]:
+        """Return how many certified steps of a column's grid are one step of what is drawn."""
+        pairs = zip(self.columns, self.least, strict=True)
+        return [finer_steps(release, grid) for release, (_, grid, _) in pairs]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedMechanism:
+    """A fitted release: it reads a table, releases it, and says what that tells.
+
+    Attributes
+    ----------
+    rules : TableRules
+    mechanism : NoiseOfColumns, ChannelRelease or SwapRelease
+    certificate : Certificate, ChannelCertificate or SwapCertificate
+    """
+
+    rules: TableRules
+    mechanism: NoiseOfColumns | ChannelRelease | SwapRelease
+    certificate: Any
+
+    def __repr__(self) -> str:
+        return f"FittedMechanism({type(self.mechanism).__name__}, {self.certificate.noise})"
+
+    @property
+    def columns(self) -> Sequence[ColumnRelease]:
+        """How the values of each public column are written."""
+        return self.mechanism.columns
+
+    @property
+    def noise(self) -> NoiseOfColumns | None:
+        """The mechanism, where it is noise."""
+        return self.mechanism if isinstance(self.mechanism, NoiseOfColumns) else None
+
+    @property
+    def channel(self) -> ChannelRelease | None:
+        """The mechanism, where it is a channel."""
+        return self.mechanism if isinstance(self.mechanism, ChannelRelease) else None
+
+    @property
+    def swap(self) -> SwapRelease | None:
+        """The mechanism, where it is a swap."""
+        return self.mechanism if isinstance(self.mechanism, SwapRelease) else None
+
+    def fingerprint(self) -> str:
+        """Return what tells this release from all others; nothing where the certificate denies it.
+
+        It does not depend on the fingerprint that the certificate holds.
+        """
+        certificate, rules = self.certificate, self.rules
+        if self.noise is not None and not self.noise.agrees(certificate):
+            return ""
+        return self.mechanism.fingerprint(
+            certificate.notion,
+            certificate.releases,
+            (certificate.rule, certificate.loss),
+            (rules.names, rules.sensitive, rules.passed, rules.order),
+            (rules.missing, rules.patterns),
+        )
+
+    def sealed(self) -> FittedMechanism:
+        """Return the same, with its fingerprint in its certificate."""
+        return replace(self, certificate=replace(self.certificate, fingerprint=self.fingerprint()))
+
+    def context(self, keying: Keying) -> str:
+        """Return what tells keyed bits that are drawn now from all others: what is really drawn.
+
+        The fingerprint alone would be that of `noisier` copies, too, and the same bits at two
+        scales undo the noise. Of a swap no name of a data set counts: under another one the same
+        people would be swapped again.
+        """
+        if self.swap is not None:
+            return self.fingerprint()
+        drawn = (self.fingerprint(), [] if self.noise is None else self.noise.columns)
+        return digest("sklearn_puffer.keyed/1", drawn, keying.dataset, keying.release)
+
+    def released(self, table: Table, draw: Draw) -> Released:
+        """Return a table released in the caller's own type, and what was moved, if anything."""
+        return self.mechanism.released(table, self.rules, draw)
+
+    def noisier(self, factor: float) -> FittedMechanism:
+        """Return the same values with ``factor`` times the noise.
+
+        Raises
+        ------
+        ValueError
+            If the values of a column do not lie on the grid of noise that large, or nothing here
+            has noise.
+        """
+        if self.noise is None:
+            raise ValueError(
+                f"factor={factor!r} asks for more noise, and there is none here; fit with a "
+                "smaller epsilon, or with noise='laplace'."
+            )
+        columns = [noisier(release, factor) for release in self.noise.columns]
+        return replace(
+            self,
+            mechanism=replace(self.noise, columns=columns),
+            certificate=_with_noise(self.certificate, columns, factor, self.noise.laws),
+        )
+
+
+def _with_noise(
+    certificate: Certificate,
+    releases: Sequence[ColumnRelease],
+    factor: float,
+    laws: Sequence[RawLaw],
+) -> Certificate:
+    """Return the certificate of the same release under more noise, which only lowers the losses."""
+    columns = tuple(
+        replace(column, theta=scale_of(release), grid=release.grid)
+        for column, release in zip(certificate.columns, releases, strict=True)
+    )
+    grids = np.array([column.grid for column in columns])
+    known = certificate.fitted
+    told = f"The noise is {factor:g} times what was certified; the losses are those of less noise."
+    # what is drawn is rounded up, so that this is never more
+    theta = known and np.nextafter(known.theta * factor, 0.0)
+    return replace(
+        certificate,
+        columns=columns,
+        pairs=tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs),
+        assumptions=[*certificate.assumptions, told],
+        fitted=known and replace(known, theta=theta, grids=grids),
+        utility=tuple(
+            known.changed(found)
+            for found, known in zip(
+                utilities(releases, laws, [column.spread for column in columns]),
+                certificate.utility,
+                strict=True,
+            )
+        ),
+    )

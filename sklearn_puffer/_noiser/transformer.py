@@ -1,0 +1,577 @@
+"""What a fitted noiser and a release that was read share: they release tables."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_puffer._base import (
+    PufferfishWarning,
+    check_choice,
+    check_jobs,
+    check_seed,
+    check_verbose,
+    listening,
+)
+from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
+from sklearn_puffer._noiser.channel_release import Moved
+from sklearn_puffer._noiser.formed import fitted_of, form_of
+from sklearn_puffer._noiser.input_table import next_table
+from sklearn_puffer._noiser.keyed_rows import Keying, Noted, Noting, check_keying
+from sklearn_puffer._noiser.lazy_release import check_lazily, plan_release
+from sklearn_puffer._noiser.lazy_swap import plan_swap
+from sklearn_puffer._noiser.margins import Watch, check_on_drift, drift_found, watch_of
+from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
+from sklearn_puffer._noiser.release import Draw, scale_of
+from sklearn_puffer._noiser.settings import check_unknown
+from sklearn_puffer._noiser.streams import StreamRelease, keying_of_stream
+from sklearn_puffer._noiser.written_release import as_text, from_text
+from sklearn_puffer._releases import (
+    CertifiedEstimator,
+    OverspentError,
+    UncertifiedError,
+    moved_rows_sentence,
+    utility_frame,
+    write_new,
+)
+from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._tables import Name, Table, as_pandas, is_lazy, reader_of, series, stream_of
+
+# how often each seeded noiser has transformed: beside the estimator, so that it is never saved
+_calls: WeakKeyDictionary[ReleaseTransformer, Iterator[int]] = WeakKeyDictionary()
+# What clones of one noiser have warned of: which of them first, and of what share of the rows.
+_Family = dict[str, tuple[object, float]]
+_families: WeakKeyDictionary[ReleaseTransformer, _Family] = WeakKeyDictionary()
+_clones: WeakKeyDictionary[ReleaseTransformer, tuple[_Family, object]] = WeakKeyDictionary()
+
+
+class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
+    """A transformer that holds a `FittedMechanism`, and releases tables by it."""
+
+    _later = frozenset({"unknown", "on_uncertified", "random_state", "n_jobs", "verbose"})
+
+    _fitted: FittedMechanism
+    unknown: Any
+    on_uncertified: str
+    random_state: int | None
+    n_jobs: int | None
+    verbose: int
+    n_features_in_: int
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
+
+    def transform(
+        self,
+        X: Any,
+        *,
+        row_id: Any = None,
+        key: Any = None,
+        dataset: str = "",
+        release: int = 0,
+        on_drift: str = "warn",
+    ) -> Any:
+        r"""Release the public columns of X, each call with fresh noise, or with keyed noise.
+
+        Keyed noise, of ``row_id=``, is a function of the key, what is drawn, the data set, the
+        release number, the row's id and all its public values as they are drawn from (their bins,
+        their grid). So an unchanged row comes out the same every time, under any order and
+        partition of the rows, beside any other columns, on any machine, and nothing is gained by
+        asking again.
+
+        Parameters
+        ----------
+        X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
+            In a DataFrame the columns are found by name: in any order, beside any others, and only
+            those that are released need be there. An array has those of `fit` in their order. A
+            lazy table (a polars LazyFrame, a DuckDB relation, a Dask or Spark DataFrame, an Ibis
+            table on DuckDB) needs ``row_id``.
+        row_id : str, int or array-like of n_rows, default=None
+            Asks for keyed noise: the column of X, or the column beside it, that holds an id of each
+            row, present and unique in the whole table (of which X may be a part): whole numbers,
+            strings, UUIDs, bytes, dates or times, each the same id in every type that holds it. It
+            is not released unless it is passed or public.
+        key : bytes, Path or "env:NAME", default=None
+            At least 16 random bytes (``secrets.token_bytes(32)``), a file that holds them, or the
+            environment variable; kept nowhere. None draws one that is forgotten after the call.
+            The plan of a lazy table holds it, but for a variable, of which it holds the name.
+            Bits are those of AES, from the extra ``keyed``; of a key that begins with
+            ``b"blake2b:"`` those of blake2b, which needs no extra.
+        dataset : str, default=""
+            Name of the table: other names have independent noise.
+        release : int, default=0
+            Number of the release: another one is drawn anew, and is one more release. Below
+            ``releases``, which the certificate is for; a `PersonLedger` counts by itself.
+        on_drift : {"warn", "raise", "ignore"}, default="warn"
+            What is done where the values of some column are distributed otherwise than in `fit`,
+            so that the certificate is about other rows than these: a test of all columns together,
+            which rows of the fitted law fail once in a hundred calls at most, whatever that law is.
+            Of 262,144 rows or more it counts 131,072 at least, spread evenly and chosen by their
+            places alone; missing and unseen values are counted in all. Of fewer than 30 rows
+            nothing is said, and nothing of a lazy table, of which "raise" is refused. It looks at
+            each column by itself;
+            ``certificate_.check(X)`` has the figures.
+
+        Returns
+        -------
+        table of the type of X, of shape (n_rows, n_public)
+            With the index and types of X, and the released (and passed) columns in the order of
+            `fit`; of a pyarrow RecordBatch, a Table. Of a lazy table a lazy one of its engine, of
+            which nothing is computed yet but that all ids are there and differ.
+
+        Raises
+        ------
+        UncertifiedError
+            If the certificate does not hold.
+        OverspentError
+            If ``release`` is beyond what the certificate counts.
+        TypeError, ValueError
+            If X does not fit, ids are missing or not unique, or the key is none; of a key without
+            ``row_id``, or of ``row_id`` with ``random_state``; under ``on_drift="raise"`` if rows
+            do not look like those of `fit`.
+        ModuleNotFoundError
+            If the key asks for AES, and the package `cryptography` is not installed.
+
+        Notes
+        -----
+        *Formal guarantees.* Under a key that stays secret, a release of distinct ids has the law of
+        one fresh release, up to what a computer can do to tell AES-256 (or keyed blake2b) from a
+        random function. Fitting anew, `noisier`, another ``dataset`` or ``release`` give bits that
+        are independent in the same sense. A row whose public values changed is drawn anew, as a
+        whole: that it changed, and that it changed back, is seen, and not protected, and each
+        different row of an id is one more release of that person, also of the columns that stayed
+        as they were. They add up as releases of one row do (``releases=``) if the changes tell
+        nothing about the secret and the first row, and can tell twice as much otherwise; an optimal
+        channel without a floor promises nothing for a second one. No call sees earlier ones, but a
+        `PersonLedger` does. Who has the key takes all noise away. Fit once, and save the noiser:
+        what is fitted anew, on another processor or with other versions of numpy and scipy, need
+        not be the same to the last bit, and its keyed noise is then another release.
+
+        *Swaps.* Rows are exchanged among those of X: its cells are counted, flows are solved for
+        it, and held to the budget before anything is released. Their secrets are taken to be as
+        frequent in each cell as in `fit`; `fit_transform` takes them as they are. One release is
+        all that is promised: under a key the same table is the same release.
+
+        With ``RecordSwap(donors=)`` each row is released by itself, by the counts of `fit`: it
+        stays as it is or becomes a donor, which is given once; more rows than the donors are for
+        raise an ``OverspentError``.
+
+        *Lazy tables.* Each part of a lazy table is released where it is, by the code and the bits
+        of a release in memory: a plan that is computed again, in other parts or after a failure is
+        the same release. Whoever reads the plan reads the key. Ids are counted when the plan is
+        made: X must not change before it is computed. A value that has no place fails the task
+        that meets it, with an error that names its column and not the value, and nobody is warned
+        of values that were moved. DuckDB prints such an error, and raises one that points to it.
+        A swap of a lazy table is drawn when the plan is made, from some 40 bytes of each row and
+        the public values of those that leave their cell; the plan holds these, and who got whose.
+        A table whose rows have changed since fails.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from sklearn_puffer import PufferfishNoiser
+        >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+        >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars, "client": range(30)})
+        >>> noiser = PufferfishNoiser(sensitive="loan", public=["cars"]).fit(table)
+        >>> key = b"blake2b:" + bytes(32)  # secrets.token_bytes(32), for noise that is secret
+        >>> monday = noiser.transform(table, row_id="client", key=key, dataset="clients")
+        >>> tuesday = noiser.transform(table[::-1], row_id="client", key=key, dataset="clients")
+        >>> tuesday[::-1].equals(monday)
+        True
+        """
+        keying = check_keying(row_id, key, dataset, release, self.random_state)
+        loud = check_verbose(self.verbose)
+        self._check_ready(keying)
+        check_on_drift(on_drift, self._fitted.rules.margins)
+        container = getattr(self, "_container", None) or get_config()["transform_output"]
+        if is_lazy(X) and keying is not None:
+            check_lazily(container, on_drift)
+            with listening(loud, "release"):
+                return self._planned(X, keying)
+        with listening(loud, "release"):
+            table = next_table(self, X)
+            watch = watch_of(self._fitted.rules.margins, on_drift, table.n_rows)
+            whole, moved = self._released(table, X, keying, watch)
+            drift = drift_found(watch, on_drift)
+        if drift:
+            warnings.warn(drift, PufferfishWarning, stacklevel=3)
+        if moved:
+            sentence, share = _moved_sentence(moved), _moved_share(moved, table.n_rows)
+            self._warn([sentence], "moved", share=share, stacklevel=3)
+        return as_pandas(whole) if container == "pandas" else whole
+
+    def transform_batches(
+        self,
+        batches: Any,
+        *,
+        row_id: Any = None,
+        key: Any = None,
+        dataset: str = "",
+        release: int = 0,
+    ) -> Any:
+        """Release a stream of rows, few of them in memory at a time, as one release of a table.
+
+        Parameters
+        ----------
+        batches : pyarrow Dataset, RecordBatchReader or Table, DataFrame, or iterable
+            The rows, in pieces of one type: batches, tables or DataFrames. Whatever hands on an
+            Arrow stream (a DuckDB relation) is one. Columns are found by name, and only those that
+            are released, and the ids, are read.
+        row_id : str or int, default=None
+            The column of ids, as in `transform`. They are unique in the whole stream: a Dataset, a
+            table or a list is read once more for them, before anything is drawn; those of a stream
+            that can be read once are held against all earlier ones as they come, and rows with an
+            id that was there before are never released.
+        key : bytes, Path or "env:NAME", default=None
+            As in `transform`; None draws one key for the whole stream.
+        dataset : str, default=""
+            Name of the table, as in `transform`.
+        release : int, default=0
+            Number of the release, as in `transform`.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The released rows in their order: an iterator of batches whose ``schema`` is known from
+            the start. Rows are drawn as it is read, once: it is one release, from the first row
+            on, also where the rest is never read, or a later row is refused.
+
+        Raises
+        ------
+        UncertifiedError, OverspentError
+            As in `transform`.
+        TypeError, ValueError
+            As in `transform`; and of a later piece that does not fit, when it is read.
+        ImportError
+            If pyarrow is not installed.
+
+        Notes
+        -----
+        Rows are drawn independently of each other, so that the law is that of `transform` on the
+        whole table, and under a key so is every bit. Beside 65,536 rows there are 16 bytes for
+        each id in memory, and beyond some millions of ids in an unnamed file. With a
+        ``random_state`` each piece has noise of its own. What `transform` warns of is warned of
+        once, when the last row was read; of an optimal channel's estimates, the largest is told.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import pyarrow as pa
+        >>> from sklearn_puffer import PufferfishNoiser
+        >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+        >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+        >>> noiser = PufferfishNoiser(sensitive="loan").fit(table)
+        >>> pieces = (pa.table({"cars": [day, day + 4]}) for day in (1, 5))
+        >>> released = noiser.transform_batches(pieces)
+        >>> released.schema.names, [batch.num_rows for batch in released]
+        (['cars'], [2, 2])
+        """
+        keying = check_keying(row_id, key, dataset, release, self.random_state)
+        loud = check_verbose(self.verbose)
+        self._check_ready(keying)
+        if self._fitted.swap is not None:
+            raise ValueError(
+                "batches are released row by row, and a swap exchanges the rows of a whole table; "
+                "read them into one table, or scan them as a lazy one with row_id=, and call "
+                "transform."
+            )
+        stream = stream_of(batches)
+        keying = keying_of_stream(keying, stream)
+        own = StreamRelease(self._fitted, self._draw(), stream, keying, verbose=loud)
+        with listening(loud, "release"):
+            own.check_ids()
+        return reader_of(own.schema, own.batches(self._entropies(), verbose=loud))
+
+    def _release_noted(
+        self, X: Any, row_id: Any, key: bytes, *, marks: Any, whole: bool, **about: Any
+    ) -> tuple[Any, Noted]:
+        """Return a keyed release, and what a ledger of persons keeps of its rows."""
+        noise = self._fitted.noise
+        noting = Noting(row_id, marks, whole, [1] if noise is None else noise.units())
+        released = self.transform(X, row_id=noting, key=key, **about)
+        assert noting.noted is not None
+        return released, noting.noted
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return what `transform` needs as JSON, without the priors, and write it to a file.
+
+        `PufferfishRelease.from_json` makes a read-only transformer of it, in any process and beside
+        other versions of Python, pandas and scikit-learn.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            A file that does not exist yet; it appears whole or not at all.
+
+        Returns
+        -------
+        str
+            The form: names and rules, and of each public column its values (or the ends and medians
+            of its bins, or its categories), noise and scale; the certificate; and what tells it
+            from all others. It holds no law of a secret. But it still tells
+            which values occur, and in how many thousandths of all rows (of fewer than a thousand
+            rows, in how many), so that rows can be seen to differ from them; of categories without
+            an order also their exact shares, from which they are drawn anew; and what the
+            certificate tells. With an optimal channel it
+            holds the distinct rows and the channel, and is key material, as it says at its top.
+
+        Raises
+        ------
+        UncertifiedError
+            If the certificate does not hold.
+        ValueError
+            If there is a ``random_state``, a family of noise, a cost or a type of category of your
+            own, or if the noiser was changed after `fit`.
+        FileExistsError
+            If there is such a file.
+
+        Notes
+        -----
+        The whole noiser is saved by joblib or pickle, and holds the priors: keep it where you keep
+        the table. `skops` saves what this form makes, but no noiser, whose priors lie under tuples
+        of columns.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from sklearn_puffer import PufferfishNoiser
+        >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+        >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+        >>> PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table).to_json()[:37]
+        '{"schema":"sklearn_puffer.release/2",'
+        """
+        self._check_as_certified()
+        if not self.certificate_.holds:
+            raise UncertifiedError(
+                "the certificate does not hold, so there is no release to hand on; print it to see "
+                "the remedy."
+            )
+        if self._fitted.swap is not None:
+            raise ValueError(
+                "a swap is made of a classifier, which JSON does not hold; save the noiser with "
+                "joblib, and keep it where you keep the table."
+            )
+        if self.random_state is not None:
+            raise ValueError(
+                f"random_state={self.random_state!r} makes releases that whoever knows it can "
+                "undo, and a form holds no seed; fit with random_state=None."
+            )
+        form = form_of(self._fitted, self.unknown)
+        text = as_text(form)
+        if fitted_of(from_text(text)).fingerprint() != form.fingerprint:
+            raise ValueError(
+                f"what is read back of this {type(self).__name__} is not what its certificate_ is "
+                "about; save the noiser with joblib."
+            )
+        if path is not None:
+            write_new(path, text.encode(), private=bool(form.key_material))
+        return text
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose the kind of table that `transform` returns.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None
+            "default" is the kind of X; None leaves the choice as it is.
+
+        Returns
+        -------
+        self
+            The noiser itself.
+        """
+        super().set_output(transform=transform)
+        if transform is not None:
+            self._container = transform
+        return self
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the released columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the columns of X, where it was an array.
+
+        Returns
+        -------
+        ndarray of str objects
+            In the order of `transform`.
+        """
+        check_is_fitted(self)
+        own, rules = getattr(self, "feature_names_in_", None), self._fitted.rules
+        names = [f"x{k}" for k in range(self.n_features_in_)] if own is None else list(own)
+        if input_features is not None:
+            asked = list(input_features)
+            if own is not None and asked != names:
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(asked) != len(names):
+                raise ValueError(
+                    f"input_features should have length equal to number of features "
+                    f"({len(names)}), got {len(asked)}"
+                )
+            names = asked
+        return np.array([names[rules.names.index(name)] for name in rules.order], dtype=object)
+
+    @property
+    def certificate_(self) -> Any:
+        """What is proven about a release: a `Certificate`, or that of a channel or a swap."""
+        return self._fitted.certificate
+
+    @certificate_.setter
+    def certificate_(self, value: Any) -> None:
+        self._fitted = replace(self._fitted, certificate=value)
+
+    @property
+    def theta_(self) -> Any:
+        """The noise scale of each public column: a Series, by name or position."""
+        check_is_fitted(self)
+        if self._fitted.swap is not None:
+            raise AttributeError(
+                "theta_ is the scale of noise, and this noiser swaps rows; look at swap_ and "
+                "utility_."
+            )
+        if self._fitted.channel is not None:
+            raise AttributeError(
+                "theta_ is the scale of noise, and this noiser has a channel in its place; look at "
+                "channel_ and utility_."
+            )
+        return series({each.column.name: scale_of(each) for each in self._fitted.columns}, "theta")
+
+    @property
+    def utility_(self) -> Any:
+        """How much of each public column survives: a DataFrame, by name or position."""
+        check_is_fitted(self)
+        return utility_frame(self.certificate_.utility)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __sklearn_clone__(self) -> Self:
+        clone: Self = super().__sklearn_clone__()
+        family = _clones[self][0] if self in _clones else _families.setdefault(self, {})
+        _clones[clone] = family, object()
+        if hasattr(self, "_container"):
+            clone._container = self._container
+        return clone
+
+    def _warn(
+        self,
+        sentences: Sequence[str],
+        about: str,
+        kind: type[Warning] = PufferfishWarning,
+        *,
+        share: float = 0.0,
+        stacklevel: int,
+    ) -> None:
+        """Warn in one warning, if at all: of clones once, or where twice the share is concerned."""
+        if not sentences:
+            return
+        if self in _clones:
+            family, own = _clones[self]
+            first, told = family.setdefault(about, (own, share))
+            if first is not own and share <= 2.0 * told:
+                return
+            family[about] = first, max(told, share)
+            sentences = [*sentences, say.ONCE]
+        warnings.warn(" ".join(sentences), kind, stacklevel=stacklevel + 1)
+
+    def _go_on_counting(self, other: ReleaseTransformer | None = None) -> None:
+        """Count seeded draws from the first, or go on where another one is."""
+        first = itertools.count()
+        _calls[self] = first if other is None else _calls.setdefault(other, first)
+
+    def _draw(self) -> Draw:
+        """Return how tables are drawn, with fresh bits."""
+        check_unknown(self.unknown)
+        n_jobs = check_jobs(self.n_jobs)
+        return Draw(lambda column: system_entropy(), self.unknown, n_jobs=n_jobs)
+
+    def _released(
+        self, table: Table, X: Any, keying: Keying | None, watch: Watch | None
+    ) -> Released:
+        """Return the released table, and which values or rows were moved, if any."""
+        keyed = None if keying is None else keying.rows(table, X, self._fitted.context(keying))
+        draw = replace(self._draw(), entropy=self._entropies()(), keyed=keyed, watch=watch)
+        return self._fitted.released(table, draw)
+
+    def _planned(self, X: Any, keying: Keying) -> Any:
+        """Return the plan of the release of a lazy table."""
+        if self._fitted.swap is not None:
+            return plan_swap(self._fitted, X, keying)
+        return plan_release(self._fitted, self.unknown, X, keying)
+
+    def _fingerprint(self, certificate: Any) -> str:
+        return replace(self._fitted, certificate=certificate).fingerprint()
+
+    def _check_ready(self, keying: Keying | None) -> None:
+        """Refuse to release what was not fitted, changed, is not proven or not counted."""
+        self._check_as_certified()
+        self._check_certified()
+        self._check_planned(keying)
+
+    def _check_certified(self) -> None:
+        way = check_choice(self.on_uncertified, "on_uncertified", ["raise", "warn"])
+        if self.certificate_.holds:
+            return
+        certificate = self.certificate_
+        message = (
+            f"the certificate does not hold: the proven loss {certificate.loss:.6g} exceeds the "
+            f"budget {certificate.notion.budget_name()}; "
+            f'{certificate.remedy or "use another strategy."} Or pass on_uncertified="warn" to '
+            "release all the same, without a guarantee."
+        )
+        if way == "raise":
+            raise UncertifiedError(message)
+        warnings.warn(message, PufferfishWarning, stacklevel=5)
+
+    def _check_planned(self, keying: Keying | None) -> None:
+        """Refuse a further draw that the certificate does not count, but where a ledger does."""
+        certificate = self.certificate_
+        ledger = keying is not None and keying.noting is not None
+        if keying is None or ledger or keying.release < certificate.releases:
+            return
+        way = "fit with more releases=, or let a PersonLedger count them for each person."
+        raise OverspentError(
+            f"release={keying.release} is beyond the releases={certificate.releases} that the "
+            f"certificate is for, numbered from 0: {getattr(certificate.rule, 'reason', way)}"
+        )
+
+    def _entropies(self) -> Callable[[], Callable[[int], Entropy]]:
+        """Return what gives the random bits of each further table, by the place of a column."""
+        seed = check_seed(self.random_state)
+        if seed is None:
+            return lambda: lambda column: system_entropy()
+        self._warn([say.seed_sentence(seed)], "seed", stacklevel=5)
+        calls = _calls.setdefault(self, itertools.count())
+
+        def of_next() -> Callable[[int], Entropy]:
+            call = next(calls)  # no two tables are drawn alike
+            return lambda column: seeded_entropy(seed, column, call)
+
+        return of_next
+
+
+def _moved_sentence(moved: dict[Name, int] | Moved) -> str:
+    return moved_rows_sentence(*moved) if isinstance(moved, Moved) else say.moved_sentence(moved)
+
+
+def _moved_share(moved: dict[Name, int] | Moved, n_rows: int) -> float:
+    """Return which share of the rows was moved, of single values that of the worst column."""
+    return (moved.n_moved if isinstance(moved, Moved) else max(moved.values())) / n_rows
