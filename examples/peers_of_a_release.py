@@ -39,7 +39,8 @@ import pandas as pd
 from _shared import save
 from fairlearn.preprocessing import CorrelationRemover
 
-from sklearn_puffer import PufferfishNoiser, TradeoffDisplay, audit
+from sklearn_puffer import PufferfishNoiser, audit
+from sklearn_puffer.displays import TradeoffDisplay
 
 PUBLIC = ["muscle", "salt", "decade"]
 EPSILON = 1.0

@@ -24,19 +24,16 @@ import pandas as pd
 from _shared import save
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_puffer import (
+from sklearn_puffer import Ledger, PufferfishNoiser, audit, plan
+from sklearn_puffer.displays import (
     AuditDisplay,
-    Ledger,
     LossDisplay,
     MovesDisplay,
-    PufferfishNoiser,
     ReleaseDisplay,
     SpendDisplay,
     SwapDisplay,
     TradeoffDisplay,
     UtilityDisplay,
-    audit,
-    plan,
 )
 
 REGIONS = ["north", "south", "east", "west"]

@@ -16,54 +16,17 @@ if TYPE_CHECKING:
         UncertifiedError,
         UtilityWarning,
     )
-    from sklearn_puffer._signoff import (
-        Audit,
-        AuditDisplay,
-        LossDisplay,
-        MovesDisplay,
-        Plan,
-        ReleaseDisplay,
-        Report,
-        SpendDisplay,
-        SwapDisplay,
-        TradeoffDisplay,
-        UtilityDisplay,
-        audit,
-        plan,
-        report,
-    )
+    from sklearn_puffer._signoff import Audit, Plan, Report, audit, plan, report
     from sklearn_puffer._sums import PufferfishSum
 
-__all__ = [
-    "Audit",
-    "AuditDisplay",
-    "Certificate",
-    "Ledger",
-    "LedgerError",
-    "LossDisplay",
-    "MovesDisplay",
-    "OverspentError",
-    "PersonLedger",
-    "Plan",
-    "PufferfishNoiser",
-    "PufferfishRelease",
-    "PufferfishSGDClassifier",
-    "PufferfishSGDRegressor",
-    "PufferfishSum",
-    "PufferfishWarning",
-    "ReleaseDisplay",
-    "Report",
-    "SpendDisplay",
-    "SwapDisplay",
-    "TradeoffDisplay",
-    "UncertifiedError",
-    "UtilityDisplay",
-    "UtilityWarning",
-    "__version__",
-    "audit",
-    "plan",
-    "report",
-]
+__all__ = ["PufferfishWarning", "UtilityWarning", "__version__"]
+# to release
+__all__ += ["Certificate", "PufferfishNoiser", "PufferfishRelease", "PufferfishSum"]
+__all__ += ["PufferfishSGDClassifier", "PufferfishSGDRegressor", "UncertifiedError"]
+# to keep account
+__all__ += ["Ledger", "LedgerError", "OverspentError", "PersonLedger"]
+# to review
+__all__ += ["Audit", "Plan", "Report", "audit", "plan", "report"]
 
 _HOMES = {
     "_base": ["PufferfishWarning", "__version__"],
@@ -78,36 +41,22 @@ _HOMES = {
         "UncertifiedError",
         "UtilityWarning",
     ],
-    "_signoff": [
-        "Audit",
-        "AuditDisplay",
-        "LossDisplay",
-        "MovesDisplay",
-        "Plan",
-        "ReleaseDisplay",
-        "Report",
-        "SpendDisplay",
-        "SwapDisplay",
-        "TradeoffDisplay",
-        "UtilityDisplay",
-        "audit",
-        "plan",
-        "report",
-    ],
+    "_signoff": ["Audit", "Plan", "Report", "audit", "plan", "report"],
     "_sums": ["PufferfishSum"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = {"accounting", "bounds", "calibration", "closed_forms", "fits", "iteration", "noise"}
-_MODULES |= {"couplings", "datasets", "notions", "priors", "users"}
+_MODULES |= {"couplings", "datasets", "displays", "notions", "priors", "users"}
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for when it is: the help of the command line needs none of it."""
     if name in _MODULES:
         return import_module(f"sklearn_puffer.{name}")
-    if name not in _HOME_OF:
+    home = "displays" if name.endswith("Display") else _HOME_OF.get(name)  # where these once stood
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"sklearn_puffer.{_HOME_OF[name]}"), name)
+    found = getattr(import_module(f"sklearn_puffer.{home}"), name)
     globals()[name] = found
     return found
 

@@ -11,7 +11,8 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_puffer import PufferfishNoiser, TradeoffDisplay, audit
+from sklearn_puffer import PufferfishNoiser, audit
+from sklearn_puffer.displays import TradeoffDisplay
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TREE = DecisionTreeClassifier(min_samples_leaf=5, random_state=0)

@@ -12,30 +12,33 @@ from matplotlib.figure import Figure
 import sklearn_puffer
 from sklearn_puffer import (
     Audit,
-    AuditDisplay,
     Certificate,
     Ledger,
-    LossDisplay,
-    MovesDisplay,
     PersonLedger,
     PufferfishNoiser,
+    displays,
+    plan,
+)
+from sklearn_puffer._releases import PairLoss
+from sklearn_puffer._signoff.attack import Attack
+from sklearn_puffer._signoff.survived import Survived
+from sklearn_puffer.displays import (
+    AuditDisplay,
+    LossDisplay,
+    MovesDisplay,
     ReleaseDisplay,
     SpendDisplay,
     SwapDisplay,
     TradeoffDisplay,
     UtilityDisplay,
-    plan,
+    drawing,
 )
-from sklearn_puffer._releases import PairLoss
-from sklearn_puffer._signoff import drawing
-from sklearn_puffer._signoff.attack import Attack
-from sklearn_puffer._signoff.survived import Survived
 from sklearn_puffer.noise import RecordSwap
 
 CARS = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
 TABLE = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": CARS, "client": range(30)})
 KEY = b"blake2b:" + bytes(32)
-DISPLAYS = [name for name in sklearn_puffer.__all__ if name.endswith("Display")]
+DISPLAYS = displays.__all__
 
 
 def axes():
@@ -46,6 +49,12 @@ def axes():
 def planned():
     rows = TABLE.loc[list(range(30)) * 8].reset_index(drop=True)
     return plan(rows, "loan", public=["cars"], noise="laplace")
+
+
+def test_displays_are_found_at_the_front_door_too_where_they_once_stood():
+    for name in DISPLAYS:
+        assert getattr(sklearn_puffer, name) is getattr(displays, name)
+        assert name not in sklearn_puffer.__all__
 
 
 def test_utility_is_the_curve_of_the_proposed_setting(planned):
@@ -353,7 +362,7 @@ def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned, tmp_path):
     swap = PufferfishNoiser(sensitive="loan", public=["cars"], noise=RecordSwap(cells="values"))
     given = [planned], [noiser], [noiser, TABLE], [noiser, TABLE], [found], [found], [ledger]
     given = *given, [swap.fit(TABLE)]
-    assert set(MAKERS) == {getattr(sklearn_puffer, n) for n in DISPLAYS}
+    assert set(MAKERS) == {getattr(displays, n) for n in DISPLAYS}
     for (kind, (maker, _)), own in zip(MAKERS.items(), given, strict=True):
         ax, style = axes(), {"alpha": 0.5}
         display = getattr(kind, maker)(*own, ax=ax, **style)

@@ -14,13 +14,7 @@ import polars as pl
 import pytest
 from pyarrow import dataset
 
-from sklearn_puffer import (
-    MovesDisplay,
-    PersonLedger,
-    PufferfishNoiser,
-    PufferfishRelease,
-    ReleaseDisplay,
-)
+from sklearn_puffer import PersonLedger, PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._base import counted, listening, progress, reporting, task
 from sklearn_puffer._noiser import check_stream, expected_moves, over_set
 from sklearn_puffer._releases import person_spend
@@ -28,6 +22,7 @@ from sklearn_puffer._sets import SetLosses, set_around_counts
 from sklearn_puffer._tables import stream_of
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.cli import speech
+from sklearn_puffer.displays import MovesDisplay, ReleaseDisplay
 from sklearn_puffer.noise import Laplace, OptimalChannel
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete

@@ -8,7 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 from sklearn.exceptions import NotFittedError
 
-from sklearn_puffer import MovesDisplay, PufferfishNoiser, ReleaseDisplay
+from sklearn_puffer import PufferfishNoiser
+from sklearn_puffer.displays import MovesDisplay, ReleaseDisplay
 
 pytestmark = [
     pytest.mark.usefixtures("thin_cells"),

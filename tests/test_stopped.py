@@ -15,7 +15,6 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_puffer import (
     Ledger,
-    MovesDisplay,
     PersonLedger,
     PufferfishNoiser,
     PufferfishSGDRegressor,
@@ -25,6 +24,7 @@ from sklearn_puffer import (
 from sklearn_puffer._base import counted, progress, stopping
 from sklearn_puffer._noiser import expected_moves, over_set
 from sklearn_puffer._releases import person_spend
+from sklearn_puffer.displays import MovesDisplay
 from sklearn_puffer.noise import OptimalChannel
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User

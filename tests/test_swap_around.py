@@ -8,27 +8,22 @@ import pandas as pd
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_puffer import (
-    AuditDisplay,
-    Ledger,
-    LossDisplay,
-    MovesDisplay,
-    OverspentError,
-    PersonLedger,
-    PufferfishNoiser,
-    ReleaseDisplay,
-    SpendDisplay,
-    SwapDisplay,
-    TradeoffDisplay,
-    audit,
-    report,
-)
+from sklearn_puffer import Ledger, OverspentError, PersonLedger, PufferfishNoiser, audit, report
 from sklearn_puffer._noiser import swap_release
 from sklearn_puffer._signoff import auditing
 from sklearn_puffer._signoff.attack import Parts
 from sklearn_puffer._signoff.exact_tests import Exchanged, Promise, p_value
 from sklearn_puffer._swaps import mean_flows
 from sklearn_puffer.cli import main
+from sklearn_puffer.displays import (
+    AuditDisplay,
+    LossDisplay,
+    MovesDisplay,
+    ReleaseDisplay,
+    SpendDisplay,
+    SwapDisplay,
+    TradeoffDisplay,
+)
 from sklearn_puffer.noise import RecordSwap
 from sklearn_puffer.notions import Pufferfish
 

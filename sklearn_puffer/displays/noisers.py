@@ -1,0 +1,740 @@
+"""Pictures of what a noiser does: losses, columns before and after, moves of values, swaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, logit
+
+from sklearn_puffer._base import (
+    FloatArray,
+    check_count,
+    check_verbose,
+    heading,
+    listed,
+    listening,
+    quoted,
+)
+from sklearn_puffer._noiser import column_moves, released_shares
+from sklearn_puffer._tables import Name
+from sklearn_puffer.displays.drawing import (
+    DARK,
+    LIGHT,
+    MAP,
+    MIDDLE,
+    WARM,
+    Display,
+    and_more,
+    are_long,
+    check_axes,
+    label,
+    name_ticks,
+)
+
+_WRITTEN = 7  # secrets up to which losses stand in the cells
+_HALF = 0.5
+_ROOM = 1.25  # to the right of the budget, or the largest bar
+
+
+@dataclass(eq=False)
+class LossDisplay(Display):
+    """The loss of each secret against each other one, both ways: bars of two, of more a heat map.
+
+    Parameters
+    ----------
+    secrets : list
+        Of one sensitive column.
+    upper, lower : ndarray of shape (n, n)
+        Ends of the interval that holds the exact loss of secret i against secret j, the worst over
+        all adversaries; NaN where the pair is not protected.
+    budget : float
+        What no loss may exceed.
+    unit : str
+        Of losses and budget.
+    sensitive : str or int
+        The column.
+    most : int
+        How many secrets are drawn: those with the largest losses.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> from sklearn_puffer.displays import LossDisplay
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
+    >>> display = LossDisplay.from_noiser(noiser)
+    >>> display.secrets, display.upper.round(3), display.budget
+    (['no', 'yes'], array([[  nan, 0.5  ],
+           [0.456,   nan]]), 0.5)
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
+    """
+
+    secrets: Sequence[Any]
+    upper: FloatArray
+    lower: FloatArray
+    budget: float
+    unit: str
+    sensitive: Name
+    most: int = 16
+
+    @classmethod
+    def from_noiser(
+        cls,
+        noiser: Any,
+        *,
+        sensitive: Any = None,
+        most: int = 16,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Take the losses of a fitted noiser's certificate.
+
+        Parameters
+        ----------
+        noiser : fitted PufferfishNoiser or PufferfishRelease, or its certificate
+            Whose certificate lists pairs of secrets.
+        sensitive : str or int, default=None
+            The sensitive column; may be left out where there is only one.
+        most : int, default=16
+            How many secrets are drawn at most, those with the largest losses.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        LossDisplay
+            Drawn, with its data, ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        TypeError, ValueError
+            If it is not fitted, or has no such column.
+        """
+        check_axes(ax)
+        certificate = getattr(noiser, "certificate_", noiser)
+        if not hasattr(certificate, "pairs") or not hasattr(certificate, "notion"):
+            raise TypeError(
+                f"noiser must be a fitted noiser, or its certificate, got {quoted(noiser)}; call "
+                "fit first."
+            )
+        names = list(dict.fromkeys(p.sensitive for p in certificate.pairs))
+        if not names:
+            raise ValueError(
+                "the certificate lists no pair of secrets, so there is no loss to draw."
+            )
+        name = _one_of(names, sensitive, "sensitive")
+        pairs = [pair for pair in certificate.pairs if pair.sensitive == name]
+        secrets = list(dict.fromkeys(s for p in pairs for s in (p.secret, p.against)))
+        upper, lower = _worst(pairs, secrets)
+        unit = "delta" if certificate.delta and certificate.alpha is None else "nats"
+        budget = float(certificate.notion.budget)
+        most = check_count(most, "most", minimum=2)
+        return cls(secrets, upper, lower, budget, unit, name, most).plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        rows = self._drawn()
+        if len(rows) == 2:
+            self._draw_bars(ax, rows, options)
+        else:
+            self._draw_map(ax, rows, options)
+
+    def _draw_bars(self, ax: Any, rows: Sequence[int], options: dict[str, Any]) -> None:
+        """Draw the loss of either of two secrets against the other, and the budget across."""
+        ways = [(i, j) for i, j in (rows, rows[::-1]) if not np.isnan(self.upper[i, j])]
+        ends = np.array([(self.lower[way], self.upper[way]) for way in ways])
+        right = _ROOM * max(self.budget, ends[np.isfinite(ends)].max(initial=0.0)) or 1.0
+        look = {"height": 0.5, "edgecolor": DARK, "linewidth": 0.8}
+        for k, (told, colour) in enumerate([("at least", MIDDLE), ("at most", LIGHT)]):
+            bars = {**look, "color": colour, "zorder": 2 - k, "label": told, **options}
+            ax.barh(range(len(ways)), np.minimum(ends[:, k], right), **bars)
+        ax.axvline(self.budget, color=WARM, linewidth=2.0, label=f"budget: {self.budget:g}")
+        for k, (low, high) in enumerate(ends.tolist()):
+            told = self._text(low, high, written=True).replace("to\n", "to ").replace("\n", ", ")
+            ax.text(0.02 * right, k, told, va="center", fontsize="small", zorder=3)
+        names = [label(each) for each in self.secrets]
+        name_ticks(ax.yaxis, [f"{names[i]} against {names[j]}" for i, j in ways])
+        ax.set(xlabel=f"loss ({self.unit})", ylabel=f"secret of {label(self.sensitive)}")
+        ax.set(xlim=(0.0, right), ylim=(len(ways) - _HALF, -_HALF))
+        ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+
+    def _draw_map(self, ax: Any, rows: Sequence[int], options: dict[str, Any]) -> None:
+        upper, lower = (each[np.ix_(rows, rows)] for each in (self.upper, self.lower))
+        top = self.budget if self.budget > 0.0 else 1.0
+        image = ax.imshow(
+            np.ma.masked_invalid(np.minimum(upper, top)),
+            **{"cmap": MAP, "vmin": 0.0, "vmax": top, **options},
+        )
+        self._name(ax, rows)
+        self._write(ax, upper, lower, top)
+        bar = ax.figure.colorbar(image, ax=ax)
+        bar.set_label(f"loss ({self.unit}), at most the budget of {self.budget:g}")
+
+    def _drawn(self) -> list[int]:
+        """Return the secrets with the largest losses, in their order."""
+        both = np.nan_to_num(np.fmax(self.upper, self.upper.T), nan=-1.0, posinf=np.inf)
+        return sorted(np.argsort(-both.max(axis=1), kind="stable")[: self.most].tolist())
+
+    def _name(self, ax: Any, rows: Sequence[int]) -> None:
+        names = [label(self.secrets[k]) for k in rows]
+        name_ticks(ax.yaxis, names)
+        name_ticks(ax.xaxis, names, rotate=max(map(len, names)) * len(names) > 30)
+        cut = len(self.secrets) - len(rows)
+        about = f"{label(self.sensitive)}" + f" ({len(rows)} of {len(self.secrets)})" * bool(cut)
+        ax.set(xlabel="against", ylabel=f"secret of {about}")
+        ax.grid(visible=False)
+
+    def _write(self, ax: Any, upper: FloatArray, lower: FloatArray, top: float) -> None:
+        """Write losses into few cells, and cross out those that are not protected."""
+        n = len(upper)
+        for i, j in np.ndindex(n, n):
+            low, high = float(lower[i, j]), float(upper[i, j])
+            text = self._text(low, high, written=n <= _WRITTEN)
+            colour = "black" if min(high, top) > _HALF * top else "white"
+            if np.isnan(high):
+                _cross(ax, i, j)
+            elif text:
+                ax.text(j, i, text, ha="center", va="center", color=colour, fontsize="small")
+
+    def _text(self, low: float, high: float, written: bool) -> str:
+        """Return what stands in a cell: the interval where there is room, and what is too much."""
+        over = high > self.budget
+        if not written:
+            return "!" if over else ""
+        return _interval(low, high) + "\nover budget" * over
+
+
+def _interval(lower: float, upper: float) -> str:
+    """Return one number where both ends are the same to three digits."""
+    low, high = f"{lower:.3g}", f"{upper:.3g}"
+    return high if low == high else f"{low} to\n{high}"
+
+
+def _cross(ax: Any, i: int, j: int) -> None:
+    ax.plot([j - _HALF, j + _HALF], [i + _HALF, i - _HALF], color="0.6", linewidth=0.8)
+
+
+def _worst(pairs: Sequence[Any], secrets: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+    """Return both ends of the losses, the worst of all adversaries."""
+    place = {secret: k for k, secret in enumerate(secrets)}
+    upper, lower = (np.full((len(secrets), len(secrets)), np.nan) for _ in range(2))
+    for pair in pairs:
+        at = place[pair.secret], place[pair.against]
+        upper[at], lower[at] = np.fmax(upper[at], pair.upper), np.fmax(lower[at], pair.lower)
+    return upper, lower
+
+
+_MOST = 12  # values that have bars
+_MARGIN = 1.25  # of the highest bar, for the legend
+
+
+@dataclass(eq=False)
+class ReleaseDisplay(Display):
+    """One column before and after: bars of categories, and stretches of numbers.
+
+    Parameters
+    ----------
+    name : str or int
+        The column.
+    labels : list or None
+        Its values, where they are categories.
+    edges : ndarray of shape (n + 1,) or None
+        Ends of stretches, where they are numbers.
+    before, after : ndarray of shape (n,)
+        Shares of the rows that have a value.
+    stayed : ndarray of shape (n,) or None
+        Of categories: the part of ``after`` that had the value before. None of what was released.
+    beyond : float
+        The share of rows that are released below or above all stretches.
+    left_out : float
+        The share of all rows that are missing, or hold what `fit` has not seen.
+    expected : bool
+        Whether ``after`` is what is expected, and not what was released.
+
+    Notes
+    -----
+    Nothing is released to be drawn: ``after`` is the exact mean over all releases of these rows,
+    computed from the law of the noise or the channel, or that of a release that is handed in.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> from sklearn_puffer.displays import ReleaseDisplay
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> noiser = PufferfishNoiser(epsilon=2.0, sensitive="loan").fit(table)
+    >>> display = ReleaseDisplay.from_noiser(noiser, table, n_bins=4)
+    >>> display.edges
+    array([-3.5,  0.5,  4.5,  8.5, 12.5])
+    >>> display.before.round(2), display.after.round(2)
+    (array([0.3, 0.3, 0.3, 0.1]), array([0.26, 0.37, 0.27, 0.1 ]))
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
+    """
+
+    name: Name
+    labels: Sequence[Any] | None
+    edges: FloatArray | None
+    before: FloatArray
+    after: FloatArray
+    stayed: FloatArray | None = None
+    beyond: float = 0.0
+    left_out: float = 0.0
+    expected: bool = True
+
+    @classmethod
+    def from_noiser(
+        cls,
+        noiser: Any,
+        table: Any,
+        *,
+        column: Any = None,
+        released: Any = None,
+        n_bins: int = 30,
+        verbose: int = 0,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Compare a column of a table with what is released of it.
+
+        Parameters
+        ----------
+        noiser : fitted PufferfishNoiser
+            Whose release it is.
+        table : DataFrame or array-like
+            The raw rows, as `PufferfishNoiser.transform` takes them.
+        column : str or int, default=None
+            Which column; may be left out where one is released.
+        released : DataFrame, default=None
+            What `PufferfishNoiser.transform` returned, to be drawn; None computes what is expected,
+            and draws no noise.
+        n_bins : int, default=30
+            Into how many stretches numbers go.
+        verbose : int, default=0
+            1 shows after two seconds on standard error what is done, and how much is left.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        ReleaseDisplay
+            Drawn, with its data, ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        NotFittedError
+            If there was no fit.
+        TypeError, ValueError
+            If the table does not fit, or there is no such column.
+        """
+        check_axes(ax)
+        moves = _moves_of(noiser, table, column, n_bins, verbose)
+        groups, numbers = moves.groups, moves.groups.edges is not None
+        stayed = None if numbers or released is not None else np.diag(moves.joint)
+        after = moves.joint.sum(axis=0)
+        if released is not None:
+            after = released_shares(noiser, moves, released)
+        return cls(
+            moves.name,
+            groups.labels,
+            groups.edges,
+            moves.joint.sum(axis=1),
+            after[1:-1] if numbers else after,
+            stayed,
+            float(after[0] + after[-1]) if numbers else 0.0,
+            moves.left_out,
+            released is None,
+        ).plot(ax=ax, **kwargs)
+
+    @property
+    def _said(self) -> str:
+        return "expected after" if self.expected else "released"
+
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        if self.edges is None:
+            self._draw_bars(ax, options)
+        else:
+            self._draw_stretches(ax, options)
+        top = 100.0 * float(max(self.before.max(), self.after.max()))
+        ax.set_ylim(0.0, _MARGIN * top)
+        ax.legend(fontsize="small")
+
+    def _draw_bars(self, ax: Any, options: dict[str, Any]) -> None:
+        assert self.labels is not None
+        names, onto = _lumped(self.labels, np.maximum(self.before, self.after), _MOST)
+        before, after = 100.0 * self.before @ onto, 100.0 * self.after @ onto
+        stayed = None if self.stayed is None else 100.0 * self.stayed @ onto
+        places = np.arange(len(names))
+        look = {"width": 0.4, "edgecolor": DARK, "linewidth": 0.8, **options}
+        ax.bar(places - 0.2, before, label="before", **{"color": DARK, **look})
+        if stayed is not None:
+            ax.bar(places + 0.2, stayed, label="stays", **{"color": MIDDLE, **look})
+        below = np.zeros(len(names)) if stayed is None else stayed
+        said = self._said if stayed is None else "comes from other values"
+        hatched = {"color": LIGHT, "hatch": "//", **look}
+        ax.bar(places + 0.2, after - below, bottom=below, label=said, **hatched)
+        name_ticks(ax.xaxis, names, rotate=are_long(names))
+        ax.set(xlabel=label(self.name, 60), ylabel="rows (%)")
+
+    def _draw_stretches(self, ax: Any, options: dict[str, Any]) -> None:
+        assert self.edges is not None
+        said = self._said + f", {self.beyond:.0%} beyond the axis" * (self.beyond >= 0.005)
+        filled = {"fill": True, "color": LIGHT, "edgecolor": MIDDLE, "label": "before"}
+        ax.stairs(100.0 * self.before, self.edges, **{**filled, **options})
+        line = {"color": DARK, "linewidth": 1.8, "label": said}
+        ax.stairs(100.0 * self.after, self.edges, baseline=None, **{**line, **options})
+        width = float(self.edges[1] - self.edges[0])
+        ax.set(xlabel=label(self.name, 60), ylabel=f"rows (%) in each stretch of {width:.3g}")
+
+
+def _moves_of(noiser: Any, table: Any, column: Any, n_bins: int, verbose: int) -> Any:
+    """Return what becomes of the values of a column, and tell on the way how far it is."""
+    what = "moves of the values"
+    with listening(check_verbose(verbose), what), heading(what):
+        return column_moves(noiser, table, column, check_count(n_bins, "n_bins"))
+
+
+def _lumped(labels: Sequence[Any], shares: FloatArray, most: int) -> tuple[list[str], FloatArray]:
+    """Return names of which the rarest are one, and a matrix that adds their shares up."""
+    names = ["missing" if each is None else label(each) for each in labels]
+    if len(names) <= most:
+        return names, np.eye(len(names))
+    kept = np.sort(np.argsort(-shares, kind="stable")[: most - 1])
+    to = np.full(len(names), len(kept))
+    to[kept] = np.arange(len(kept))
+    return [*(names[k] for k in kept), and_more(len(names) - len(kept))], np.eye(most)[to]
+
+
+_FEW = 8  # groups up to which shares stand in the cells
+_SEEN = 0.005
+
+
+@dataclass(eq=False)
+class MovesDisplay(Display):
+    """What the values of a column become: a heat map of the law of each.
+
+    Parameters
+    ----------
+    name : str or int
+        The column.
+    labels : list of str
+        Of its values or stretches, as they are written.
+    shares : ndarray of shape (n, m)
+        Of the rows with value i, the share that is expected to be released as j; of numbers, m is
+        n + 2, as the first and last lie below and above all stretches.
+    before : ndarray of shape (n,)
+        The share of the rows with each value.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> from sklearn_puffer.displays import MovesDisplay
+    >>> home = ["rent", "own", "own", "rent", "own", "rent"]
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 1500, "home": home * 500})
+    >>> noiser = PufferfishNoiser(epsilon=0.3, sensitive="loan", noise="optimal").fit(table)
+    >>> display = MovesDisplay.from_noiser(noiser, table)
+    >>> display.labels, display.shares.round(2)
+    (['own', 'rent'], array([[0.72, 0.28],
+           [0.28, 0.72]]))
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
+    """
+
+    name: Name
+    labels: Sequence[str]
+    shares: FloatArray
+    before: FloatArray
+
+    @classmethod
+    def from_noiser(
+        cls,
+        noiser: Any,
+        table: Any,
+        *,
+        column: Any = None,
+        n_bins: int = 12,
+        most: int = 12,
+        verbose: int = 0,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Compute what becomes of the values of a column; no noise is drawn.
+
+        Parameters
+        ----------
+        noiser : fitted PufferfishNoiser
+            With noise, or an optimal channel.
+        table : DataFrame or array-like
+            The raw rows, as `PufferfishNoiser.transform` takes them.
+        column : str or int, default=None
+            Which column; may be left out where one is released.
+        n_bins : int, default=12
+            Into how many stretches numbers go.
+        most : int, default=12
+            How many values at most; the rarest are one.
+        verbose : int, default=0
+            1 shows after two seconds on standard error what is done, and how much is left.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        MovesDisplay
+            Drawn, with its data, ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        NotFittedError
+            If there was no fit.
+        TypeError, ValueError
+            If the table does not fit, or there is no such column.
+        """
+        check_axes(ax)
+        moves = _moves_of(noiser, table, column, n_bins, verbose)
+        check_count(most, "most", minimum=2)
+        joint, groups = moves.joint, moves.groups
+        if groups.edges is not None:
+            labels = _stretches(groups.edges)
+        else:
+            shares = np.maximum(joint.sum(axis=0), joint.sum(axis=1))
+            labels, onto = _lumped(groups.labels or (), shares, most)
+            joint = onto.T @ joint @ onto
+        before = joint.sum(axis=1)
+        some = before > 0.0
+        shares = np.full(joint.shape, np.nan)
+        shares[some] = joint[some] / before[some, None]
+        return cls(moves.name, labels, shares, before).plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        look = {"cmap": MAP, "vmin": 0.0, "vmax": 100.0, "aspect": "auto", **options}
+        image = ax.imshow(np.ma.masked_invalid(100.0 * self.shares), **look)
+        columns = list(self.labels)
+        if self.shares.shape[1] > len(columns):
+            columns = ["below", *columns, "above"]
+        name_ticks(ax.yaxis, self.labels)
+        name_ticks(ax.xaxis, columns, rotate=sum(map(len, columns)) > 30)
+        about = label(self.name, 40)
+        ax.set(xlabel=f"released {about}", ylabel=f"{about} as it was")
+        ax.grid(visible=False)
+        if len(columns) <= _FEW:
+            self._write(ax)
+        ax.figure.colorbar(image, ax=ax).set_label("share of the rows with this value (%)")
+
+    def _write(self, ax: Any) -> None:
+        for (i, j), share in np.ndenumerate(self.shares):
+            if share >= _SEEN:
+                colour = "black" if share > 0.5 else "white"
+                look = {"ha": "center", "va": "center", "color": colour, "fontsize": "small"}
+                ax.text(j, i, f"{share:.0%}", **look)
+
+
+def _stretches(edges: FloatArray) -> list[str]:
+    """Return what stands for stretches: their ends, or the whole number in them."""
+    single = np.allclose(np.diff(edges), 1.0) and edges[0] % 1.0 == 0.5
+    if single:
+        return [f"{low + 0.5:g}" for low in edges[:-1]]
+    if (edges % 1.0 == 0.5).all():
+        return [f"{low + 0.5:g} to {high - 0.5:g}" for low, high in pairwise(edges)]
+    return [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
+
+
+_APART = 0.03  # chances that have bars of their own
+_WIDEST = 40.0  # points of a line that all rows would go by
+_LONGEST = 0.55  # of a bar, in units between the two sides
+_NAMED = 0.03  # share of the rows from which on a bar has it beside it
+_FAINT = 1e-4
+
+
+@dataclass(eq=False)
+class SwapDisplay(Display):
+    """What a row tells of a secret before a swap and after it, and the flows between its cells.
+
+    Bars are rows: on the left by how probable the secret is of whoever has a row of their cell, on
+    the right of whoever holds it when all are released. Lines are rows that go from one to another.
+
+    Parameters
+    ----------
+    sensitive : str or int
+        The sensitive column.
+    secret : object
+        Of which the chances are.
+    before, after : ndarray of shape (n_cells,)
+        The chance of the secret in each cell.
+    flows : ndarray of shape (n_cells, n_cells)
+        Of all rows the share that goes from cell to cell, on average.
+    prior : float
+        The share of the secret in all rows.
+    band : tuple of float or None
+        The ends of what the budget allows; None within strata, each of which has its own.
+    epsilon : float
+        The budget, in nats.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> from sklearn_puffer.displays import SwapDisplay
+    >>> from sklearn_puffer.noise import RecordSwap
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 30
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 150, "cars": cars})
+    >>> noiser = PufferfishNoiser(sensitive="loan", noise=RecordSwap(cells="values")).fit(table)
+    >>> display = SwapDisplay.from_noiser(noiser)
+    >>> sorted(display.before.round(2).tolist()), [round(end, 2) for end in display.band]
+    ([0.0, 0.0, 0.5, 0.5, 0.67, 1.0], [0.27, 0.73])
+    >>> bool(display.after.min() > 0.268), bool(display.after.max() < 0.732)
+    (True, True)
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
+    """
+
+    sensitive: Name
+    secret: Any
+    before: FloatArray
+    after: FloatArray
+    flows: FloatArray
+    prior: float
+    band: tuple[float, float] | None
+    epsilon: float
+
+    @classmethod
+    def from_noiser(
+        cls,
+        noiser: Any,
+        *,
+        sensitive: Any = None,
+        secret: Any = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Take the cells and flows of a fitted swap; nothing is released.
+
+        Parameters
+        ----------
+        noiser : fitted PufferfishNoiser
+            With ``noise="swap"``.
+        sensitive : str or int, default=None
+            The sensitive column; may be left out where there is only one.
+        secret : object, default=None
+            Which of its values the chances are of; None for the one that fewest rows have.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        SwapDisplay
+            Drawn, with its data, ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        TypeError, ValueError
+            If it is no fitted swap, or has no such column or secret.
+        """
+        check_axes(ax)
+        swap = getattr(noiser, "swap_", None)
+        if swap is None:
+            raise TypeError(
+                f'noiser must be a PufferfishNoiser that was fitted with noise="swap", got '
+                f"{quoted(noiser)}; other noise has no flows, and MovesDisplay shows what it does."
+            )
+        name = _one_of(list(swap.counts), sensitive, "sensitive")
+        counts = np.asarray(swap.counts[name])
+        totals = counts.sum(axis=0)
+        secrets = list(swap.unchanged_by_secret[name])
+        rarest = secrets[int(totals.argmin())]
+        own = secrets.index(_one_of(secrets, rarest if secret is None else secret, "secret"))
+        before, prior = counts[:, own] / counts.sum(axis=1), float(totals[own] / totals.sum())
+        after = (before @ swap.flows) / swap.flows.sum(axis=0)
+        epsilon, one = noiser.certificate_.epsilon, not noiser.certificate_.facts.strata
+        low, high = (float(expit(logit(prior) + way * epsilon)) for way in (-1.0, 1.0))
+        band = (low, high) if one else None
+        display = cls(name, secrets[own], before, after, swap.flows, prior, band, epsilon)
+        return display.plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        if self.band is not None:
+            told = f"what epsilon {self.epsilon:g} allows"
+            ax.axhspan(*self.band, color=LIGHT, alpha=0.6, linewidth=0.0, label=told)
+        ax.axhline(self.prior, color="white" if self.band else "0.6", linewidth=1.5)
+        self._draw_flows(ax, options)
+        sides = [_bars(each, self._sizes) for each in (self.before, self.after)]
+        longest = max(share for bars in sides for _, share in bars)
+        for way, bars in zip((-1.0, 1.0), sides, strict=True):
+            _draw_bars(ax, way, bars, _LONGEST / longest)
+        stay = float(np.trace(self.flows))
+        name_ticks(ax.xaxis, ["rows as they are", f"rows as released:\n{stay:.0%} in their cells"])
+        about = f"{label(self.sensitive)} is {label(self.secret)}"
+        room = 1.0 + _LONGEST + 0.15
+        ax.set(ylabel=f"chance that {about}", xlim=(1.0 - room, room), ylim=(-0.02, 1.02))
+        ax.grid(visible=False)
+        ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+
+    @property
+    def _sizes(self) -> FloatArray:
+        return np.asarray(self.flows.sum(axis=0))
+
+    def _draw_flows(self, ax: Any, options: dict[str, Any]) -> None:
+        """Draw a line for each flow, as wide as the rows that go by it are many."""
+        along = np.linspace(0.0, 1.0, 30)
+        bent = along * along * (3.0 - 2.0 * along)
+        said = {True: "stay in their cell", False: "get a row of another cell"}
+        order = sorted(
+            zip(*np.nonzero(self.flows > _FAINT), strict=True), key=lambda at: at[0] != at[1]
+        )
+        for a, b in order:
+            start, end = self.before[a], self.after[b]
+            width = max(_WIDEST * float(self.flows[a, b]), 0.4)
+            look: dict[str, Any] = {"color": MIDDLE if a == b else WARM, "linewidth": width}
+            look |= {"linestyle": "-" if a == b else "--", "alpha": 0.7}
+            told = said.pop(bool(a == b), None)
+            ax.plot(along, start + (end - start) * bent, **{"label": told, **look, **options})
+
+
+def _bars(chances: FloatArray, sizes: FloatArray) -> list[tuple[float, float]]:
+    """Return chances that are apart, and the share of the rows with each."""
+    groups: list[list[int]] = []
+    for k in np.argsort(chances, kind="stable").tolist():
+        near = groups and chances[k] - chances[groups[-1][0]] < _APART
+        groups = [*groups[:-1], [*groups[-1], k]] if near else [*groups, [k]]
+    totals = [float(sizes[each].sum()) for each in groups]
+    means = [float(chances[each] @ sizes[each]) for each in groups]
+    return [(m / t, t) for m, t in zip(means, totals, strict=True) if t > 0.0]
+
+
+def _draw_bars(ax: Any, side: float, bars: list[tuple[float, float]], scale: float) -> None:
+    """Draw which share of the rows has which chance, to the left or the right."""
+    foot = 0.0 if side < 0.0 else 1.0
+    for chance, share in bars:
+        ax.barh(chance, side * scale * share, 0.8 * _APART, left=foot, color=DARK)
+        if share >= _NAMED:
+            look = {"ha": "right" if side < 0.0 else "left", "va": "center", "fontsize": "small"}
+            ax.text(foot + side * (scale * share + 0.02), chance, f"{share:.0%}", **look)
+
+
+def _one_of(names: list[Any], asked: Any, argument: str) -> Any:
+    if asked is None and len(names) == 1:
+        return names[0]
+    if asked is None or asked not in names:
+        raise ValueError(
+            f"{argument} must be one of {listed(names)}, got {quoted(asked)}; a display shows one."
+        )
+    return next(name for name in names if name == asked)

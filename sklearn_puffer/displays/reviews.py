@@ -1,0 +1,659 @@
+"""Pictures of what people decide by: plans, audits, and what a ledger has on record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FloatArray, check_choice, check_count, listed, quoted
+from sklearn_puffer._releases import Call, Entry, Ledger, PersonLedger, Rule
+from sklearn_puffer._signoff import Audit, Plan
+from sklearn_puffer.displays.drawing import (
+    COLOURS,
+    DARK,
+    LIGHT,
+    MARKERS,
+    WARM,
+    Display,
+    are_long,
+    check_axes,
+    label,
+    name_ticks,
+    style,
+)
+
+FIGURES = {
+    "change": "change of a value\n(standard deviations of its column)",
+    "rows_equal": "share of rows that stay as they are",
+    "attack": "area under the ROC curve\nof the best attack found",
+    "task": "score on true rows",
+}
+_WIDE = 8.0  # budgets further apart lie on a scale of powers
+_ROOM = 1.4  # for the legend above the lines
+
+
+@dataclass(eq=False)
+class UtilityDisplay(Display):
+    """A figure of one setting of a plan against epsilon, measured on rows that were held out.
+
+    Parameters
+    ----------
+    epsilons : ndarray of shape (n,)
+        The budgets, ascending.
+    lines : dict of str to ndarray of shape (n,)
+        The figure of the setting; of an attack also what is allowed.
+    constant : float
+        The figure of a constant in the place of each column.
+    figure : {"change", "rows_equal", "attack", "task"}
+        Which figure it is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn_puffer import plan
+    >>> from sklearn_puffer.displays import UtilityDisplay
+    >>> table = load_diabetes(as_frame=True, scaled=False).data
+    >>> found = plan(table, "sex", public=["bmi", "bp"], noise="swap")
+    >>> display = UtilityDisplay.from_plan(found, figure="attack")
+    >>> list(display.lines)
+    ['swap', 'allowed']
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
+    """
+
+    epsilons: FloatArray
+    lines: Mapping[str, FloatArray]
+    constant: float
+    figure: str = "change"
+
+    @classmethod
+    def from_plan(
+        cls, plan: Any, *, k: int = 0, figure: str = "change", ax: Any = None, **kwargs: Any
+    ) -> Self:
+        """Take a figure of a setting from `Plan.curve`.
+
+        Parameters
+        ----------
+        plan : Plan
+            Whose rows are measured anew at other budgets.
+        k : int, default=0
+            The number of the row.
+        figure : {"change", "rows_equal", "attack", "task"}, default="change"
+            The change in standard deviations, the share of rows that stay as they are, the AUC of
+            the best attack, or the score of the task.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        UtilityDisplay
+            Drawn, with its data, ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        TypeError, ValueError
+            If it is no plan, has no task to draw, or the row was not measured.
+        """
+        check_axes(ax)
+        if not isinstance(plan, Plan):
+            raise TypeError(f"plan must be a Plan, got {quoted(plan)}; plan(table, ...) makes one.")
+        check_choice(figure, "figure", list(FIGURES))
+        if figure == "task" and plan.task is None:
+            raise ValueError("figure='task' needs a plan with a task; pass task= to plan.")
+        curve = plan.curve(k)
+        lines = {plan.trials[k].label: curve[figure].to_numpy()}
+        if figure == "attack":
+            lines["allowed"] = curve["allowed"].to_numpy()
+        constant = 0.5 if figure == "attack" else getattr(plan.bare, figure)
+        display = cls(curve["epsilon"].to_numpy(), lines, float(constant), figure)
+        return display.plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        for k, (name, values) in enumerate(self.lines.items()):
+            finite = np.where(np.isfinite(values), values, np.nan)
+            ax.plot(self.epsilons, finite, **{"label": name, **style(k), **options})
+        if math.isfinite(self.constant):
+            ax.axhline(self.constant, color="0.4", linewidth=1.0, label="a constant instead")
+        if self.epsilons[-1] > _WIDE * self.epsilons[0]:
+            ax.set_xscale("log")
+        ax.set_xticks(self.epsilons, [f"{epsilon:g}" for epsilon in self.epsilons])
+        ax.set_xticks([], minor=True)
+        ax.set(xlabel="epsilon (nats)", ylabel=FIGURES[self.figure])
+        if self.figure != "task":
+            ax.set_ylim(0.0, _ROOM * max(ax.get_ylim()[1], 1e-9))
+        ax.legend(fontsize="small")
+
+
+@dataclass(eq=False)
+class AuditDisplay(Display):
+    """The area under the ROC curve of each attack, with its interval.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the attacks: the attacker, and the pair of secrets.
+    auc, low, high : ndarray of shape (n,)
+        Of attacks on the release, and the ends of their intervals.
+    allowed : ndarray of shape (n,)
+        What the promise allows.
+    control : ndarray of shape (n,)
+        What the same attack reaches on rows without noise; NaN where it was not made.
+    unchanged : float
+        The share of values that came out as they were, the mean over columns.
+    n_left_out : int
+        Attacks that are not drawn: those that reached least.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser, audit
+    >>> from sklearn_puffer.displays import AuditDisplay
+    >>> cars = [0, 5, 2, 4, 5, 0, 1, 9, 0, 3]
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 5000, "cars": cars * 1000})
+    >>> noiser = PufferfishNoiser(0.5, sensitive="loan", noise="optimal").fit(table)
+    >>> display = AuditDisplay.from_audit(audit(noiser, table), most=1)
+    >>> display.allowed.round(3), display.n_left_out
+    (array([0.622]), 5)
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
+    """
+
+    names: Sequence[str]
+    auc: FloatArray
+    low: FloatArray
+    high: FloatArray
+    allowed: FloatArray
+    control: FloatArray
+    unchanged: float
+    n_left_out: int = 0
+
+    @classmethod
+    def from_audit(
+        cls,
+        audit: Any,
+        *,
+        most: int = 12,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Take the attacks of an audit, those that reached most first.
+
+        Parameters
+        ----------
+        audit : Audit
+            Whose attacks are shown.
+        most : int, default=12
+            How many attacks at most.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        AuditDisplay
+            Drawn, with its data, ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        TypeError
+            If it is no audit.
+        """
+        check_axes(ax)
+        if not isinstance(audit, Audit):
+            raise TypeError(
+                f"audit must be an Audit, got {quoted(audit)}; audit(noiser, table) makes one."
+            )
+        ranked = sorted(audit.attacks, key=lambda attack: -attack.auc)
+        drawn = ranked[: check_count(most, "most")]
+        without = {_key(each): each.auc for each in audit.control}
+        auc, low, high, allowed = (
+            np.array([getattr(each, name) for each in drawn], dtype=float)
+            for name in ("auc", "auc_low", "auc_high", "auc_allowed")
+        )
+        control = np.array([without.get(_key(each), np.nan) for each in drawn], dtype=float)
+        kept = [each.after for each in audit.survived if each.what == "unchanged share"]
+        names = [_name(each) for each in drawn]
+        unchanged = float(np.mean(kept)) if kept else np.nan
+        left_out = len(ranked) - len(drawn)
+        display = cls(names, auc, low, high, allowed, control, unchanged, left_out)
+        return display.plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        rows = np.arange(len(self.names))
+        reach = np.abs(np.stack([self.auc - self.low, self.high - self.auc]))
+        said = "on the release"
+        if np.isfinite(self.unchanged):
+            said += f", where {self.unchanged:.0%} of the values are as they were"
+        look = {"fmt": "o", "color": DARK, "capsize": 3, "label": said, **options}
+        ax.errorbar(self.auc, rows, xerr=reach, **look)
+        hollow = {"marker": "s", "facecolors": "none", "edgecolors": DARK}
+        ax.scatter(self.control, rows, label="on rows without noise", **hollow)
+        ax.scatter(self.allowed, rows, marker="|", s=160, color=WARM, label="allowed at most")
+        ax.axvline(0.5, color="0.6", linewidth=0.8, linestyle=":")
+        name_ticks(ax.yaxis, self.names)
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        more = f" ({self.n_left_out} attacks that reach less are not drawn)"
+        ax.set_xlabel("area under the ROC curve" + more * bool(self.n_left_out))
+        ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0))
+
+
+def _key(attack: Any) -> tuple[Any, ...]:
+    return attack.attacker, attack.sensitive, attack.secret, attack.against
+
+
+def _name(attack: Any) -> str:
+    return (
+        f"{label(attack.attacker)}:\n{label(attack.sensitive, 16)} {label(attack.secret, 16)} "
+        f"against {label(attack.against, 16)}"
+    )
+
+
+_MEASURES = ["advantage", "auc"]
+_CHANCE = {"advantage": 0.0, "auc": 0.5}
+_AXES = {"advantage": "advantage of the best attack", "auc": "area under its ROC curve"}
+_KEPT = "unchanged share"
+_POINTS = [colour for colour in COLOURS if colour != WARM]  # that is what is allowed
+_FILLS = ("full", "left", "bottom", "right", "top")
+_LONGEST = 44
+
+
+@dataclass(eq=False)
+class TradeoffDisplay(Display):
+    """What attackers reach against what the rows are still good for, a point for each audit.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the points.
+    utility : ndarray of shape (n,)
+        What the released rows are good for; NaN where it was not measured.
+    attack, low, high : ndarray of shape (n,)
+        What the attack that reached most reached, and the ends of its interval.
+    allowed : ndarray of shape (n,)
+        What the promise of the release allows; NaN for a peer, which has none.
+    is_peer : ndarray of bool of shape (n,)
+        Whether the point is a peer of an audit.
+    before : ndarray of shape (m, 2)
+        For each audit the utility of the rows as they are, and what attackers reach there.
+    what : str
+        What the utility is.
+    measure : {"advantage", "auc"}
+        What the attack is measured by.
+
+    See Also
+    --------
+    AuditDisplay : All attacks of one audit.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser, audit
+    >>> from sklearn_puffer.displays import TradeoffDisplay
+    >>> cars = [0, 5, 2, 4, 5, 0, 1, 9, 0, 3]
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 5000, "cars": cars * 1000})
+    >>> audits = {}
+    >>> for epsilon in (0.3, 1.0):
+    ...     noiser = PufferfishNoiser(epsilon, sensitive="loan", noise="optimal").fit(table)
+    ...     audits[f"optimal channel, epsilon {epsilon}"] = audit(noiser, table)
+    >>> display = TradeoffDisplay.from_audits(audits)
+    >>> display.what, display.allowed.round(3)
+    ('unchanged share', array([0.149, 0.462]))
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
+    """
+
+    names: Sequence[str]
+    utility: FloatArray
+    attack: FloatArray
+    low: FloatArray
+    high: FloatArray
+    allowed: FloatArray
+    is_peer: Array
+    before: FloatArray
+    what: str = _KEPT
+    measure: str = "advantage"
+
+    @classmethod
+    def from_audits(
+        cls,
+        audits: Any,
+        *,
+        utility: str | None = None,
+        measure: str = "advantage",
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Take from each audit, and each of its peers, the attack that reached most.
+
+        Parameters
+        ----------
+        audits : Audit, list of Audit, or {name: Audit}
+            What is compared: of the same rows and task, or the utilities are not alike.
+        utility : str, default=None
+            Which figure of ``Audit.utility``: ``"unchanged share"`` (the mean over columns), or
+            that of a task, such as ``"AUC on true rows"``. None for the task, where all have
+            one alike, and the share otherwise.
+        measure : {"advantage", "auc"}, default="advantage"
+            What attackers are measured by.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        TradeoffDisplay
+            Drawn, with its data, ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        TypeError, ValueError
+            If these are no audits, or have no such figure.
+        """
+        check_axes(ax)
+        named = _named(audits)
+        check_choice(measure, "measure", _MEASURES)
+        what = _figure(named, utility)
+        points = [each for own in named.items() for each in _points(*own, what, len(named) > 1)]
+        ends = np.array([_reached(attacks, measure) for _, attacks, _, _ in points], dtype=float)
+        reached, low, high, allowed = ends.T
+        peer = np.array([is_peer for _, _, _, is_peer in points])
+        return cls(
+            [name for name, _, _, _ in points],
+            np.array([kept for _, _, kept, _ in points], dtype=float),
+            reached,
+            low,
+            high,
+            np.where(peer, np.nan, allowed),
+            peer,
+            np.array([_as_they_are(each, what, measure) for each in named.values()], dtype=float),
+            what,
+            measure,
+        ).plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        for k in range(len(self.names)):
+            self._point(ax, k, options)
+        hollow = {"marker": "*", "facecolors": "none", "edgecolors": "0.3", "s": 90}
+        ax.scatter(*self.before.T, label="rows as they are", **hollow)
+        self._allowed(ax)
+        ax.axhline(_CHANCE[self.measure], color="0.6", linewidth=0.8, linestyle=":")
+        of_columns = " (mean of the columns)" * (self.what == _KEPT)
+        ax.set(xlabel=self.what + of_columns, ylabel=_AXES[self.measure])
+        ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+
+    def _point(self, ax: Any, k: int, options: dict[str, Any]) -> None:
+        reach = np.array([[self.attack[k] - self.low[k]], [self.high[k] - self.attack[k]]])
+        fill = "none" if self.is_peer[k] else _FILLS[k // len(MARKERS) % len(_FILLS)]
+        told = label(self.names[k], _LONGEST) + " (peer)" * bool(self.is_peer[k])
+        told += f" (no {self.what})" * math.isnan(self.utility[k])
+        colour, marker = _POINTS[k % len(_POINTS)], MARKERS[k % len(MARKERS)]
+        own = {"color": colour, "marker": marker, "markersize": 8}
+        look = {"linestyle": "none", "fillstyle": fill, "capsize": 3, "label": told}
+        place = [self.utility[k]], [self.attack[k]]
+        ax.errorbar(*place, yerr=np.abs(reach), **{**own, **look, **options})
+
+    def _allowed(self, ax: Any) -> None:
+        """Draw what is allowed: a line if it is the same for all, and a mark at each otherwise."""
+        ours = ~self.is_peer
+        if len(np.unique(self.allowed[ours])) == 1:
+            ax.axhline(self.allowed[ours][0], color=WARM, linestyle="--", label="allowed at most")
+            return
+        mark = {"marker": "_", "s": 300, "linewidths": 2.5, "color": WARM}
+        ax.scatter(self.utility[ours], self.allowed[ours], label="allowed at most", **mark)
+
+
+def _named(audits: Any) -> dict[str, Audit]:
+    if isinstance(audits, Audit):
+        audits = [audits]
+    if isinstance(audits, list | tuple):
+        audits = dict(_numbered(audits))
+    if not isinstance(audits, Mapping) or not all(isinstance(a, Audit) for a in audits.values()):
+        raise TypeError(
+            f"audits must be an Audit, a list of these, or {{name: Audit}}, got {quoted(audits)}; "
+            "audit(noiser, table) makes one."
+        )
+    if not audits:
+        raise ValueError("audits is empty; give at least one, as audit(noiser, table) makes it.")
+    return {str(name): each for name, each in audits.items()}
+
+
+def _numbered(audits: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield audits under their own names, or the numbers of those that have none."""
+    taken: set[str] = set()
+    for k, each in enumerate(audits, start=1):
+        own = getattr(each, "name", "") or ("release" if len(audits) == 1 else f"release {k}")
+        name = own if own not in taken else f"{own} ({k})"
+        taken.add(name)
+        yield name, each
+
+
+def _figure(audits: Mapping[str, Audit], utility: str | None) -> str:
+    """Return which figure of utility all audits have."""
+    known = [{s.what for s in each.survived} for each in audits.values()]
+    shared = sorted(set.intersection(*known))
+    tasks = [what for what in shared if what.endswith("on true rows")]
+    if utility is None:
+        return tasks[0] if tasks else _KEPT
+    if utility not in shared:
+        raise ValueError(
+            f"utility={quoted(utility)} is no figure that every audit has, which are "
+            f"{listed(shared)}; name one of these, or audit with task=."
+        )
+    return utility
+
+
+_Point = tuple[str, Sequence[Any], float, bool]
+
+
+def _points(name: str, audit: Audit, what: str, several: bool) -> Iterator[_Point]:
+    yield name, audit.attacks, _kept(audit.survived, what), False
+    for peer in audit.peers:
+        yield (
+            peer.name + f", beside {name}" * several,
+            peer.attacks,
+            _kept(peer.survived, what),
+            True,
+        )
+
+
+def _kept(survived: Sequence[Any], what: str) -> float:
+    return _mean(each.after for each in survived if each.what == what)
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = [each for each in values if not math.isnan(each)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def _reached(attacks: Sequence[Any], measure: str) -> tuple[float, ...]:
+    best = max(attacks, key=lambda each: getattr(each, measure))
+    return tuple(getattr(best, f"{measure}{end}") for end in ("", "_low", "_high", "_allowed"))
+
+
+def _as_they_are(audit: Audit, what: str, measure: str) -> tuple[float, float]:
+    reached = max((getattr(each, measure) for each in audit.control), default=math.nan)
+    return _mean(s.before for s in audit.survived if s.what == what), reached
+
+
+_MOST = 6  # lines
+_BARS: dict[str, dict[str, Any]] = {
+    "new releases": {"color": DARK},
+    "the same again, free": {"color": LIGHT, "hatch": "//", "edgecolor": DARK},
+    "withheld": {"color": "white", "hatch": "xx", "edgecolor": WARM},
+}
+_LABELLED = 12  # calls that are named
+
+
+@dataclass(eq=False)
+class SpendDisplay(Display):
+    """What was spent, entry by entry: the part of the budget, or the rows of persons.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the entries, in the order of the record: their notes or data sets.
+    series : dict of str to ndarray of shape (n,)
+        Of a `Ledger` the part of the budget that is spent after each entry, by data set; of a
+        `PersonLedger` how many rows of each call were new releases, came out as before, and were
+        withheld.
+    of_persons : bool
+        Whether it is that of a `PersonLedger`.
+
+    Notes
+    -----
+    Ledgers hold no times: entries are in their order, and equal releases of a `Ledger`, which are
+    counted together, stand where the first of them was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from sklearn_puffer import Ledger, PufferfishNoiser
+    >>> from sklearn_puffer.displays import SpendDisplay
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> noiser = PufferfishNoiser(epsilon=1.0, sensitive="loan", releases=2).fit(table)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger.create(f"{folder}/cars.ledger", noiser)
+    ...     released = ledger.transform(noiser, table, note="for the press")
+    ...     released = ledger.transform(noiser, table, factor=2)
+    ...     display = SpendDisplay.from_ledger(ledger)
+    >>> display.series["data"].round(3)
+    array([0.5 , 0.75])
+    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
+    """
+
+    internal: ClassVar[str] = (
+        "It is a function of what was released when, and of notes and names of data sets; for a "
+        "ledger of persons also of who is in each table. It depends on no value."
+    )
+
+    names: Sequence[str]
+    series: Mapping[str, FloatArray]
+    of_persons: bool = False
+
+    @classmethod
+    def from_ledger(cls, ledger: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Take what is on record.
+
+        Parameters
+        ----------
+        ledger : Ledger or PersonLedger
+            Of any noiser.
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        SpendDisplay
+            Drawn, with its data, ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        TypeError
+            If it is none.
+        LedgerError, OSError
+            If its file cannot be read.
+        """
+        check_axes(ax)
+        if isinstance(ledger, PersonLedger):
+            calls = ledger.history()
+            display = cls(_names(calls), _rows(calls), of_persons=True)
+        elif isinstance(ledger, Ledger):
+            entries, rule = ledger.history(), ledger.rule
+            series = {name: _shares(rule, name, entries) for name in ledger.datasets}
+            display = cls(_names(entries), series)
+        else:
+            raise TypeError(
+                f"ledger must be a Ledger or PersonLedger, got {quoted(ledger)}; open it with "
+                "Ledger.open."
+            )
+        return display.plot(ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        if self.of_persons:
+            self._draw_rows(ax, options)
+        else:
+            self._draw_shares(ax, options)
+        _name_entries(ax, self.names)
+        if ax.get_legend_handles_labels()[0]:
+            ax.legend(fontsize="small")
+
+    def _draw_rows(self, ax: Any, options: dict[str, Any]) -> None:
+        below = np.zeros(len(self.names))
+        for name, rows in self.series.items():
+            bars = {"label": name, "linewidth": 0.8, **_BARS[name], **options}
+            ax.bar(np.arange(1, len(rows) + 1), rows, bottom=below, **bars)
+            below = below + rows
+        ax.set(xlabel="call", ylabel="rows")
+
+    def _draw_shares(self, ax: Any, options: dict[str, Any]) -> None:
+        places = np.arange(len(self.names) + 1)
+        most = sorted(self.series, key=lambda name: -self.series[name].max(initial=0.0))
+        for k, name in enumerate(most[:_MOST]):
+            shares = 100.0 * np.append(0.0, self.series[name])
+            line = {"label": label(name), "drawstyle": "steps-post", **style(k), **options}
+            ax.plot(places, shares, **line)
+        if len(most) > _MOST:
+            ax.plot([], [], " ", label=f"{len(most) - _MOST} more with less")
+        ax.axhline(100.0, color=WARM, linewidth=1.0, label="the whole budget")
+        ax.set(xlabel="entry", ylabel="spent (% of the budget)", ylim=(0.0, 108.0))
+
+
+def _names(entries: Sequence[Entry] | Sequence[Call]) -> list[str]:
+    """Return what stands under entries: their notes, or data sets."""
+    return [each.note or each.dataset for each in entries]
+
+
+def _rows(calls: Sequence[Call]) -> dict[str, FloatArray]:
+    fields = zip(_BARS, ("new", "repeated", "withheld"), strict=True)
+    return {name: np.array([float(getattr(c, own)) for c in calls]) for name, own in fields}
+
+
+def _shares(rule: Rule, dataset: str, entries: Sequence[Entry]) -> FloatArray:
+    """Return the part of the budget of a data set that is spent after each entry."""
+    spent: dict[Any, dict[float, int]] = {}
+    shares = []
+    for entry in entries:
+        if entry.dataset == dataset:
+            for axis, scale in entry.scales.items():
+                counts = spent.setdefault(axis, {})
+                counts[scale] = counts.get(scale, 0) + entry.releases
+        shares.append(max((_share(rule, axis, own) for axis, own in spent.items()), default=0.0))
+    return np.array(shares)
+
+
+def _share(rule: Rule, axis: Any, scales: Mapping[float, int]) -> float:
+    """Return the part of what an axis may spend: of its budget, or of its draws."""
+    drawn = Fraction(sum(scales.values()), rule.draws) if rule.draws else Fraction(0)
+    if rule.is_free(axis):
+        return float(drawn)
+    return float(max(drawn, Fraction(rule.cost(axis, scales)) / Fraction(rule.budgets[axis])))
+
+
+def _name_entries(ax: Any, names: Sequence[str]) -> None:
+    ax.set_xlim(0.0 if ax.lines else 0.4, len(names) + 0.6)
+    if len(names) <= _LABELLED:
+        told = [f"{k} {label(name, 16)}" if name else f"{k}" for k, name in enumerate(names, 1)]
+        turned = (
+            {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if are_long(told) else {}
+        )
+        ax.set_xticks(range(1, len(names) + 1), told, **turned)
+    else:
+        ax.xaxis.get_major_locator().set_params(integer=True)
