@@ -4,8 +4,7 @@ from sklearn_puffer._signoff.audit import Audit
 from sklearn_puffer._signoff.auditing import audit
 from sklearn_puffer._signoff.plan import Plan
 from sklearn_puffer._signoff.planning import plan
-from sklearn_puffer._signoff.rendering import check_renders, render
-from sklearn_puffer._signoff.report import Report
+from sklearn_puffer._signoff.report import WAYS, Report, check_renders
 from sklearn_puffer._signoff.reporting import report
 
-__all__ = ["Audit", "Plan", "Report", "audit", "check_renders", "plan", "render", "report"]
+__all__ = ["WAYS", "Audit", "Plan", "Report", "audit", "check_renders", "plan", "report"]

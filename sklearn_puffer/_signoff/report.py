@@ -1,16 +1,22 @@
-"""A report for the person who signs a release: one page, as HTML, Markdown, text and JSON."""
+"""A report for the person who signs a release: one page, as HTML, Markdown, text and JSON.
+
+Pages of HTML are made by the templates beside it, and here is the only import of Jinja2. A page is
+one file without scripts, fonts or pictures from elsewhere, and tells browsers to fetch nothing
+(Content-Security-Policy), so that what stands in a name cannot. Whatever is filled in is escaped,
+and stays on one line.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sklearn_puffer._base import Document, Page, Section, markdown, quoted, shown
+from sklearn_puffer._base import Document, Page, Section, markdown, on_one_line, quoted, shown
 from sklearn_puffer._releases import write_new
-from sklearn_puffer._signoff.rendering import render
 
 SCHEMA = "sklearn_puffer.report/1"
 _FIELDS = ("Release, or not", "Name", "Role", "Place and date", "Signature")
@@ -112,9 +118,9 @@ class Report(Document):
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"path must be the name of a file to write, got {quoted(path)}.")
         suffix = Path(os.fsdecode(path)).suffix.lower()
-        if suffix not in _WAYS:
-            raise ValueError(f"path must end in {', '.join(_WAYS)}, got {quoted(str(path))}.")
-        write_new(path, _WAYS[suffix](self).encode("utf-8", "backslashreplace"))
+        if suffix not in WAYS:
+            raise ValueError(f"path must end in {', '.join(WAYS)}, got {quoted(str(path))}.")
+        write_new(path, WAYS[suffix](self).encode("utf-8", "backslashreplace"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain Python values, for JSON.
@@ -177,9 +183,58 @@ def _told(section: Section) -> dict[str, Any]:
     }
 
 
-_WAYS: dict[str, Callable[[Report], str]] = {
-    ".html": lambda report: report.html,
-    ".md": lambda report: report.markdown,
-    ".json": lambda report: report.to_json(),
-    ".txt": lambda report: f"{report}\n",
+def _html(document: Any) -> str:
+    """Return a file of HTML: a report has its own, which leaves room for a signature."""
+    if isinstance(document, Report):
+        return document.html
+    return render("document.html", page=document._page())
+
+
+WAYS: dict[str, Callable[[Any], str]] = {
+    ".html": _html,
+    ".md": lambda document: markdown(document._page()),
+    ".json": lambda document: str(document.to_json()),
+    ".txt": lambda document: f"{document}\n",
 }
+"""How a document is written to a file, by what its name ends in."""
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a page as an HTML file, from its document type to its end.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If Jinja2 is not installed.
+    """
+    return str(_templates().get_template(template).render(values))
+
+
+def check_renders() -> None:
+    """Refuse pages of HTML, before any work is done, where Jinja2 is not installed."""
+    _templates()
+
+
+@cache
+def _templates() -> Any:
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "pages of HTML are made with Jinja2, which is not installed; "
+            'pip install "sklearn-puffer[report]", or take .md, .txt or .json.'
+        ) from error
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("sklearn_puffer._signoff"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_inert,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _inert(value: Any) -> Any:
+    """Return a text on one line; what a template made of such is whole already."""
+    return value if hasattr(value, "__html__") else on_one_line(str(value))

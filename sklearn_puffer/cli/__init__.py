@@ -1,5 +1,5 @@
 """The command line: `python -m sklearn_puffer`, or the script `puffer`."""
 
-from sklearn_puffer.cli.run import main
+from sklearn_puffer.cli.arguments import main
 
 __all__ = ["main"]

@@ -1,10 +1,20 @@
-"""What can be typed: the commands, their arguments, and the help of each."""
+"""One run: what can be typed, an exit status, and one sentence if it fails.
+
+The commands, their arguments and the help of each.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+import signal
+import sys
+import threading
+import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import FrameType
 from typing import Any
 
 from sklearn_puffer.cli.settings import (
@@ -15,7 +25,9 @@ from sklearn_puffer.cli.settings import (
     plan_parameters,
     value_of,
 )
-from sklearn_puffer.cli.speech import say
+from sklearn_puffer.cli.speech import one_line, say, tell
+
+FINE, NO_PROMISE, WRONG, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 _TOP = """
 Release a table so that its public columns tell little about sensitive ones.
@@ -139,7 +151,88 @@ key of the noise, in which every release of it is keyed.
 """
 
 
-def parser(given: Sequence[str]) -> argparse.ArgumentParser:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, and return its exit status.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows the name of the command; those of this process by default.
+
+    Returns
+    -------
+    int
+        0 where all is well; 1 where a certificate does not hold, or a budget is spent, and nothing
+        was released; 2 of wrong usage, or a file that cannot be used; 130 after Ctrl-C.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.cli import main
+    >>> main(["report", "absent.json"])
+    2
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        asked = _parser(given).parse_args(given)
+    except SystemExit as end:  # argparse has said what is wrong
+        return int(end.code or 0)
+    return _run(asked)
+
+
+def _run(asked: Any) -> int:
+    before = _stop_when_terminated()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            setattr(warnings, "showwarning", _show_warning)  # noqa: B010
+            return int(asked.run(asked) or FINE)
+    except KeyboardInterrupt:
+        tell("stopped: the output is whole or absent; what a ledger has counted stays counted.")
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever reads the text has read enough
+        return _end_quietly()
+    except Exception as error:
+        return _failed(error, asked)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _end_quietly() -> int:
+    """Leave nothing for Python to write at its end where nobody reads any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FINE
+
+
+def _failed(error: Exception, asked: Any) -> int:
+    if asked.traceback:
+        sys.stderr.write(traceback.format_exc())
+    tell(f"{asked.command}: error: {one_line(error)}")
+    return NO_PROMISE if _lacks_a_promise(error) else WRONG
+
+
+def _lacks_a_promise(error: Exception) -> bool:
+    from sklearn_puffer import OverspentError, UncertifiedError
+
+    return isinstance(error, UncertifiedError | OverspentError)
+
+
+def _show_warning(message: Warning | str, *others: Any) -> None:
+    tell(f"warning: {one_line(message)}")
+
+
+def _stop_when_terminated() -> Any:
+    """Let SIGTERM end the run as an exception does, so that nothing half written stays behind."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(TERMINATED)
+
+
+def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     """Return what reads the arguments; those of `fit` are made when it is asked for."""
     top = _Parser(prog="puffer", description=_TOP, epilog=_STATUS)
     top.add_argument("--version", action=_Version, help="show the version and exit")
@@ -197,7 +290,7 @@ def _later(place: str) -> Callable[[Any], int]:
 
 def _fit(commands: Any, *, whole: bool) -> None:
     about = "learn the noise from a table, and write the form of the release"
-    own = _command(commands, "fit", about, _FIT + _SETTINGS, "fitting:fit")
+    own = _command(commands, "fit", about, _FIT + _SETTINGS, "commands:fit")
     own.add_argument("table", metavar="TABLE", help="a .parquet, .csv or .tsv file")
     own.add_argument("form", metavar="FORM", help="the form to write, a .json file")
     own.add_argument(
@@ -212,7 +305,7 @@ def _fit(commands: Any, *, whole: bool) -> None:
 
 
 def _plan(commands: Any, *, whole: bool) -> None:
-    own = _command(commands, "plan", "compare settings on a table", _PLAN, "reporting:plan")
+    own = _command(commands, "plan", "compare settings on a table", _PLAN, "commands:plan")
     own.add_argument("table", metavar="TABLE", help="a .parquet, .csv or .tsv file")
     _shared(own)
     _out(own)
@@ -222,7 +315,7 @@ def _plan(commands: Any, *, whole: bool) -> None:
 
 def _check(commands: Any) -> None:
     about = "see whether rows still look like those of fit"
-    own = _command(commands, "check", about, _CHECK, "reporting:check")
+    own = _command(commands, "check", about, _CHECK, "commands:check")
     _form(own)
     own.add_argument("table", metavar="TABLE", help="a .parquet, .csv or .tsv file")
     text = "a sensitive column; repeated for several"
@@ -233,7 +326,7 @@ def _check(commands: Any) -> None:
 
 def _audit(commands: Any, *, whole: bool) -> None:
     about = "attack what would be released of rows that were not in fit"
-    own = _command(commands, "audit", about, _AUDIT, "auditing:audit")
+    own = _command(commands, "audit", about, _AUDIT, "commands:audit")
     _form(own)
     own.add_argument("table", metavar="TABLE", help="a .parquet, .csv or .tsv file, with secrets")
     text = "the rows of TABLE as another way released them; repeated for several"
@@ -327,7 +420,7 @@ def _form(own: argparse.ArgumentParser) -> None:
 
 def _report(commands: Any) -> None:
     about = "show what is promised, for the person who signs"
-    own = _command(commands, "report", about, _REPORT, "reporting:report")
+    own = _command(commands, "report", about, _REPORT, "commands:report")
     _form(own)
     kinds = ["internal", "external"]
     text = "for who signs (the default), or for recipients: nothing made of raw rows"
@@ -347,7 +440,7 @@ def _ledger(commands: Any) -> None:
         ("left", "show what may still be released"),
         ("spend", "put a release on record that is made elsewhere"),
     ):
-        each = _command(actions, name, text, f"{text.capitalize()}.", f"ledgers:{name}")
+        each = _command(actions, name, text, f"{text.capitalize()}.", f"commands:{name}_ledger")
         each.add_argument("ledger", metavar="LEDGER", help="its file")
         _form(each)
         if name != "show":
@@ -375,7 +468,7 @@ def _persons(commands: Any) -> None:
         ("show", "show what was released"),
         ("left", "show what may still be released of a person"),
     ):
-        each = _command(actions, name, text, f"{text.capitalize()}.", f"persons:{name}")
+        each = _command(actions, name, text, f"{text.capitalize()}.", f"commands:{name}_persons")
         if name == "migrate":
             each.add_argument("ledger", metavar="LEDGER", help="a ledger of releases of tables")
             text = "in it; may be left out where there is only one"

@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sklearn_puffer import Ledger
+from sklearn_puffer import Ledger, PersonLedger, PufferfishWarning
 from sklearn_puffer._base import __version__, listening
 from sklearn_puffer._noiser import check_stream, keyed_mark, rows_of_stream, types_of
 from sklearn_puffer._releases import check_free, growing_file
 from sklearn_puffer._tables import Layout, Stream, TableFile, TableWriter, kind_of
-from sklearn_puffer.cli import persons
-from sklearn_puffer.cli.common import check_holds, fitted, layout_of
+from sklearn_puffer.cli.commands import check_holds, fitted, layout_of
 from sklearn_puffer.cli.settings import RELEASE, merged, read_settings
 from sklearn_puffer.cli.speech import Progress, tell
+
+_TOLD = 5  # warnings: each is of a part of the file
 
 
 def release(asked: Any) -> int:
@@ -123,8 +125,34 @@ def _rows(noiser: Any, stream: Stream, how: dict[str, Any], rows: Iterator[Any])
             "ledger and persons are both given, and count a release twice; give one of them."
         )
     check_stream(noiser, stream)
-    tables = persons.released(noiser, stream, how, _keying(how))
+    tables = _counted(noiser, stream, how, _keying(how))
     return (batch for table in tables for batch in table.combine_chunks().to_batches())
+
+
+def _counted(noiser: Any, stream: Stream, how: dict[str, Any], keying: Any) -> Iterator[Any]:
+    """Yield released tables, each when all of its persons' parts are on record."""
+    if keying["row_id"] is None or keying["key"] is None:
+        raise ValueError(
+            "persons counts what each has spent by ids and a key; give --row-id, and --key-file or "
+            "--key-env."
+        )
+    own = {name: value for name, value in keying.items() if name != "key"}
+    exhausted = "withhold" if how.get("withhold") else "raise"
+    more = {**own, "exhausted": exhausted, "note": how.get("note", "")}
+    ledger = PersonLedger.open(how["persons"], noiser, key=keying["key"])
+    return _each(ledger, noiser, rows_of_stream(noiser, stream, own["row_id"]), more)
+
+
+def _each(ledger: PersonLedger, noiser: Any, tables: Iterator[Any], more: Any) -> Iterator[Any]:
+    told: list[str] = []
+    for table in tables:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = ledger.transform(noiser, table, **more)
+        told += [str(each.message) for each in caught]
+        yield found
+    for text in list(dict.fromkeys(told))[:_TOLD]:
+        warnings.warn(text, PufferfishWarning, stacklevel=2)
 
 
 def _write(
