@@ -11,8 +11,7 @@ from sklearn_puffer._base import Document, Page, Section, listed, shown
 from sklearn_puffer._releases import counted_loss, jsonable, short_number
 from sklearn_puffer._signoff.attack import Attack
 from sklearn_puffer._signoff.exact_tests import POWER
-from sklearn_puffer._signoff.exclusion import Exclusion
-from sklearn_puffer._signoff.peers import Peer
+from sklearn_puffer._signoff.readers import Exclusion, Peer
 from sklearn_puffer._signoff.survived import Survived
 from sklearn_puffer._tables import Name, records_frame
 

@@ -37,29 +37,33 @@ from sklearn_puffer._noiser import (
 from sklearn_puffer._releases import short_number
 from sklearn_puffer._signoff.attack import (
     CHOOSE,
+    MOST_LEVELS,
     TRAIN,
     Attack,
     Field,
     Parts,
     Question,
+    attackers_of,
     attacks_on,
     corrected,
     enough_rows,
 )
-from sklearn_puffer._signoff.attackers import MOST_LEVELS, attackers_of
 from sklearn_puffer._signoff.audit import CONTROL, RELEASED, Audit, pair_names
+from sklearn_puffer._signoff.columns import in_memory
 from sklearn_puffer._signoff.exact_tests import Exchanged, Promise, findable, rows_needed
-from sklearn_puffer._signoff.exclusion import Exclusion, exclusion
-from sklearn_puffer._signoff.peers import Peer, peer_of, peers_of
 from sklearn_puffer._signoff.readers import (
     MOST_KNOWN,
+    Exclusion,
+    Peer,
+    exclusion,
     known_columns,
     linked,
+    peer_of,
+    peers_of,
     same_when_keyed,
     who_average,
     who_know,
 )
-from sklearn_puffer._signoff.rows import in_memory
 from sklearn_puffer._signoff.survived import Task, correlations, margins, task_figures, task_of
 from sklearn_puffer._tables import (
     Features,

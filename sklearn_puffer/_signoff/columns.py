@@ -1,4 +1,4 @@
-"""What each column of a table is, and whether it is proposed for the release."""
+"""The table that a plan or an audit looks at, what its columns are, and which are proposed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from sklearn_puffer._tables import (
     Name,
     Table,
     Values,
+    as_pandas,
     hardly_repeats,
+    is_frame,
+    is_lazy,
+    known,
     looks_like_key,
     present,
 )
@@ -180,3 +184,31 @@ def _judged(values: Values, data: Any, atoms: Any, *, ordered: bool) -> tuple[st
     if values.kind in _NUMBERS and not ordered and _many(atoms, values):
         return kind, f"{_BINS}: it goes into bins", False
     return kind, "", False
+
+
+def in_memory(table: Any, who: str) -> Any:
+    """Return the table as a pandas DataFrame.
+
+    Parameters
+    ----------
+    table : DataFrame
+    who : str
+        Who looks at it, such as "a plan".
+
+    Raises
+    ------
+    TypeError
+        If it is lazy, or no DataFrame.
+    """
+    if is_lazy(table):
+        raise TypeError(
+            f"table is lazy ({type(table).__name__}), and {who} looks at rows many times; collect "
+            "it, or some thousand rows of it, into memory first."
+        )
+    table = known(table, "table")
+    if not is_frame(table):
+        raise TypeError(
+            f"table must be a DataFrame, got {type(table).__name__}; give its columns names, such "
+            "as pandas.DataFrame(table, columns=[...])."
+        )
+    return as_pandas(table)

@@ -36,13 +36,12 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noiser import PufferfishNoiser, SwapCurve
 from sklearn_puffer._signoff import measured
-from sklearn_puffer._signoff.attackers import attackers_of
+from sklearn_puffer._signoff.attack import attackers_of
 from sklearn_puffer._signoff.candidates import Candidate, candidates_of
-from sklearn_puffer._signoff.columns import ColumnFacts, read_columns, without_odd_gaps
+from sklearn_puffer._signoff.columns import ColumnFacts, in_memory, read_columns, without_odd_gaps
 from sklearn_puffer._signoff.exact_tests import Promise
 from sklearn_puffer._signoff.measured import Secrets
 from sklearn_puffer._signoff.plan import Plan, Row, ranked
-from sklearn_puffer._signoff.rows import in_memory
 from sklearn_puffer._signoff.survived import Task, task_of
 from sklearn_puffer._tables import (
     Name,

@@ -13,8 +13,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from sklearn_puffer._base import Array, quoted
-from sklearn_puffer._signoff.attack import Parts
-from sklearn_puffer._signoff.attackers import encoder
+from sklearn_puffer._signoff.attack import Parts, encoder, looks
 from sklearn_puffer._tables import Name, Table, resolve
 
 _CLASSES = 20  # a number with more values is regressed
@@ -44,11 +43,11 @@ def margins(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
     found = []
     for name in columns:
         own, other = raw[name], released[name]
-        if _words(own) != _words(other):
+        if is_words(own) != is_words(other):
             continue  # codes of words, where they come out as numbers
         same = (own.astype(object) == other.astype(object)) | (own.isna() & other.isna())
         found.append(Survived("unchanged share", name, 1.0, float(same.mean())))
-        if not _words(own):
+        if not is_words(own):
             a, b = own.astype(float), other.astype(float)
             found.append(Survived("median", name, float(a.median()), float(b.median())))
             found.append(Survived("standard deviation", name, float(a.std()), float(b.std())))
@@ -61,7 +60,7 @@ def margins(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
 
 def correlations(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
     """Return the rank correlation of each pair of numbers that changes most, three at most."""
-    numbers = [n for n in columns if not _words(raw[n]) and not _words(released[n])]
+    numbers = [n for n in columns if not is_words(raw[n]) and not is_words(released[n])]
     a, b = (each[numbers].astype(float).corr("spearman") for each in (raw, released))
     found = [
         Survived("rank correlation", f"{x} and {y}", float(a.loc[x, y]), float(b.loc[x, y]))
@@ -71,7 +70,8 @@ def correlations(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survi
     return sorted(found, key=lambda each: -abs(each.before - each.after))[:3]
 
 
-def _words(column: Any) -> bool:
+def is_words(column: Any) -> bool:
+    """Return whether a column holds categories, and no numbers."""
     return str(column.dtype) == "category"
 
 
@@ -137,7 +137,7 @@ def task_figures(
     share of the most frequent class, which who knows nothing gets right.
     """
     features = [name for name in columns if not (task.by_column and name == task.name)]
-    features = [name for name in features if _words(raw[name]) == _words(released[name])]
+    features = [name for name in features if is_words(raw[name]) == is_words(released[name])]
     if not features:
         return []
     learnt = np.concatenate([parts.train, parts.choose])
@@ -168,7 +168,7 @@ def _known(target: Array) -> Array:
 def _target(task: Task, released: Any, columns: Sequence[Name]) -> Array:
     if not task.by_column or task.name not in columns:
         return task.target
-    if _words(released[task.name]) == (task.target.dtype.kind not in "biuf"):
+    if is_words(released[task.name]) == (task.target.dtype.kind not in "biuf"):
         return np.asarray(released[task.name]).astype(task.target.dtype)
     return task.target
 
@@ -194,21 +194,9 @@ def _auc(model: Any, rows: Any, target: Array) -> float:
     classes, labels = list(model.classes_), np.unique(target)
     if len(labels) < 2:
         return math.nan
-    looks = _looks(model, rows, classes)
+    seen = looks(model, rows)
     areas = [
-        roc_auc_score(target == label, looks[:, classes.index(label)]) if label in classes else 0.5
+        roc_auc_score(target == label, seen[:, classes.index(label)]) if label in classes else 0.5
         for label in labels
     ]
     return float(np.mean(areas))
-
-
-def _looks(model: Any, rows: Any, classes: Sequence[Any]) -> Array:
-    """Return how much each row looks like each class, in whatever unit the model has."""
-    if hasattr(model, "predict_proba"):
-        return np.asarray(model.predict_proba(rows))
-    if hasattr(model, "decision_function"):
-        margin = np.asarray(model.decision_function(rows))
-        margin = np.stack([-margin, margin], axis=1) if margin.ndim == 1 else margin
-        if margin.shape[1] == len(classes):  # and not one of each pair of classes
-            return margin
-    return np.asarray(np.asarray(model.predict(rows))[:, None] == np.array(classes))
