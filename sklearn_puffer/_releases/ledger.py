@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Number, Real
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from sklearn_puffer._base import (
     Page,
@@ -23,6 +24,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._releases.certified import CertifiedEstimator
 from sklearn_puffer._releases.composition import Axis, Draws, Rule
 from sklearn_puffer._releases.ledger_state import Entry, Left, State
+from sklearn_puffer._releases.person_spend import About
 from sklearn_puffer._releases.store import (
     NONSENSE,
     DamagedError,
@@ -38,8 +40,78 @@ _SHOWN = 10  # entries on a page
 Look = tuple[bytes, tuple[int, ...]]
 """The start of a file, with what the system says of it."""
 
+Held = TypeVar("Held", State, About)
 
-class Ledger:
+
+class Account(ABC, Generic[Held]):
+    """What both ledgers are: a file of one noiser, and what is shown of it."""
+
+    _kind: ClassVar[str]  # the name of the class, by which files are told apart
+
+    def __init__(self, path: str | os.PathLike[str], fingerprint: str, timeout: float) -> None:
+        self.path = located(path)
+        self.fingerprint = fingerprint
+        self.timeout = check_timeout(timeout)
+
+    @classmethod
+    def upgrade(cls, path: str | os.PathLike[str]) -> None:
+        """Write the ledger of version 0.2 as this version does.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which nobody else uses meanwhile; it is kept, with the ending ``.old``.
+
+        Raises
+        ------
+        LedgerError
+            If it is no such ledger, or a damaged one; nothing is changed.
+        OSError
+            If it cannot be read or written.
+        """
+        Store(located(path), cls._kind).upgrade(cls._read_old)
+
+    @staticmethod
+    @abstractmethod
+    def _read_old(path: Path, sheet: Sheet) -> None:
+        """Write what a file of version 0.2 holds; any error is that of another file."""
+
+    @abstractmethod
+    def _held(self) -> Held:
+        """Return what the ledger is about, as it is now."""
+
+    @abstractmethod
+    def _page(self) -> Page:
+        """Return what is on record, for people."""
+
+    @property
+    def rule(self) -> Rule:
+        """How releases add up, and the budget of each data set, or person."""
+        return self._held().rule
+
+    def __repr__(self) -> str:
+        return f"{self._kind}({str(self.path)!r})"
+
+    def __str__(self) -> str:
+        return self._page().text()
+
+    def _repr_html_(self) -> str:
+        return self._page().notebook()
+
+    @property
+    def _store(self) -> Store:
+        return Store(self.path, self._kind)
+
+    def _check_noiser(self, certificate: Any, held: Held | None = None) -> Held:
+        """Return what the ledger is about, if the certificate is that of its noiser."""
+        held = self._held() if held is None else held
+        own = held.fingerprint, held.scales, held.rule
+        if own != (certificate.fingerprint, scales_of(certificate), certificate.rule):
+            raise LedgerError(foreign(self.path))
+        return held
+
+
+class Ledger(Account[State]):
     """How often the same data may be released, on record in a file (SQLite).
 
     Made by `Ledger.create` and `Ledger.open`. It may be pickled (the path is, not the record), and
@@ -101,12 +173,12 @@ class Ledger:
     >>> folder.cleanup()
     """
 
+    _kind = "Ledger"
+
     def __init__(
         self, path: str | os.PathLike[str], fingerprint: str, timeout: float = 60.0
     ) -> None:
-        self.path = located(path)
-        self.fingerprint = fingerprint
-        self.timeout = check_timeout(timeout)
+        super().__init__(path, fingerprint, timeout)
         self._seen: tuple[Look, State] | None = None
 
     @classmethod
@@ -184,53 +256,17 @@ class Ledger:
         ledger._check_noiser(certificate)
         return ledger
 
-    @classmethod
-    def upgrade(cls, path: str | os.PathLike[str]) -> None:
-        """Write the ledger of version 0.2, a JSON file, as this version does.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file, which nobody else uses meanwhile; it is kept, with the ending ``.old``.
-
-        Raises
-        ------
-        LedgerError
-            If it is no such ledger, or a damaged one; nothing is changed.
-        OSError
-            If it cannot be read or written.
-        """
-
-        def fill(old: Path, sheet: Sheet) -> None:
-            sheet.write(State.from_json(old.read_bytes()).to_record())
-
-        Store(located(path), "Ledger").upgrade(fill)
-
-    def __repr__(self) -> str:
-        return f"Ledger({str(self.path)!r})"
-
-    def __str__(self) -> str:
-        return _page(self._current(), self.path).text()
-
-    def _repr_html_(self) -> str:
-        return _page(self._current(), self.path).notebook()
+    @staticmethod
+    def _read_old(path: Path, sheet: Sheet) -> None:
+        sheet.write(State.from_json(path.read_bytes()).to_record())
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_seen": None}
 
     @property
-    def _store(self) -> Store:
-        return Store(self.path, "Ledger")
-
-    @property
-    def rule(self) -> Rule:
-        """How releases add up, and the budget."""
-        return self._current().rule
-
-    @property
     def datasets(self) -> tuple[str, ...]:
         """Names of the datasets."""
-        return self._current().datasets
+        return self._held().datasets
 
     def spend(
         self,
@@ -311,7 +347,7 @@ class Ledger:
             Nothing is spent.
         """
         count = _check_releases(releases)
-        return self._current().allows(_numbers(scales), count, dataset)
+        return self._held().allows(_numbers(scales), count, dataset)
 
     def left(self, dataset: str | None = None) -> Left:
         """Return what may still be released of a dataset.
@@ -326,7 +362,7 @@ class Ledger:
         Left
             In releases at the noiser's own scales, and what is left on each axis.
         """
-        state = self._current()
+        state = self._held()
         return state.left(state.name(dataset))
 
     def history(self) -> tuple[Entry, ...]:
@@ -337,7 +373,7 @@ class Ledger:
         tuple of Entry
             In the order in which each kind of release came first.
         """
-        return self._current().entries
+        return self._held().entries
 
     def add(self, dataset: str) -> None:
         """Add a dataset that is independent of all others, with a whole budget of its own.
@@ -449,15 +485,7 @@ class Ledger:
             raise
         return released
 
-    def _check_noiser(self, certificate: Any, state: State | None = None) -> State:
-        """Return the state of the ledger, if the certificate is that of its noiser."""
-        state = self._current() if state is None else state
-        own = state.fingerprint, state.scales, state.rule
-        if own != (certificate.fingerprint, scales_of(certificate), certificate.rule):
-            raise LedgerError(foreign(self.path))
-        return state
-
-    def _current(self) -> State:
+    def _held(self) -> State:
         """Return the state of the file, read again only where the file is another one."""
         seen = self._seen
         if seen is not None and seen[0] == self._look():
@@ -474,6 +502,28 @@ class Ledger:
     def _look(self) -> Look:
         start, found = self._store.look()
         return start, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+    def _page(self) -> Page:
+        state = self._held()
+        n = sum(entry.releases for entry in state.entries)
+        left = [[shown(name), str(state.left(name).releases)] for name in state.datasets]
+        entries = [
+            [
+                shown(entry.dataset),
+                str(entry.releases),
+                ", ".join(f"{shown(axis)} {scale:.4g}" for axis, scale in entry.scales.items()),
+                shown(entry.note) if entry.note else "",
+            ]
+            for entry in state.entries[-_SHOWN:]
+        ]
+        own, last = "releases at the noiser's own scales", "equal releases are one entry"
+        heads = ["data set", "releases left"], ["data set", "releases", "scales", "note"]
+        sections = [
+            Section("Left", own, [heads[0], *left]),
+            Section(f"Last {_SHOWN} entries", last, [heads[1], *entries]),
+        ]
+        lines = [f"{n:,} release(s) of {len(state.datasets):,} data set(s) are on record."]
+        return Page(f"Ledger {shown(str(self.path))}", lines, sections)
 
     def _state(self, sheet: Sheet) -> State:
         try:
@@ -571,26 +621,3 @@ def foreign(path: Path) -> str:
         f"the ledger {str(path)!r} belongs to another noiser; open it with the noiser it was "
         "created for, or create a ledger for data that were never released."
     )
-
-
-def _page(state: State, path: Path) -> Page:
-    """Return what a ledger holds, for people."""
-    n = sum(entry.releases for entry in state.entries)
-    left = [[shown(name), str(state.left(name).releases)] for name in state.datasets]
-    entries = [
-        [
-            shown(entry.dataset),
-            str(entry.releases),
-            ", ".join(f"{shown(axis)} {scale:.4g}" for axis, scale in entry.scales.items()),
-            shown(entry.note) if entry.note else "",
-        ]
-        for entry in state.entries[-_SHOWN:]
-    ]
-    own, last = "releases at the noiser's own scales", "equal releases are one entry"
-    heads = ["data set", "releases left"], ["data set", "releases", "scales", "note"]
-    sections = [
-        Section("Left", own, [heads[0], *left]),
-        Section(f"Last {_SHOWN} entries", last, [heads[1], *entries]),
-    ]
-    lines = [f"{n:,} release(s) of {len(state.datasets):,} data set(s) are on record."]
-    return Page(f"Ledger {shown(str(path))}", lines, sections)

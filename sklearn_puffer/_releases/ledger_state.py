@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -166,7 +166,7 @@ class State:
         self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None
     ) -> bool:
         """Return whether the budget suffices for further releases."""
-        asked = {axis: {scale: releases} for axis, scale in self._chosen(scales).items()}
+        asked = counts_of([(self._chosen(scales), releases)])
         return self._meter(self.name(dataset)).allows(asked)
 
     def entry(
@@ -217,18 +217,11 @@ class State:
     def left(self, dataset: str) -> Left:
         """Return what may still be released of a dataset."""
         meter = self._meter(dataset)
-        once = {axis: {scale: 1} for axis, scale in self.scales.items()}
-        return Left(dataset, meter.times(once), meter.left())
+        return Left(dataset, meter.times(counts_of([(self.scales, 1)])), meter.left())
 
     def spent(self, dataset: str) -> Spent:
         """Return how often each axis of a dataset was released at each scale."""
-        spent: dict[Axis, dict[float, int]] = {}
-        for entry in self.entries:
-            if entry.dataset == dataset:
-                for axis, scale in entry.scales.items():
-                    counts = spent.setdefault(axis, {})
-                    counts[scale] = counts.get(scale, 0) + entry.releases
-        return spent
+        return counts_of((e.scales, e.releases) for e in self.entries if e.dataset == dataset)
 
     def _meter(self, dataset: str) -> Meter:
         meter = self._meters.get(dataset)
@@ -239,6 +232,20 @@ class State:
     @cached_property
     def _meters(self) -> dict[str, Meter]:
         return {}
+
+
+def counts_of(releases: Iterable[tuple[Mapping[Axis, float], int]]) -> Spent:
+    """Return how often each axis is released at each scale, of releases and how many of each.
+
+    >>> counts_of([({"age": 2.0}, 1), ({"age": 2.0, "sex": 1.0}, 2)])
+    {'age': {2.0: 3}, 'sex': {1.0: 2}}
+    """
+    counts: dict[Axis, dict[float, int]] = {}
+    for scales, number in releases:
+        for axis, scale in scales.items():
+            own = counts.setdefault(axis, {})
+            own[scale] = own.get(scale, 0) + number
+    return counts
 
 
 def _entry(dataset: Any, scales: Any, releases: Any, note: Any) -> Entry:

@@ -24,15 +24,9 @@ from sklearn_puffer._base import (
     way_to_table,
 )
 from sklearn_puffer._noise import PersonMarks, fresh_salt, integer_ids, read_key
-from sklearn_puffer._releases.composition import Axis, Rule
-from sklearn_puffer._releases.ledger import (
-    Ledger,
-    certificate_for,
-    check_timeout,
-    foreign,
-    scales_of,
-)
-from sklearn_puffer._releases.ledger_state import Entry, OverspentError
+from sklearn_puffer._releases.composition import Axis
+from sklearn_puffer._releases.ledger import Account, Ledger, certificate_for, foreign, scales_of
+from sklearn_puffer._releases.ledger_state import Entry, OverspentError, counts_of
 from sklearn_puffer._releases.person_spend import (
     CHANGES,
     About,
@@ -43,7 +37,7 @@ from sklearn_puffer._releases.person_spend import (
     fill_from_tables,
     start,
 )
-from sklearn_puffer._releases.store import LedgerError, Sheet, Store, located, put_away
+from sklearn_puffer._releases.store import LedgerError, Sheet, put_away
 from sklearn_puffer._tables import canonical_id, is_lazy, taken_rows
 
 Answer = TypeVar("Answer")
@@ -59,7 +53,7 @@ _CHANGES = {
 }
 
 
-class PersonLedger:
+class PersonLedger(Account[About]):
     r"""What the rows of each person have spent, on record in a database (SQLite).
 
     Made by `PersonLedger.create`, `PersonLedger.open` and `PersonLedger.migrate`. A person is an id
@@ -154,9 +148,7 @@ class PersonLedger:
         key: Any,
         timeout: float = 60.0,
     ) -> None:
-        self.path = located(path)
-        self.fingerprint = fingerprint
-        self.timeout = check_timeout(timeout)
+        super().__init__(path, fingerprint, timeout)
         read_key(key)
         self._key = _Held(key) if isinstance(key, bytes) else key
 
@@ -223,7 +215,7 @@ class PersonLedger:
                 f'changes="count" asks for releases of rows that changed, and '
                 f'{rule.refuses_changes}, or leave changes="refuse".'
             )
-        rule.meter({}).times({axis: {scale: 1} for axis, scale in scales.items()})  # or raises
+        rule.meter({}).times(counts_of([(scales, 1)]))  # or raises
         salt = fresh_salt()
         check = PersonMarks(read_key(key), salt).check
         about = About(certificate.fingerprint, rule, scales, changes, salt, check)
@@ -261,7 +253,7 @@ class PersonLedger:
         """
         certificate = certificate_for(noiser)
         ledger = cls(path, certificate.fingerprint, key, timeout)
-        ledger._read(lambda book: ledger._check_noiser(certificate, book.about))
+        ledger._check_noiser(certificate)
         return ledger
 
     @classmethod
@@ -328,32 +320,7 @@ class PersonLedger:
         ledger._store.change(ledger.timeout, succeed)
         return cls(path, certificate.fingerprint, key, ledger.timeout)
 
-    @classmethod
-    def upgrade(cls, path: str | os.PathLike[str]) -> None:
-        """Write the ledger of version 0.2, a database with a row a person, as this version does.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file, which nobody else uses meanwhile; it is kept, with the ending ``.old``.
-
-        Raises
-        ------
-        LedgerError
-            If it is no such ledger, or a damaged one; nothing is changed.
-        OSError
-            If it cannot be read or written.
-        """
-        Store(located(path), "PersonLedger").upgrade(fill_from_tables)
-
-    def __repr__(self) -> str:
-        return f"PersonLedger({str(self.path)!r})"
-
-    def __str__(self) -> str:
-        return self._page().text()
-
-    def _repr_html_(self) -> str:
-        return self._page().notebook()
+    _kind, _read_old = "PersonLedger", staticmethod(fill_from_tables)
 
     def __getstate__(self) -> dict[str, Any]:
         if isinstance(self._key, _Held):
@@ -364,14 +331,9 @@ class PersonLedger:
         return self.__dict__
 
     @property
-    def rule(self) -> Rule:
-        """How releases of a person add up, and the budget of each."""
-        return self._read(lambda book: book.about.rule)
-
-    @property
     def changes(self) -> str:
         """What becomes of rows that changed: "refuse" or "count"."""
-        return self._read(lambda book: book.about.changes)
+        return self._held().changes
 
     @property
     def n_persons(self) -> int:
@@ -487,7 +449,7 @@ class PersonLedger:
         if row_id is None:
             raise ValueError("row_id is None, and persons are known by it; name the column of ids.")
         certificate = certificate_for(noiser)
-        about = self._read(lambda book: self._check_noiser(certificate, book.about))
+        about = self._check_noiser(certificate)
         used = noiser if check_positive(factor, "factor") == 1.0 else noiser.noisier(factor)
         options = {"marks": self._marks(about), "whole": about.whole}
         options |= {"dataset": dataset, "release": release}
@@ -521,10 +483,6 @@ class PersonLedger:
 
         return self._store.change(self.timeout, record)
 
-    @property
-    def _store(self) -> Store:
-        return Store(self.path, "PersonLedger")
-
     def _book(self, sheet: Sheet) -> Book:
         book = Book(sheet)
         if book.about.fingerprint != self.fingerprint:
@@ -546,11 +504,8 @@ class PersonLedger:
         key = self._key
         return read_key(key.get() if isinstance(key, _Held) else key)
 
-    def _check_noiser(self, certificate: Any, about: About) -> About:
-        own = about.fingerprint, about.scales, about.rule
-        if own != (certificate.fingerprint, scales_of(certificate), certificate.rule):
-            raise LedgerError(foreign(self.path))
-        return about
+    def _held(self) -> About:
+        return self._read(lambda book: book.about)
 
     def _page(self) -> Page:
         return self._read(lambda book: _page(book, self.path))

@@ -28,6 +28,7 @@ from sklearn_puffer._base import BoolArray, IntArray, check_choice, counted, tas
 from sklearn_puffer._releases.composition import Axis, Meter, Rule
 from sklearn_puffer._releases.ledger_state import (
     checksum_of,
+    counts_of,
     rule_from_dict,
     scales_from,
     scales_to,
@@ -276,16 +277,13 @@ class Book:
 
     def _left(self, counts: Counts) -> PersonLeft:
         meter, scales = self._meter(counts), self.about.scales
-        return PersonLeft(meter.times(_once(scales)), meter.left(), sum(n for _, n in counts))
+        return PersonLeft(
+            meter.times(counts_of([(scales, 1)])), meter.left(), sum(n for _, n in counts)
+        )
 
     def _meter(self, counts: Counts) -> Meter:
         """Return what a history has spent."""
-        spent: dict[Axis, dict[float, int]] = {}
-        for kind, count in counts:
-            for axis, scale in self.kinds[kind].items():
-                own = spent.setdefault(axis, {})
-                own[scale] = own.get(scale, 0) + count
-        return self.about.rule.meter(spent)
+        return self.about.rule.meter(counts_of((self.kinds[kind], n) for kind, n in counts))
 
     def judged(self, asked: Any, kind: int) -> Verdict:
         """Return what becomes of each row, of which its marks are asked (`Noted`)."""
@@ -296,7 +294,7 @@ class Book:
         histories, changed = np.full(len(places), BASE), np.zeros(len(places), dtype=bool)
         histories[where], changed[where] = own["history"], own["form"] != asked.forms[where]
         repeated = known.has(places, asked.draws)
-        full, once = np.zeros(len(self.histories), dtype=bool), _once(self.kinds[kind])
+        full, once = np.zeros(len(self.histories), dtype=bool), counts_of([(self.kinds[kind], 1)])
         for history in _used(histories).tolist():
             full[history] = not self._meter(self.histories[history]).allows(once)
         overspent = full[histories] & ~repeated
@@ -426,10 +424,6 @@ def fill_from_tables(path: Path, sheet: Sheet) -> None:
         sheet.append(call)
     scales = [dict(json.loads(each)) for _, each in kinds]
     start(sheet, About.from_record(record), scales, list(zip(counts, sizes, strict=True)), known)
-
-
-def _once(scales: Mapping[Axis, float]) -> dict[Axis, dict[float, int]]:
-    return {axis: {scale: 1} for axis, scale in scales.items()}
 
 
 def _parts_of(persons: Marks, n_parts: int) -> IntArray:

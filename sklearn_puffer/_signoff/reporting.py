@@ -368,12 +368,11 @@ def _absent(what: str, told: str) -> Section:
 
 def _ledger_sections(ledger: Any, certificate: Any) -> list[Section]:
     """Return what is on record, once the ledger has said that it is of this noiser."""
+    ledger._check_noiser(certificate)
     if not isinstance(ledger, Ledger):
-        ledger._read(lambda book: ledger._check_noiser(certificate, book.about))
         page = ledger._page()
         own = [replace(each, title=f"Ledger: {each.title}") for each in page.sections]
         return [Section("Ledger", sentences=[page.headline, *page.lines]), *own]
-    ledger._check_noiser(certificate)
     entries = [
         [shown(each.dataset), str(each.releases), shown(each.note) if each.note else ""]
         for each in ledger.history()
