@@ -1,7 +1,22 @@
-"""What the examples share: where public tables are, and drawing where matplotlib is at hand."""
+"""What the examples share: public tables, and drawing where matplotlib is at hand."""
 
+import argparse
 import os
+import sys
 from pathlib import Path
+
+import pandas as pd
+
+ADULT = [
+    "age",
+    "workclass",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "hours-per-week",
+]
+"""Columns of Adult that are published."""
 
 
 def save(folder, figures):
@@ -24,3 +39,13 @@ def tables_folder():
     """Return the folder that SKLEARN_PUFFER_TABLES names, or one beside the checkout."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     return Path(os.environ.get("SKLEARN_PUFFER_TABLES", beside))
+
+
+def adult(about):
+    """Return the rows of Adult in another order; ``--tables`` says where they are."""
+    parser = argparse.ArgumentParser(description=about.partition("\n")[0])
+    parser.add_argument("--tables", type=Path, default=tables_folder(), help="folder of adult.csv")
+    folder = parser.parse_args().tables
+    if not (folder / "adult.csv").is_file():
+        sys.exit(f"adult.csv is not in {folder}; give --tables.")
+    return pd.read_csv(folder / "adult.csv").sample(frac=1.0, random_state=0)

@@ -15,36 +15,16 @@ Each figure is measured by code that knows nothing of the swap, on rows that not
 # The table
 # ---------
 
-import argparse
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
-from _shared import tables_folder
+from _shared import ADULT, adult
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 from sklearn_puffer import PufferfishNoiser
 
-PUBLIC = [
-    "age",
-    "workclass",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "hours-per-week",
-]
-
-parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-parser.add_argument("--tables", type=Path, default=tables_folder(), help="folder of adult.csv")
-arguments = parser.parse_args()
-if not (arguments.tables / "adult.csv").is_file():
-    sys.exit(f"adult.csv is not in {arguments.tables}; give --tables.")
-
-adult = pd.read_csv(arguments.tables / "adult.csv").sample(frac=1.0, random_state=0)
-labelled, table = adult[:20_000], adult[20_000:40_000]
+rows = adult(__doc__)
+labelled, table = rows[:20_000], rows[20_000:40_000]
 print(f"{len(labelled)} rows with their sex, {len(table)} to publish")
 
 # %%
@@ -57,7 +37,7 @@ print(f"{len(labelled)} rows with their sex, {len(table)} to publish")
 
 def prepared(rows):
     """Return the public columns, and the age in tens of years."""
-    return rows[PUBLIC].assign(decade=rows["age"] // 10)
+    return rows[ADULT].assign(decade=rows["age"] // 10)
 
 
 noiser = PufferfishNoiser(epsilon=1.0, sensitive="sex", noise="swap", known="decade")

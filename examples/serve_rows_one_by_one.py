@@ -17,12 +17,7 @@ some aside, who are never released otherwise, and whose rows stand in for others
 # Rows to fit on, donors, and those whose owners ask; the model learns from fitted rows, swapped as
 # one table.
 
-import argparse
-import sys
-from pathlib import Path
-
-import pandas as pd
-from _shared import tables_folder
+from _shared import ADULT, adult
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
@@ -32,24 +27,8 @@ from sklearn.preprocessing import OrdinalEncoder
 from sklearn_puffer import OverspentError, PufferfishNoiser
 from sklearn_puffer.noise import RecordSwap
 
-PUBLIC = [
-    "age",
-    "workclass",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "hours-per-week",
-]
-
-parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-parser.add_argument("--tables", type=Path, default=tables_folder(), help="folder of adult.csv")
-arguments = parser.parse_args()
-if not (arguments.tables / "adult.csv").is_file():
-    sys.exit(f"adult.csv is not in {arguments.tables}; give --tables.")
-
-adult = pd.read_csv(arguments.tables / "adult.csv").sample(frac=1.0, random_state=0)
-table, donors, asking = adult[:20_000], adult[20_000:32_000], adult[32_000:]
+rows = adult(__doc__)
+table, donors, asking = rows[:20_000], rows[20_000:32_000], rows[32_000:]
 print(f"{len(table)} fitted rows, {len(donors)} donors, {len(asking)} people who may ask")
 
 # %%
@@ -71,7 +50,7 @@ def classifier():
 
 
 noiser = PufferfishNoiser(
-    epsilon=1.0, sensitive="sex", public=PUBLIC, noise=RecordSwap(cells=12, donors=donors)
+    epsilon=1.0, sensitive="sex", public=ADULT, noise=RecordSwap(cells=12, donors=donors)
 )
 service = make_pipeline(noiser, classifier())
 service.fit(table, table["income"])
@@ -86,12 +65,12 @@ print(f"for {certificate.reserve.rows[0]} rows, of which {noiser.swap_.unchanged
 people = asking[: min(1000, certificate.reserve.rows[0])]
 for k in range(3):
     print(f"person {k}: {service.predict(people.iloc[[k]])[0]}")
-released = noiser.transform(people[PUBLIC].iloc[3:])
+released = noiser.transform(people[ADULT].iloc[3:])
 true = people.iloc[3:]
 
-rich, raw = true["income"] == ">50K", classifier().fit(table[PUBLIC], table["income"])
+rich, raw = true["income"] == ">50K", classifier().fit(table[ADULT], table["income"])
 for what, model, rows in (
-    ("true rows", raw, true[PUBLIC]),
+    ("true rows", raw, true[ADULT]),
     ("released rows", service[-1], released),
 ):
     print(f"income from {what}: AUC {roc_auc_score(rich, model.predict_proba(rows)[:, 1]):.3f}")
@@ -103,9 +82,9 @@ for what, model, rows in (
 # Who knows from a survey how rows tell the sex looks at the rows that were sent. (Someone who holds
 # the donors sees more: of each row that is a donor's, that its owner was moved.)
 
-attacker = classifier().fit(table[PUBLIC], table["sex"])
+attacker = classifier().fit(table[ADULT], table["sex"])
 male = true["sex"] == "Male"
-for what, rows in (("true", true[PUBLIC]), ("released", released)):
+for what, rows in (("true", true[ADULT]), ("released", released)):
     print(
         f"sex from {what} rows: AUC {roc_auc_score(male, attacker.predict_proba(rows)[:, 1]):.3f}"
     )
@@ -120,6 +99,6 @@ for what, rows in (("true", true[PUBLIC]), ("released", released)):
 left = noiser.donors_left_
 print(f"{left['rows_left'][0]} rows left, {left['donors'].sum()} donors")
 try:
-    noiser.transform(asking[PUBLIC])
+    noiser.transform(asking[ADULT])
 except OverspentError as refused:
     print(refused)
