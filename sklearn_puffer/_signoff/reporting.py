@@ -22,7 +22,7 @@ from sklearn_puffer._base import (
     shown,
     utc_now,
 )
-from sklearn_puffer._noiser import ReleaseTransformer
+from sklearn_puffer._noiser import PufferfishNoiser, ReleaseTransformer
 from sklearn_puffer._releases import Ledger, PersonLedger
 from sklearn_puffer._signoff.audit import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._signoff.audit import Audit
@@ -250,6 +250,7 @@ def _settings_section(noiser: Any) -> Section:
     """Return the settings, those that nobody changed in one sentence."""
     usual = PufferfishNoiser().get_params(deep=False)
     own = {**noiser.get_params(deep=False), **settings_of(noiser)}
+    own.pop("fitted", None)  # of a release that was read: all of it
     set_by = {k: v for k, v in own.items() if k not in usual or quoted(v) != quoted(usual[k])}
     rest = ", ".join(f"{key}={_brief(own[key])}" for key in own if key not in set_by)
     cells = [[shown(key), _brief(value)] for key, value in set_by.items()]
