@@ -112,8 +112,8 @@ P_4, Q_4 = _law([4, 1, 0, 1, 4]), _law([0, 1, 18, 1, 0])  # Table 3
 BITS = _law([8, 2], first=0), _law([1, 9], first=0)
 
 FIGURES = {  # the set of secrets, user 4, and the condition that the figure is about
-    "1: reports 5 or 3": ("value", User(P_4, values=[3, 5]), "theorem_1"),
-    "2: reports 5, or absent": ("value-absence", User(P_4, values=[5]), "theorem_2"),
+    "1: reports 5 or 3": ("value", User(P_4, values=[3, 5]), "theorem_1_of_001"),
+    "2: reports 5, or absent": ("value-absence", User(P_4, values=[5]), "theorem_2_of_001"),
     "3: P_4, or absent": ("distribution-absence", User(P_4), "theorem_3_eq14"),
     "4: P_4, or absent": ("distribution-absence", User(P_4), "theorem_3_eq13"),
     "6: P_4 or Q_4": ("distribution", User(P_4, alternative=Q_4), "theorem_4"),
@@ -199,8 +199,8 @@ def least_psi(p, q):
 
 
 PUBLISHED = {
-    "theorem_1": lambda p, q, epsilon: float(abs(p.atoms[0] - q.atoms[0])) / epsilon,
-    "theorem_2": lambda p, _, epsilon: largest(p, epsilon),
+    "theorem_1_of_001": lambda p, q, epsilon: float(abs(p.atoms[0] - q.atoms[0])) / epsilon,
+    "theorem_2_of_001": lambda p, _, epsilon: largest(p, epsilon),
     "theorem_3_eq14": lambda p, _, epsilon: largest(p, epsilon),
     "theorem_3_eq13": lambda p, _, epsilon: equation_13(p, epsilon),
     "theorem_4": lambda p, q, epsilon: max(delta_star(_cumulative(p), _cumulative(q))) / epsilon,

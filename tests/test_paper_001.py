@@ -50,8 +50,8 @@ FOURTH = {
     "7 and 8": ("distribution", User(BITS[0], alternative=BITS[1])),
 }
 BY_DISTANCE = {  # the conditions that are a distance over epsilon
-    "1": "theorem_1",
-    "2": "theorem_2",
+    "1": "theorem_1_of_001",
+    "2": "theorem_2_of_001",
     "3 and 4": "theorem_3_eq14",
     "6": "theorem_4",
     "7 and 8": "lemma_1",

@@ -49,11 +49,11 @@ EPSILONS = [0.1, 0.5, 1.0]
 # scales at these budgets: exact for the four users, over all other users, and published
 FIGURES = {
     "figure 1": (
-        ("value", "theorem_1"),
+        ("value", "theorem_1_of_001"),
         ([20.0, 4.0, 2.0], [20.0, 4.0, 2.0], [20.0, 4.0, 2.0]),
     ),
     "figure 2": (
-        ("value-absence", "theorem_2"),
+        ("value-absence", "theorem_2_of_001"),
         ([50.0, 10.0, 5.0], [50.0, 10.0, 5.0], [50.0, 10.0, 5.0]),
     ),
     "figures 3 and 4": (
@@ -248,8 +248,10 @@ def test_a_published_condition_is_chosen_by_its_name(name):
 
 
 def test_a_condition_that_does_not_apply_is_refused():
-    with pytest.raises(ValueError, match="'theorem_1' does not apply to secrets='distribution-abs"):
-        PufferfishSum(strategy="theorem_1").fit([User(P4)])
+    with pytest.raises(
+        ValueError, match="'theorem_1_of_001' does not apply to secrets='distribution-abs"
+    ):
+        PufferfishSum(strategy="theorem_1_of_001").fit([User(P4)])
 
 
 # ------------------------------------------------------------------------------------------- tables
@@ -303,7 +305,7 @@ def test_a_class_loses_as_many_values_as_it_has_rows():
     table = pd.DataFrame({"k": ["a"] * 5, "x": [1, 1, 4, 2, 2]})
     query = PufferfishSum(0.5, secrets="value", value="x", by="k", unit="class").fit(table)
     assert query.theta_ == pytest.approx(5 * 3 / 0.5, rel=1e-9)
-    assert query.scales_["theorem_1"] == pytest.approx(30.0, rel=1e-9)
+    assert query.scales_["theorem_1_of_001"] == pytest.approx(30.0, rel=1e-9)
 
 
 def test_the_certificate_says_what_a_unit_is():

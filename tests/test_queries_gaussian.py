@@ -250,7 +250,7 @@ def test_values_are_translations(secrets, delta, strategy):
     farthest = corollary_1b(0.5 if secrets == "value" else 0.0, 2.75).distance
     if delta == 0.0:
         assert query.theta_ == pytest.approx(farthest / 0.5, rel=1e-8)
-    name = {"value": "corollary_1b", "value-absence": "theorem_2"}[secrets]
+    name = {"value": "corollary_1b", "value-absence": "theorem_2_of_001"}[secrets]
     assert query.scales_[name] == pytest.approx(farthest / 0.5, rel=1e-8)
     values = (0.5, 2.75) if secrets == "value" else (2.75, 0.0)
     p, q = laws_of(users if secrets == "value" else users[:1], 0, values)

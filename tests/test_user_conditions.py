@@ -71,8 +71,8 @@ def _mpf(value):
 
 
 GOLDEN = {
-    "theorem_1": (uc.theorem_1, (point(5), point(3)), [2 / e for e in EPSILONS]),
-    "theorem_2": (uc.theorem_2, (point(5), ABSENT), [5 / e for e in EPSILONS]),
+    "theorem_1_of_001": (uc.theorem_1_of_001, (point(5), point(3)), [2 / e for e in EPSILONS]),
+    "theorem_2_of_001": (uc.theorem_2_of_001, (point(5), ABSENT), [5 / e for e in EPSILONS]),
     "theorem_3_eq14": (uc.theorem_3_eq14, (P4, ABSENT), [5 / e for e in EPSILONS]),
     "theorem_3_eq13": (
         uc.theorem_3_eq13,
@@ -256,7 +256,7 @@ def test_no_lemma_is_below_the_exact_loss(p, q, others, epsilon):
 @given(values, values, st.lists(laws(), max_size=1), budgets)
 def test_a_value_pair_loses_its_distance_and_no_more(a, b, others, epsilon):
     pair = PriorPair(point(a), point(b))
-    scale = uc.theorem_1([pair], epsilon).scale
+    scale = uc.theorem_1_of_001([pair], epsilon).scale
     if a == b:
         assert scale == 0.0
         return
@@ -287,7 +287,7 @@ def test_both_ends_of_the_plan_are_the_relaxed_condition_of_binary_laws(p, q, ep
 
 def test_the_worst_pair_decides():
     pairs = [PriorPair(point(1), point(0)), PriorPair(point(-4), point(3))]
-    assert uc.theorem_1(pairs, 0.5).scale == 14.0
+    assert uc.theorem_1_of_001(pairs, 0.5).scale == 14.0
     binary = [PriorPair(coin(0.5), coin(0.5)), PriorPair(coin(0.2), coin(0.9))]
     for lemma in uc._BINARY:
         assert lemma(binary, 0.3) == lemma(binary[1:], 0.3)
@@ -330,8 +330,8 @@ def test_the_conditions_of_each_set_of_secrets():
         ]
     }
     assert names == {
-        "value": ["theorem_1", "relaxed"],
-        "value-absence": ["theorem_2", "relaxed"],
+        "value": ["theorem_1_of_001", "relaxed"],
+        "value-absence": ["theorem_2_of_001", "relaxed"],
         "distribution-absence": ["theorem_3_eq14", "theorem_3_eq13", "relaxed"],
         "distribution": ["theorem_4", "relaxed"],
     }
@@ -340,7 +340,7 @@ def test_the_conditions_of_each_set_of_secrets():
 def test_bad_input_gets_a_sentence():
     pair = PriorPair(P4, Q4)
     with pytest.raises(ValueError, match="point masses"):
-        uc.theorem_1([pair], 1.0)
+        uc.theorem_1_of_001([pair], 1.0)
     with pytest.raises(ValueError, match=r"point mass at 0 \(absence\)"):
         uc.theorem_3_eq13([pair], 1.0)
     with pytest.raises(ValueError, match="laws of 0 and 1"):

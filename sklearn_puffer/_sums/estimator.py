@@ -103,8 +103,10 @@ class PufferfishSum(CertifiedEstimator):
     strategy : str, default="exact"
         "exact" is the smallest scale for the given users; "worst_case" is the smallest one whatever
         the other users do, recommended where users may know each other's reports; "published" is
-        the smallest of the published conditions that apply, and a name such as "theorem_3_eq13"
-        is one of them; "corollary_1a", of Gaussian users, needs a delta.
+        the smallest of the published conditions that apply, and a name is one of them:
+        "theorem_1_of_001", "theorem_2_of_001", "theorem_3_eq13", "theorem_3_eq14", "theorem_4",
+        "lemma_1", "lemma_2" and "lemma_2_both_ends" (001), "relaxed" (000, Prop. 3.2),
+        "corollary_1a", which needs a delta, and "corollary_1b" (003, of Gaussian users).
     value : str or int, default=None
         For tables: the numeric column that is summed; an int is a position, a str a name.
     by : str, int or list of these, default=None

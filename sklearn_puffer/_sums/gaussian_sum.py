@@ -226,7 +226,7 @@ def gaussian_users(
     counts: ArrayLike | None = None,
     others: ArrayLike | None = None,
 ) -> GaussianUsers:
-    r"""Return Laplace scales that hide whether a Gaussian user takes part in a sum.
+    r"""Return Laplace scales that hide whether a Gaussian user takes part (003, Cor. 1(a)).
 
     .. math:: \theta = \frac{1}{\varepsilon} \max_k \left(|\mu_k| + \Delta\sigma_k\,
               Q^{-1}(\delta/2)\right), \qquad
@@ -423,7 +423,7 @@ class GaussianSum:
             worst = self._alone(notion)
             return {"exact": min(found.exact.scale, worst), "worst_case": worst, **published}
         farthest = Fraction(float(np.abs(self.shifts).max()))
-        name = "corollary_1b" if self.secrets == "value" else "theorem_2"
+        name = "corollary_1b" if self.secrets == "value" else "theorem_2_of_001"
         published = {name: rounded_up(farthest / Fraction(notion.epsilon))}
         if notion.delta == 0.0:  # a translation, whatever the others do
             return {"exact": published[name], "worst_case": published[name], **published}

@@ -66,7 +66,7 @@ class Condition:
     source: str
 
 
-def theorem_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
+def theorem_1_of_001(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     r"""Return the scale for one value of a user against another (001, Thm 1).
 
     .. math:: \theta = \max |a - b| / \varepsilon
@@ -82,22 +82,22 @@ def theorem_1(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
     Examples
     --------
-    >>> theorem_1([PriorPair(Discrete([5], [1]), Discrete([3], [1]))], epsilon=0.5).scale
+    >>> theorem_1_of_001([PriorPair(Discrete([5], [1]), Discrete([3], [1]))], epsilon=0.5).scale
     4.0
     """
     moves = [abs(_value(p) - _value(q)) for p, q in _checked(pairs)]
-    return Condition("theorem_1", _per_epsilon(max(moves), epsilon), "001, Thm 1, Eq. (10)")
+    return Condition("theorem_1_of_001", _per_epsilon(max(moves), epsilon), "001, Thm 1, Eq. (10)")
 
 
-def theorem_2(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
+def theorem_2_of_001(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
     r"""Return the scale for a value of a user against absence (001, Thm 2).
 
     .. math:: \theta = \max |a| / \varepsilon
 
     Notes
     -----
-    *Formal guarantees.* As `theorem_1`: who is absent adds 0. (The proof in 001 has the sign of
-    |a| / theta wrong; the theorem is right.)
+    *Formal guarantees.* As `theorem_1_of_001`: who is absent adds 0. (The proof in 001 has the sign
+    of |a| / theta wrong; the theorem is right.)
 
     References
     ----------
@@ -105,11 +105,11 @@ def theorem_2(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
     Examples
     --------
-    >>> theorem_2([PriorPair(Discrete([5], [1]), Discrete([0], [1]))], epsilon=0.5).scale
+    >>> theorem_2_of_001([PriorPair(Discrete([5], [1]), Discrete([0], [1]))], epsilon=0.5).scale
     10.0
     """
     moves = [abs(_value(p)) for p, _ in _against_absence(pairs)]
-    return Condition("theorem_2", _per_epsilon(max(moves), epsilon), "001, Thm 2, Eq. (12)")
+    return Condition("theorem_2_of_001", _per_epsilon(max(moves), epsilon), "001, Thm 2, Eq. (12)")
 
 
 def theorem_3_eq13(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
@@ -247,7 +247,7 @@ def lemma_2(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
 
 def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, FloatArray]:
-    r"""Return the printed psi(x) of `lemma_2`, wherever it is defined.
+    r"""Return the printed psi(x) of 001, Lemma 2, wherever it is defined.
 
     .. math:: \psi(x) = \frac{1}{|p - q|} \left((1 - \max(p, q)) \frac{R(x)}{R(x - 1)}
               + \min(p, q)\right), \qquad R(x - 1) > 0
@@ -297,7 +297,7 @@ def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, Float
 
 
 def lemma_2_both_ends(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the relaxed scale of `lemma_2`, with the better of the two ends of the coupling.
+    r"""Return the scale of 001, Lemma 2, with the better of the two ends of the coupling.
 
     .. math:: \psi = \frac{\max(\min(p, q), 1 - \max(p, q))}{|p - q|}
 
@@ -323,7 +323,7 @@ def lemma_2_both_ends(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
 
 def relaxed(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
-    r"""Return the relaxed scale of 000 for the user's own laws.
+    r"""Return the scale of 000, Prop. 3.2, for the user's own laws.
 
     .. math:: E_\pi[e^{|X - X'|/\theta} \mid X' = x'] \le e^\varepsilon \; \forall x'
               \quad \text{or} \quad
@@ -351,8 +351,8 @@ def relaxed(pairs: Sequence[TwoLaws], epsilon: float) -> Condition:
 
 
 _BY_SECRETS = {
-    "value": (theorem_1,),
-    "value-absence": (theorem_2,),
+    "value": (theorem_1_of_001,),
+    "value-absence": (theorem_2_of_001,),
     "distribution-absence": (theorem_3_eq14, theorem_3_eq13),
     "distribution": (theorem_4,),
 }

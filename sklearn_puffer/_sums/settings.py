@@ -33,8 +33,8 @@ from sklearn_puffer.priors import Discrete, GaussianMixture
 
 #: The names of the published conditions; not every one applies to every set of secrets.
 CONDITIONS = (
-    "theorem_1",
-    "theorem_2",
+    "theorem_1_of_001",
+    "theorem_2_of_001",
     "theorem_3_eq14",
     "theorem_3_eq13",
     "theorem_4",
@@ -46,6 +46,8 @@ CONDITIONS = (
     "corollary_1b",
 )
 _STRATEGIES = ("exact", "worst_case", "published", *CONDITIONS)
+# What estimators that were saved call them; 003 has theorems of these numbers, too.
+_BEFORE = {"theorem_1": "theorem_1_of_001", "theorem_2": "theorem_2_of_001"}
 _LEAST_EPSILON = 1e-8  # less is lost in the rounding of the noise
 _MOST_EPSILON = 1e100
 
@@ -89,7 +91,7 @@ class SumSettings:
             notion=Pufferfish(epsilon, check_delta(params["delta"], "delta")),
             secrets=check_choice(params["secrets"], "secrets", SECRETS),
             query=check_choice(params["query"], "query", ["sum", "mean", "count"]),
-            strategy=check_choice(params["strategy"], "strategy", _STRATEGIES),
+            strategy=_strategy(params["strategy"]),
             together=check_choice(params["unit"], "unit", ["row", "class"]) == "class",
             columns=TableChoice(
                 **{name: params[name] for name in TableChoice.__dataclass_fields__}
@@ -117,6 +119,13 @@ class SumSettings:
                 "releases."
             )
         return self.notion.for_law(drawing)
+
+
+def _strategy(name: Any) -> str:
+    """Return the name of a strategy, which may be one of before."""
+    if isinstance(name, str) and name in _BEFORE:
+        return _BEFORE[name]
+    return str(check_choice(name, "strategy", _STRATEGIES))
 
 
 @dataclass(frozen=True)
