@@ -3,11 +3,12 @@ r"""Secrets that move the released value by a known distance.
 Where the laws under two secrets are coupled so that values never lie further apart than W_inf, no
 noise loses more than by a shift of that length (004, Thm 3.3). Section 6 of 004 bounds W_inf for
 three kinds of data; each is a function here that returns a `Shift`, which calibrates any noise.
-Corollary 1(b) of 003 is a fourth; the rest of that corollary, sums of Gaussian users, can be had
-from here too.
+Corollary 1(b) of 003 is a fourth; the rest of that corollary, sums of Gaussian users, and the
+factor of its Theorem 1 by Lambert's function can be had from here too.
 """
 
-# Rounding. Distances are exact fractions rounded up, but for `langevin`, which says what it adds.
+# Rounding. Distances are exact fractions rounded up, but for `langevin`, which says what it adds,
+# and so does `lambert_tau`.
 
 from __future__ import annotations
 
@@ -19,8 +20,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import wrightomega
 
-from sklearn_puffer._base import ULP, FloatArray, as_array, check_choice, refuse_masked, rounded_up
+from sklearn_puffer._base import (
+    ULP,
+    FloatArray,
+    as_array,
+    check_choice,
+    check_delta,
+    refuse_masked,
+    rounded_up,
+)
 from sklearn_puffer._sums import GaussianUsers, gaussian_users
 from sklearn_puffer.calibration import Calibration, calibrate
 from sklearn_puffer.noise import Noise, named_noise
@@ -33,6 +43,7 @@ __all__ = [
     "corollary_1b",
     "gaussian_attributes",
     "gaussian_users",
+    "lambert_tau",
     "langevin",
     "weakly_dependent",
 ]
@@ -388,6 +399,58 @@ def corollary_1b(first: float, second: float) -> Shift:
     return Shift(
         rounded_up(distance), "absolute", "003, Cor. 1(b)", ("users report independent values",)
     )
+
+
+def lambert_tau(delta: float) -> float:
+    r"""Return the factor of a difference in deviation by Lambert's function (003, Eq. 22 and 23).
+
+    .. math:: \tau(\delta) = \sqrt{W_0\left(\frac{2}{\pi \delta^2}\right)}, \qquad
+              b = \frac{|\mu_i - \mu_j| + \tau(\delta)\, |\sigma_i - \sigma_j|}{\varepsilon}
+
+    Parameters
+    ----------
+    delta : float
+        Above 0 and below 1.
+
+    Returns
+    -------
+    float
+        tau, without a unit.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If delta is not a number above 0 and below 1.
+
+    Notes
+    -----
+    *Formal guarantees.* P(\|Z\| > tau) <= delta for a standard normal Z, by the tail bound of
+    003, Eq. (21); with it Laplace noise of scale b keeps two Gaussian priors within (epsilon,
+    delta), as in 003, Theorem 1. Eq. (22) is the same number, as W_0(x e^x) = x. Eight roundings
+    are added upwards.
+
+    The quantile Q^-1(delta/2) of Theorem 1 is the smallest such factor, and ``strategy="monge"``
+    takes that one; ``"exact"`` asks for less noise than either.
+
+    References
+    ----------
+    003, Eq. (22) and (23).
+
+    Examples
+    --------
+    >>> from sklearn_puffer.closed_forms import lambert_tau
+    >>> round(lambert_tau(0.3), 6)
+    1.237199
+    """
+    probability = check_delta(delta, "delta")
+    if probability == 0.0:
+        raise ValueError(
+            "delta must be above 0, got 0.0: no factor covers all of a normal law; give a small "
+            "probability such as 1e-5."
+        )
+    # omega(log x) = W_0(x), also where x is no float
+    squared = float(wrightomega(math.log(2.0 / math.pi) - 2.0 * math.log(probability)))
+    return math.sqrt(squared) * (1.0 + 8.0 * ULP)
 
 
 # ------------------------------------------------------------------------------- exact arithmetic

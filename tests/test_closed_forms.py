@@ -401,6 +401,23 @@ def test_a_value_of_a_user_translates_the_sum():
         cf.corollary_1b("3", 0.0)
 
 
+@pytest.mark.parametrize("delta", [5e-324, 1e-300, 1e-9, 0.001, 0.3, 0.999, 1 - 2**-53])
+def test_lambert_s_factor_is_that_of_its_equation_and_covers_the_normal_law(delta):
+    found = mpf(cf.lambert_tau(delta))
+    with mp.workdps(60):
+        argument = mp.log(2 / mp.pi) - 2 * mp.log(mpf(delta))  # of W_0, whose W e^W it is
+        assert mp.log(found**2) + found**2 >= argument  # never below, and hardly above
+        just_below = found * (1 - mpf(2) ** -48)
+        assert mp.log(just_below**2) + just_below**2 < argument
+        assert mp.erfc(found / mp.sqrt(2)) <= mpf(delta)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])
+def test_lambert_s_factor_is_refused_without_a_probability(delta):
+    with pytest.raises(ValueError, match=r"delta must (be above 0|lie in)"):
+        cf.lambert_tau(delta)
+
+
 def actual_delta(p, q, theta, epsilon):
     """Integrate (h_p - e^eps h_q)_+ over a fine grid, both ways; p and q are (atoms, masses)."""
     reach = 40 * theta

@@ -16,6 +16,7 @@ from scipy.special import lambertw, log_ndtr, ndtri
 
 from sklearn_puffer import bounds
 from sklearn_puffer._strategies import shortest_coupling
+from sklearn_puffer.closed_forms import lambert_tau
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair
@@ -147,9 +148,11 @@ def test_tau_is_the_normal_quantile_and_smaller_than_the_lambert_forms(delta):
     numbers = AUDIT["tau"][delta]
     pair = gaussians([0.0, 0.0], [1.0, 2.0])
     assert scale(bounds.monge, pair, float(delta)) == pytest.approx(numbers["Q"], rel=1e-10)
-    eq23 = float(np.sqrt(lambertw(2.0 / (np.pi * float(delta) ** 2)).real))
-    assert eq23 == pytest.approx(numbers["eq23"], rel=1e-10)
-    assert -float(ndtri(float(delta) / 2.0)) < eq23
+    assert lambert_tau(float(delta)) == pytest.approx(numbers["eq23"], rel=1e-10)
+    assert -float(ndtri(float(delta) / 2.0)) < lambert_tau(float(delta))
+    # Eq. (22), the smallest tau with tau^2 >= 2 W_0(tau / (sqrt(2 pi) delta)), has equality there
+    inner = lambertw(lambert_tau(float(delta)) / (np.sqrt(2.0 * np.pi) * float(delta))).real
+    assert lambert_tau(float(delta)) ** 2 == pytest.approx(2.0 * float(inner), rel=1e-10)
 
 
 @pytest.mark.parametrize("instance", AUDIT["thm2_counterexamples"])
