@@ -72,6 +72,7 @@ RUN = [
     "audit_after",
     "case_study",
     "close_priors",
+    "own_noise",
     "plot_confidence",
     "plot_displays",
     "plot_iteration",

@@ -28,6 +28,7 @@ from sklearn_puffer._noise import (
     ProductNoise,
     Sampler,
     Shape,
+    Steep,
     cauchy_hockey_stick,
     cauchy_mass,
     cauchy_renyi,
@@ -53,6 +54,7 @@ __all__ = [
     "OptimalChannel",
     "ProductNoise",
     "RecordSwap",
+    "Steep",
 ]
 
 

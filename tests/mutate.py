@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        for folder in ("sklearn_puffer", "tests"):
+        for folder in ("sklearn_puffer", "examples", "tests"):
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(CHECKOUT / folder, Path(scratch, folder), ignore=ignored)
         shutil.copy(CHECKOUT / "pyproject.toml", scratch)

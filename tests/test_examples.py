@@ -28,7 +28,6 @@ def run(tmp_path, monkeypatch, capsys):
     It runs in this process, which has imported already what it imports.
     """
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(EXAMPLES)  # where the examples find what they share
 
     def run_example(name, *arguments):
         path = str(EXAMPLES / f"{name}.py")
@@ -214,8 +213,7 @@ def test_figures_1_to_5_of_paper_003_are_printed_and_drawn(run, tmp_path):
         assert (tmp_path / f"gaussian_figure{name}.png").stat().st_size > 0
 
 
-def test_the_mixtures_of_paper_003_are_fitted_again_where_the_tables_are(table, monkeypatch):
-    monkeypatch.syspath_prepend(EXAMPLES)  # where the examples find what they share
+def test_the_mixtures_of_paper_003_are_fitted_again_where_the_tables_are(table):
     for name in ("adult", "heart-hungarian"):
         table(name, nrows=1)  # skips where there is none
     example = runpy.run_path(str(EXAMPLES / "plot_gaussian_priors.py"))
@@ -227,6 +225,21 @@ def test_the_mixtures_of_paper_003_are_fitted_again_where_the_tables_are(table, 
     assert published["Adult"] == pytest.approx(2.33, abs=0.02)
     # EM has many ends on so few rows: 31 to 53 over starts and floors
     assert 30.0 < published["Hungarian"] < 54.0
+
+
+def test_a_noise_of_ones_own_keeps_what_holds_for_laplace_noise_and_needs_less(run):
+    printed = run("own_noise")
+    laplace, logistic = (printed.partition(name)[2] for name in ("laplace", "logistic"))
+    for strategy in ("wasserstein", "distribution_aware", "approximate"):
+        scale, bound, loss = row(logistic, strategy)
+        assert row(logistic, "exact")[0] < scale <= row(laplace, strategy)[0]
+        assert loss < bound == 0.01
+    least, *delta = row(logistic, "exact")
+    assert delta == [0.01, 0.01]
+    assert f"theta = {least:.4f}" in printed
+    printed_scale, delta = map(float, re.findall(r"([\d.e-]+), has delta ([\d.e-]+)", printed)[0])
+    assert printed_scale == pytest.approx(3.5 * 0.6745, rel=1e-3)  # Q^-1(1/4)
+    assert 1e-3 < delta <= 0.5  # a sum over a grid
 
 
 @pytest.mark.slow

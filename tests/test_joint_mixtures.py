@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from joint_oracle import corner_loss, random_pair, random_prior, true_losses
-from logistic import Logistic
+from own_noise import Logistic
 from scipy.integrate import quad
 
 from sklearn_puffer import PufferfishNoiser, PufferfishWarning

@@ -16,8 +16,8 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
-from logistic import Logistic
 from mpmath import mp, mpf
+from own_noise import Logistic
 from release_cases import ID_KINDS, N_ROWS, UUIDS
 from scipy import stats
 

@@ -12,8 +12,8 @@ import mpmath
 import numpy as np
 import pandas as pd
 import pytest
-from logistic import Logistic
 from mpmath import mp, mpf
+from own_noise import Logistic
 from scipy.stats import chi2, logistic
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from logistic import Logistic
+from own_noise import Logistic
 from scipy import stats
 
 from sklearn_puffer._noise import cauchy, gaussian, grid_step, laplace, sampler, seeded_entropy
