@@ -441,6 +441,7 @@ def test_a_cost_of_ones_own_decides_who_is_matched():
     assert moved[0] < moved[1]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_whoever_counts_copies_learns_nothing_more():
     rng = np.random.default_rng(0)
