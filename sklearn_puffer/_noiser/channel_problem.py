@@ -368,6 +368,12 @@ def _reasons(settings: Settings) -> Iterator[str]:
             f"is found for one law of each secret, got adversaries={quoted(settings.confidence)}; "
             'use noise="swap", whose certificate covers sampling error, or leave it out'
         )
+    if settings.grouped is not None:
+        yield (
+            "is for readers of one row, and "
+            f"groups={quoted(settings.grouped.column)} is about all rows of a group; use "
+            'noise="laplace", or leave groups out'
+        )
     for argument in settings.models:
         yield (
             "is found for laws that are counted or given, and "
@@ -384,6 +390,12 @@ def _reasons_against_swap(settings: Settings) -> Iterator[str]:
         yield (
             f"releases rows once, got releases={settings.releases}: two swaps of the same people "
             'can tell everything; release once, or use noise="laplace"'
+        )
+    if settings.grouped is not None:
+        yield (
+            "exchanges rows together, so a bound for one row says nothing about a group of "
+            f"groups={quoted(settings.grouped.column)}; use "
+            'noise="laplace", or leave groups out'
         )
     values = settings.swap is not None and settings.swap.cells == "values"
     given = [settings.prior, settings.fit, *settings.adversaries]

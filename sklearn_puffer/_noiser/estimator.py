@@ -15,6 +15,7 @@ from sklearn_puffer._noiser.channel_fit import learn_channel
 from sklearn_puffer._noiser.channel_problem import check_channel
 from sklearn_puffer._noiser.channel_result import LearntChannel
 from sklearn_puffer._noiser.fit_table import learn
+from sklearn_puffer._noiser.groups import refuse_weights
 from sklearn_puffer._noiser.input_table import first_table, next_table, refuse_lazy
 from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.lazy_rows import check_beside, with_sensitive
@@ -171,6 +172,16 @@ class PufferfishNoiser(ReleaseTransformer):
         he knows together. They stay as they are (binned ones as the representative of their bin,
         which is then what is known), and the budget holds given each of their values, too. What
         they tell by themselves must be within it.
+    groups : str or int, default=None
+        The column of ids of groups of rows, such as households, whose rows share their secret: the
+        promise is then about all released rows of a group together. Ids are neither sensitive nor
+        public: they are handed through, and are needed by `transform`, too. Without groups nothing
+        is promised about a household.
+    max_group : int or "count", default=None
+        The most rows of a group, needed with ``groups``: tables with a larger one are refused.
+        "count" takes that of the table given to `fit`, where the sizes of groups are public.
+    within_group : {"independent", "any"}, default="independent"
+        How rows of a group hang together given its secret: independently, or in any way at all.
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
     n_jobs : int or None, default=None
@@ -285,6 +296,9 @@ class PufferfishNoiser(ReleaseTransformer):
         remainder: str = "drop",
         on_uncertified: str = "raise",
         known: Any = None,
+        groups: Any = None,
+        max_group: Any = None,
+        within_group: str = "independent",
         random_state: int | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -310,6 +324,9 @@ class PufferfishNoiser(ReleaseTransformer):
         self.remainder = remainder
         self.on_uncertified = on_uncertified
         self.known = known
+        self.groups = groups
+        self.max_group = max_group
+        self.within_group = within_group
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -457,6 +474,7 @@ class PufferfishNoiser(ReleaseTransformer):
     def _fit(self, X: Any, sensitive_features: Any, sample_weight: Any) -> None:
         settings = Settings.of(self.get_params(deep=False))
         check_channel(settings)
+        refuse_weights(settings.grouped, sample_weight)
         if self.sensitive is None and sensitive_features is None:
             raise ValueError(say.no_secret_message(get_config()["enable_metadata_routing"]))
         if self.sensitive is not None and sensitive_features is not None:
@@ -503,6 +521,7 @@ class PufferfishNoiser(ReleaseTransformer):
             missing=learnt.settings.missing,
             patterns=learnt.patterns(),
             margins=learnt.margins,
+            groups=learnt.grouped if isinstance(learnt, Learnt) else None,
         )
         fitted = FittedMechanism(rules, learnt.mechanism(), learnt.certificate())
         self._fitted = fitted.sealed()

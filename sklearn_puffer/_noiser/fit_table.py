@@ -18,6 +18,7 @@ from sklearn_puffer._noiser.classifier_priors import refitted_laws
 from sklearn_puffer._noiser.conditional_priors import Adversary, Group, SecretPair, make_groups
 from sklearn_puffer._noiser.counted_views import about_rows, seen_by_counting
 from sklearn_puffer._noiser.drawn_priors import N_DRAWS, draws_of
+from sklearn_puffer._noiser.groups import RowGroups
 from sklearn_puffer._noiser.kept_columns import check_kept, with_kept
 from sklearn_puffer._noiser.known_values import known_columns, who_know_values
 from sklearn_puffer._noiser.over_set import Around, Unknown, priors_around
@@ -76,7 +77,7 @@ def learn(
         else refits_around(read, known.adversaries[0])
     )
     known = replace(known, mixings=with_kept(read, known.mixings))
-    problem = _problem(settings, columns, known, parts, asked)
+    problem = _problem(settings, columns, known, parts, asked, read.grouped)
     check_kept(read, problem, len(known.adversaries))
     problem = weighted(around.within(problem), settings.weights, known.spreads)
     calibrated = find_scales(problem)
@@ -110,6 +111,7 @@ def learn(
         margins=known.margins,
         conditional=conditional_margins(read, known),
         known=tuple(tuple(read.public[k] for k in each) for each in known_columns(read)),
+        grouped=read.grouped,
     )
     if not learnt.models:
         return learnt
@@ -122,6 +124,7 @@ def _problem(
     known: Known,
     parts: Sequence[Group],
     asked: Sequence[SecretPair],
+    together: RowGroups | None,
 ) -> Problem:
     spreads, unordered = known.spreads, np.array([column.unordered for column in columns])
     ranges = np.array([column.atoms[-1] - column.atoms[0] for column in columns])
@@ -145,6 +148,7 @@ def _problem(
         n_jobs=settings.n_jobs,
         releases=settings.releases,
         mixings=known.mixings if any(known.mixings) else (),
+        together=together,
     )
 
 

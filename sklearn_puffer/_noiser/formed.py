@@ -79,6 +79,7 @@ def form_of(fitted: FittedMechanism, unknown: Any) -> ReleaseForm:
         channel=None if channel is None else _channel(channel),
         certificate=certificate.to_dict(),
         awaited=certificate.around is not None and certificate.known_over_set is None,
+        groups=rules.groups,
     )
 
 
@@ -377,6 +378,9 @@ def fitted_of(form: ReleaseForm) -> FittedMechanism:
     released = {own.name for own in form.columns} | set(form.passed)
     _check(len(form.order) == len(released) and set(form.order) == released, "order")
     _check(released <= set(form.names), "names")
+    told = None if form.groups is None else form.groups.told()
+    _check(told == certificate.groups, "groups")
+    _check(told is None or told.column in form.passed, "groups.column")
     margins = margins_of(form, releases, certificate.n_rows)
     if margins:
         known = KnownMargins([release.column for release in releases], margins)
@@ -395,6 +399,7 @@ def _read_table_rules(form: ReleaseForm, margins: list[Margin]) -> TableRules:
         missing=form.missing,
         patterns={group: set(known) for group, known in form.patterns},
         margins=margins,
+        groups=form.groups,
     )
 
 

@@ -67,7 +67,7 @@ class Grids:
         A value off the grid moves by at most half a step, under either secret. Whole numbers are
         on a grid of step 1 or less. Every release has the sampler's error once more; the value is
         rounded once for all of them, and what its rounding changes is seen through the noise of
-        all releases together.
+        all releases together. Rows that count together have all of it each.
         """
         problem = self.problem
         free = {k for group in groups for part in group if part.is_free for k in part.members}
@@ -79,7 +79,7 @@ class Grids:
         tilt = math.sqrt(2.0 * alpha * problem.notion.epsilon)
         far = _STEEP_SCALES + 2.0 * tilt
         steepest = float(problem.noise.with_scale(1.0).steepest(0.0, far))
-        return problem.drawing_loss + steepest * steps
+        return problem.drawing_loss + problem.n_rows * steepest * steps
 
 
 def on_steps(rows: FloatArray, steps: FloatArray) -> FloatArray:

@@ -25,7 +25,6 @@ from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import (
     SwapFound,
     SwapRead,
-    codes_of,
     find_swap,
     read_rows,
     recounted,
@@ -136,7 +135,7 @@ def _counted(
         now = read_secret(secret.name, values, read.settings.missing)
         if int(cells.counts.sum()) != table.n_rows or now.labels != secret.labels:
             raise ValueError(CHANGED)
-        codes[secret.name] = codes_of(now, len(cells))
+        codes[secret.name] = now.codes(len(cells))
     return codes, strata.data.astype(np.intp), cells.data.astype(np.intp), cells.counts
 
 

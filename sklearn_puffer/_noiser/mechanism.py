@@ -140,6 +140,7 @@ class FittedMechanism:
             (certificate.rule, certificate.loss),
             (rules.names, rules.sensitive, rules.passed, rules.order),
             (rules.missing, rules.patterns),
+            *([] if rules.groups is None else [rules.groups]),
         )
 
     def sealed(self) -> FittedMechanism:

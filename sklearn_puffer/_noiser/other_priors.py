@@ -28,11 +28,12 @@ from sklearn_puffer._noiser.conditional_priors import (
     make_groups,
 )
 from sklearn_puffer._noiser.grids import Grids, on_steps
+from sklearn_puffer._noiser.groups import RowGroups
 from sklearn_puffer._noiser.known_values import known_among, with_known
 from sklearn_puffer._noiser.margins import Conditional, Margin
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.scales import losses_at
-from sklearn_puffer._releases import Drift, jsonable, plain_record, short_number
+from sklearn_puffer._releases import Drift, RowsTogether, jsonable, plain_record, short_number
 from sklearn_puffer._tables import CodeArray, Column, Name, Pair, Secret, records_frame
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Noise
@@ -86,6 +87,8 @@ class Against:
         Lower end of that loss.
     pairs : tuple of LossUnder
         Both directions of every secret pair.
+    groups : RowsTogether or None
+        Which rows count together, as in the certificate.
 
     Notes
     -----
@@ -97,6 +100,7 @@ class Against:
     loss: float
     lower: float
     pairs: tuple[LossUnder, ...]
+    groups: RowsTogether | None = None
 
     @property
     def holds(self) -> bool:
@@ -111,7 +115,8 @@ class Against:
 
     def promise(self) -> str:
         """Return in a sentence what somebody with this prior can learn from a released row."""
-        who = "Whoever holds exactly this prior, and sees a released row,"
+        seen = "a released row" if self.groups is None else self.groups.seen()
+        who = f"Whoever holds exactly this prior, and sees {seen},"
         budget = self.notion.budget_name()
         if self.loss == 0.0 and not self._in_delta:
             return f"{who} learns nothing about the secrets: within the budget {budget}."
@@ -283,6 +288,8 @@ class FittedNoise(FittedRelease):
         How often the same rows are released; ``theta`` is that of all releases together.
     mixings : tuple of Mixing or None
         One a column, where some are unordered; their theta is -log(1 - rho).
+    together : RowGroups or None
+        Which rows share their secret, and count together.
     """
 
     theta: FloatArray
@@ -292,6 +299,7 @@ class FittedNoise(FittedRelease):
     notion: Notion
     releases: int = 1
     mixings: tuple[Mixing | None, ...] = ()
+    together: RowGroups | None = None
 
     def __post_init__(self) -> None:
         """Keep no numbers seen in `fit` of columns that take any number."""
@@ -346,6 +354,7 @@ class FittedNoise(FittedRelease):
             loss=float(upper.max()),
             lower=float(lower.max()),
             pairs=tuple(_losses_under(asked[: len(lower)], lower, upper, recomputed)),
+            groups=None if self.together is None else self.together.told(),
         )
 
     def restricted(self, members: Members) -> FittedNoise:
@@ -433,6 +442,7 @@ class FittedNoise(FittedRelease):
             noise=self.noise,
             releases=self.releases,
             mixings=self.mixings,
+            together=self.together,
         )
 
     def _varies_bare(self, part: Part) -> bool:

@@ -326,6 +326,8 @@ def priors_around(
         What each unordered column is drawn anew from.
     """
     asked = settings.confidence is not None
+    if settings.grouped is not None:
+        return Unknown()
     if settings.prior is not None:
         return Unknown("the prior is given, not learnt from the rows" if asked else None)
     level = settings.confidence.level if settings.confidence is not None else DEFAULT_LEVEL

@@ -33,7 +33,8 @@ from sklearn_puffer._losses import (
 )
 from sklearn_puffer._noise import SPARE, MixedNoise, Mixing, sampler_loss
 from sklearn_puffer._noiser.conditional_priors import Group, Part, SecretPair
-from sklearn_puffer._strategies import Impossible, reason_of
+from sklearn_puffer._noiser.groups import RowGroups
+from sklearn_puffer._strategies import Impossible, dependent_rows, reason_of
 from sklearn_puffer._tables import Column, Name
 from sklearn_puffer.accounting import MAX_CELLS, is_computable
 from sklearn_puffer.bounds import Bound, Strategy, tightest
@@ -86,6 +87,8 @@ class Problem:
     mixings : tuple of Mixing or None
         One a column: what an unordered one is drawn anew from, None for one of numbers. Empty if
         there are only such.
+    together : RowGroups or None
+        Which rows are released together; their losses count as one. None where each row is alone.
     """
 
     groups: Sequence[Group]
@@ -102,6 +105,22 @@ class Problem:
     releases: int = 1
     asked: Sequence[SecretPair] = ()
     mixings: tuple[Mixing | None, ...] = ()
+    together: RowGroups | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows share their secret at most."""
+        return 1 if self.together is None or self.together.most is None else self.together.most
+
+    @property
+    def n_blocks(self) -> int:
+        """How many groups of columns are independent of each other: those of each such row."""
+        return self.n_rows * len(self.groups)
+
+    @property
+    def hangs_together(self) -> bool:
+        """Whether rows that share their secret may depend on each other in any way."""
+        return self.n_rows > 1 and self.together is not None and self.together.within == "any"
 
     @property
     def draws(self) -> int:
@@ -109,13 +128,13 @@ class Problem:
 
         More often than it is planned: a ledger may choose more releases, at larger scales.
         """
-        each = self.notion.spent_on(sampler_loss(len(self.weights)))
+        each = self.notion.spent_on(sampler_loss(len(self.weights) * self.n_rows))
         return self.releases + math.floor(min(SPARE * self.notion.epsilon / each, _MOST_DRAWS))
 
     @property
     def drawing_loss(self) -> float:
         """What the sampler's error of all these draws adds to a pure loss, in nats."""
-        return sampler_loss(len(self.weights) * self.draws)
+        return sampler_loss(len(self.weights) * self.n_rows * self.draws)
 
 
 Mixings = Sequence[Mixing | None]
@@ -190,12 +209,12 @@ def _most_work(notion: Notion) -> float:
 
 
 def outwards(
-    lower: FloatArray, upper: FloatArray, n_groups: int, notion: Notion
+    lower: FloatArray, upper: FloatArray, n_groups: int, notion: Notion, n_rows: int = 1
 ) -> tuple[FloatArray, FloatArray]:
-    """Round sums over groups outwards, and the few operations of a loss without noise."""
+    """Round sums over groups outwards, and the few operations of a loss without noise of a row."""
     rounding = (n_groups + 8) * ULP
     # a difference of logarithms is off by as much however small; a delta may itself be far smaller
-    spare = 0.0 if notion.is_chance else 2.0**-50
+    spare = 0.0 if notion.is_chance else n_rows * 2.0**-50
     low = lower * (1.0 - rounding) - spare
     return low, np.where(upper > 0.0, upper * (1.0 + rounding) + spare, upper)
 
@@ -208,11 +227,11 @@ class Bounds:
     notion: Notion
 
     def whole(self) -> list[Any]:
-        """Return bounds whose sum is the loss of the whole row."""
-        groups = self.problem.groups
-        if self.notion.adds_up or len(groups) == 1:
+        """Return bounds whose sum is the loss of the whole row, or of all rows of a group."""
+        groups, n_blocks = self.problem.groups, self.problem.n_blocks
+        if self.notion.adds_up or n_blocks == 1:
             return [self._of_group(group, self.notion) for group in groups]
-        shared = [self._of_group(group, self.notion.shared(len(groups))) for group in groups]
+        shared = [self._of_group(group, self.notion.shared(n_blocks)) for group in groups]
         if self.problem.strategy is exact and composable(self.problem, self.notion):
             return [Composed(self.problem, self.notion, max(b.guess for b in shared))]
         return self._or_pure(shared)
@@ -235,10 +254,13 @@ class Bounds:
         prepared = Parallel(n_jobs=problem.n_jobs, require="sharedmem")(
             delayed(self._of_part)(part, notion) for part in group
         )
-        return WorstPart(list(prepared), [part.owners for part in group], problem.n_pairs)
+        owners = [part.owners for part in group]
+        return WorstPart(list(prepared), owners, problem.n_pairs, problem.n_rows)
 
     def _of_part(self, part: Part, notion: Notion) -> Bound:
         problem, noise = self.problem, template(self.problem, part)
+        if problem.hangs_together:
+            return dependent_rows(part.pairs, noise, notion, problem.n_rows)
         if problem.strategy is not exact or known(problem, part, notion):
             return bound_of(problem.strategy, part.pairs, noise, notion)
         bound = tightest(part.pairs, noise, notion)
@@ -254,16 +276,20 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class WorstPart:
-    """The bound of a group: for each secret pair that of its worst part."""
+    """The bound of a group: for each secret pair that of its worst part, in every row that counts.
+
+    Rows add up as groups of columns do, be they independent given the secret or bounded so.
+    """
 
     bounds: list[Any]
     owners: list[Array]
     n_pairs: int
+    n_rows: int = 1
 
     @property
     def guess(self) -> float:
         """The largest of the parts' guesses."""
-        return max((bound.guess for bound in self.bounds), default=1.0)
+        return self.n_rows * max((bound.guess for bound in self.bounds), default=1.0)
 
     @property
     def reason(self) -> str:
@@ -292,11 +318,11 @@ class WorstPart:
 
     def of_pair(self, k: int, factor: float, budget: float | None) -> FloatArray:
         """Return the loss of one pair's worst part, shape (2,), as `ExactLosses` does."""
-        worst = np.zeros(2)
+        worst, own = np.zeros(2), None if budget is None else budget / self.n_rows
         for part, bound in enumerate(self.bounds):
             for place in self._places[part].get(k, ()):
-                worst = np.maximum(worst, self._of_place(part, bound, place, factor, budget))
-        return worst
+                worst = np.maximum(worst, self._of_place(part, bound, place, factor, own))
+        return self.n_rows * worst
 
     def _of_place(
         self, part: int, bound: Any, place: int, factor: float, budget: float | None
@@ -330,7 +356,7 @@ class WorstPart:
         worst = np.zeros((self.n_pairs, 2))
         for bound, owners in zip(self.bounds, self.owners, strict=True):
             np.maximum.at(worst, owners, bound.losses(factor))
-        return worst
+        return self.n_rows * worst
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,7 +409,8 @@ class Composed:
             if not forward:  # no column is shared by the two secrets
                 continue
             for way, parts in enumerate([forward, [each.swapped() for each in forward]]):
-                lower[owner, way], upper[owner, way] = compose(parts, self.notion)
+                ends = compose(parts * self.problem.n_rows, self.notion)
+                lower[owner, way], upper[owner, way] = ends
         if upper.max() > self.notion.budget:  # tiny deltas may be lost in the panels' roughness
             upper = np.minimum(upper, self._shared(factor))
         return lower, upper
@@ -391,11 +418,11 @@ class Composed:
     def _shared(self, factor: float) -> FloatArray:
         """Return upper ends by basic composition: epsilon and delta in equal shares."""
         problem = self.problem
-        own = self.notion.shared(len(problem.groups))
+        own = self.notion.shared(problem.n_blocks)
         upper = np.zeros((problem.n_pairs, 2))
         for [part] in problem.groups:
             upper[part.owners] += recompute(part.pairs, template(problem, part), own, factor)[1]
-        return outwards(upper, upper, len(problem.groups), own)[1]
+        return outwards(upper, problem.n_rows * upper, problem.n_blocks, own)[1]
 
     def _panels(self, factor: float) -> list[dict[int, Panels]]:
         """Return the panels of each group, by secret pair."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._noiser.conditional_priors import given_priors
+from sklearn_puffer._noiser.groups import RowGroups, fitted_groups, group_names
 from sklearn_puffer._noiser.rows import DistinctRows, LazyRows, Rows, check_size, rows_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import sentences as say
@@ -57,6 +58,8 @@ class TableRead:
         Sensitive columns that are columns of the table, and those handed through.
     n_columns : int
         Of the table, the sensitive ones included.
+    grouped : RowGroups or None
+        Which rows are protected together, and the most of them.
     """
 
     settings: Settings
@@ -69,6 +72,7 @@ class TableRead:
     hidden: list[Name]
     passed: list[Name]
     n_columns: int
+    grouped: RowGroups | None = None
 
     @property
     def table_names(self) -> tuple[Name, ...]:
@@ -137,7 +141,8 @@ def read_table(
     """
     rows = rows_of(table, sample_weight)
     hidden = sensitive_of(settings, table, given_secrets)
-    public = public_columns(settings.public, table.names, hidden)
+    grouping = group_names(settings.grouped, table, hidden)
+    public = public_columns(settings.public, table.names, hidden, grouping)
     groups = column_groups(settings.dependence, public, table.names)
     _check_named(settings, public)
     settings.check_fitted_rows(max(map(len, groups)))
@@ -156,12 +161,13 @@ def read_table(
         counted(range(len(public)), "columns read"),
     )
     faults.refuse()
+    grouped = _groups_of(settings, rows, grouping, secrets)
     if isinstance(rows, LazyRows):
         whole = settings.channel is not None
         rows.table.count_cells(hidden, [column for column, _ in learnt], at_once=whole)
     n_adversaries = 1 + len(settings.adversaries)
     alone = not settings.at_once
-    used = {*hidden, *public}
+    used, passing = {*hidden, *public}, settings.remainder == "passthrough"
     return TableRead(
         settings=settings,
         rows=rows,
@@ -171,9 +177,20 @@ def read_table(
         groups=groups,
         pairs=secret_pairs_of(settings.secret_pairs, secrets, n_adversaries, alone=alone),
         hidden=hidden,
-        passed=[n for n in table.names if n not in used and settings.remainder == "passthrough"],
+        passed=[n for n in table.names if n not in used and (passing or n in grouping)],
         n_columns=len({*table.names, *(given_secrets or ())}),
+        grouped=grouped,
     )
+
+
+def _groups_of(
+    settings: Settings, rows: Rows, grouping: Sequence[Name], secrets: Sequence[Secret]
+) -> RowGroups | None:
+    """Return which rows are protected together, all of which have one secret."""
+    if settings.grouped is None:
+        return None
+    codes = {secret.name: secret.codes(rows.n_rows) for secret in secrets}
+    return fitted_groups(settings.grouped, rows.table, grouping[0], codes)[0]
 
 
 def _count_first(

@@ -39,9 +39,9 @@ def refusal_of(problem: Problem) -> str:
 
 def _refused(problem: Problem) -> Iterator[tuple[Part, int, str]]:
     """Yield the pairs that have no bound, each asked about alone, and why."""
-    n_groups, notion = len(problem.groups), problem.notion
+    notion = problem.notion
     bounds = Bounds(problem, notion)
-    own = notion if notion.adds_up else notion.shared(n_groups)
+    own = notion if notion.adds_up else notion.shared(problem.n_blocks)
     for part in (part for group in problem.groups for part in group):
         for place, pair in enumerate(part.pairs):
             alone = Part(part.members, [pair], part.owners[place : place + 1])
@@ -52,7 +52,11 @@ def _refused(problem: Problem) -> Iterator[tuple[Part, int, str]]:
 
 def _changes(problem: Problem) -> list[Change]:
     """Return what may be changed, in the order of preference."""
-    changes: list[Change] = [
+    changes: list[Change] = []
+    if problem.together is not None and problem.hangs_together:
+        apart = replace(problem.together, within="independent")
+        changes.append(("within_group='independent'", {"together": apart}))
+    changes += [
         *noise_changes(problem.noise),
         *notion_changes(problem.notion),
         *strategy_changes(problem.strategy),

@@ -41,6 +41,7 @@ from sklearn_puffer._noise import (
     to_steps,
 )
 from sklearn_puffer._noise import release as add_noise
+from sklearn_puffer._noiser.groups import RowGroups
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
 from sklearn_puffer._noiser.margins import Margin, Watch
 from sklearn_puffer._noiser.remapping import Drawn, Remapping, most_probable, remapping
@@ -236,6 +237,8 @@ class TableRules:
         For each group of columns which of them may be present together while others are missing.
     margins : sequence of Margin
         How the values of each column were distributed, where that is known.
+    groups : RowGroups or None
+        Which rows are together, and how many of a group are promised.
     """
 
     names: Sequence[Name]
@@ -246,6 +249,7 @@ class TableRules:
     missing: Missing
     patterns: Patterns
     margins: Sequence[Margin] = ()
+    groups: RowGroups | None = None
 
     def check_columns(self, names: Sequence[Name]) -> None:
         """Refuse a table in which a column that is released cannot be found by its name."""

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn_puffer._base import FloatArray, __version__, utc_now
 from sklearn_puffer._noise import MixedNoise, Mixing
 from sklearn_puffer._noiser.conditional_priors import Adversary, SecretPair
+from sklearn_puffer._noiser.groups import RowGroups
 from sklearn_puffer._noiser.margins import Conditional, Margin
 from sklearn_puffer._noiser.mechanism import NoiseOfColumns
 from sklearn_puffer._noiser.other_priors import FittedNoise
@@ -78,6 +79,7 @@ class Learnt:
     models: tuple[ModelFacts, ...] = ()
     counted: tuple[CountedLoss, ...] = ()
     known: Sequence[tuple[Name, ...]] = ()
+    grouped: RowGroups | None = None
 
     @property
     def public(self) -> list[Name]:
@@ -176,6 +178,7 @@ class Learnt:
             around=self.around,
             least=self.calibrated.least,
             output=self.settings.output,
+            groups=None if self.grouped is None else self.grouped.told(),
         )
 
     def fitted_noise(self) -> FittedNoise:
@@ -200,6 +203,7 @@ class Learnt:
             margins=self.margins,
             conditional=self.conditional,
             known=[[places[name] for name in each] for each in self.known],
+            together=self.grouped,
         )
 
     @cached_property
@@ -291,6 +295,7 @@ class Learnt:
             models=self.models,
             known=self.known,
             over_set=self.settings.confidence is not None,
+            rows=None if self.grouped is None else self.grouped.told(),
         )
 
     @property
@@ -302,6 +307,8 @@ class Learnt:
     def _wide_remarks(self) -> list[str]:
         """Return a warning for each group too wide for the exact loss that was asked for."""
         if self.settings.strategy is not exact or self.calibrated.recomputed.all():
+            return []
+        if self.settings.hangs_together:  # a bound was asked for
             return []
         noise = self._column_noise()
         remarks = []

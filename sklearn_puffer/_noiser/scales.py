@@ -268,11 +268,11 @@ class _Certifier:
     def interval(self, factor: float) -> tuple[FloatArray, FloatArray, Array]:
         """Return the interval of the whole row's loss, and whether it was recomputed."""
         problem, inner, n_pairs = self.problem, self.solution.inner, self.problem.n_pairs
-        alone = inner.adds_up or len(problem.groups) == 1
+        alone = inner.adds_up or problem.n_blocks == 1
         if not alone and composable(problem, inner):
             lower, upper = Composed(problem, inner, 1.0).intervals(factor)
             return lower, upper, np.ones(n_pairs, dtype=bool)
-        own = inner if alone else inner.shared(len(problem.groups))
+        own = inner if alone else inner.shared(problem.n_blocks)
         shares = own != inner
         lower, upper = np.zeros((n_pairs, 2)), np.zeros((n_pairs, 2))
         recomputed = np.ones(n_pairs, dtype=bool)
@@ -283,20 +283,23 @@ class _Certifier:
             # where losses do not add up, dropping columns only loses information
             lower = lower + low if inner.adds_up else np.maximum(lower, low)
             upper, recomputed = upper + high, recomputed & known
-        return *outwards(lower, upper, len(problem.groups), inner), recomputed
+        n_rows = problem.n_rows
+        lower = n_rows * lower if inner.adds_up else lower
+        return *outwards(lower, n_rows * upper, problem.n_blocks, inner, n_rows), recomputed
 
     def lower(self, factor: float) -> FloatArray:
         """Return a lower bound on each pair's loss, that of the largest group, without theorems."""
         lower = np.zeros((self.problem.n_pairs, 2))
         for group in self.problem.groups:
             for part in group:
-                if known(self.problem, part, self.solution.inner):
-                    noise = template(self.problem, part)
-                    low = recompute(part.pairs, noise, self.solution.inner, factor)[0]
-                else:
-                    low = self._marginal_lower(part, factor, self.solution.inner)
+                low = self._row_lower(part, factor, self.solution.inner)
                 np.maximum.at(lower, part.owners, low)
-        return lower
+        return self.problem.n_rows * lower if self.solution.inner.adds_up else lower
+
+    def _row_lower(self, part: Part, factor: float, notion: Notion) -> FloatArray:
+        if not known(self.problem, part, notion):
+            return self._marginal_lower(part, factor, notion)
+        return recompute(part.pairs, template(self.problem, part), notion, factor)[0]
 
     def _of_group(
         self, group: Group, of_group: WorstPart, factor: float, notion: Notion
@@ -316,6 +319,9 @@ class _Certifier:
         self, part: Part, bound: Bound, factor: float, notion: Notion
     ) -> tuple[FloatArray, FloatArray, Array]:
         """Return the interval of each pair, and whether its upper end was recomputed."""
+        if self.problem.hangs_together:  # and one way to do that is independently
+            low = self._row_lower(part, factor, notion)
+            return low, bound.losses(factor), np.zeros(len(low), dtype=bool)
         if known(self.problem, part, notion):
             low, high = self._exact(part, bound, factor, notion)
             if not notion.leaves_events_out and (

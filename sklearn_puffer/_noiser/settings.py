@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
@@ -20,10 +20,12 @@ from sklearn_puffer._base import (
     quoted,
 )
 from sklearn_puffer._noiser.conditional_priors import given_priors
+from sklearn_puffer._noiser.groups import RowGroups, row_groups
 from sklearn_puffer._noiser.release import OUTPUTS, Output
 from sklearn_puffer._releases import adds_up, check_releases
 from sklearn_puffer._strategies import (
     Change,
+    dependent_rows,
     noise_changes,
     notion_changes,
     reason_of,
@@ -94,6 +96,7 @@ class Settings:
     channel: OptimalChannel | None = None  # in the place of noise, which then is not used
     swap: RecordSwap | None = None  # the same
     known: Any = None
+    grouped: RowGroups | None = None
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Settings:
@@ -141,6 +144,7 @@ class Settings:
             channel=channel,
             swap=swap,
             known=params["known"],
+            grouped=row_groups(params),
         )
         if channel is None and swap is None:
             settings._check_together()
@@ -148,6 +152,8 @@ class Settings:
 
     def _check_together(self) -> None:
         """Refuse what has no bound together, whatever the data, with ways out that were tried."""
+        for reason in self._reasons_against_groups():
+            raise ValueError(reason)
         if self.output == "remapped" and self._has_mixtures:
             raise ValueError(
                 "output='remapped' releases values that the column had in fit, and Gaussian and "
@@ -155,6 +161,44 @@ class Settings:
                 "numbers that hardly repeat, or output='native'."
             )
         self._check_trial(_Trial(1, self._has_mixtures))
+
+    def _reasons_against_groups(self) -> Iterator[str]:
+        """Yield what noise does not do for groups of rows, each with the way out."""
+        if self.grouped is None:
+            return
+        groups = f"groups={quoted(self.grouped.column)}"
+        if self.confidence is not None:
+            yield (
+                f"adversaries={quoted(self.confidence)} counts rows as drawn one by one, and those "
+                f"of {groups} come together; leave it out, or fit on one row of each group."
+            )
+        for argument in self.models:
+            yield (
+                f"{argument} is a classifier, which looks at rows one by one, and {groups} at all "
+                "of a group; use prior='empirical' with fewer columns or bins (n_bins), or leave "
+                "groups out."
+            )
+        if self.known is not None:
+            yield (
+                f"known={quoted(self.known)} is about a value of one row, and {groups} about all "
+                "of a group; leave one of the two out."
+            )
+        if self.hangs_together and self.missing == "propagate":
+            yield (
+                "missing='propagate' shows which values of a group are missing, and with "
+                "within_group='any' these may tell all others; fill missing values, or use "
+                "within_group='independent'."
+            )
+        if self.hangs_together and self.strategy is not exact:
+            yield (
+                "within_group='any' has a bound of its own, got "
+                f"strategy={quoted(self.strategy_name)}; leave strategy out."
+            )
+
+    @property
+    def hangs_together(self) -> bool:
+        """Whether rows of a group may depend on each other in any way."""
+        return self.grouped is not None and self.grouped.within == "any"
 
     def check_fitted_rows(self, n_columns: int) -> None:
         """Refuse what no priors fitted to joint columns have, before any is fitted.
@@ -197,6 +241,8 @@ class Settings:
             return None
         noise = self.noise.with_scale((1.0,) * trial.n_axes)
         pairs = [trial.pair]
+        if self.hangs_together:
+            return reason_of(dependent_rows(pairs, noise, self.notion, 2)) or None
         beyond = self.strategy is exact and not within_reach(pairs, noise, self.notion)
         strategy = tightest if beyond else self.strategy
         reason = reason_of(strategy(pairs, noise, self.notion))
@@ -253,6 +299,9 @@ class Settings:
         if learnt and self.fit is not None and self.fit.covariance != "common":
             alike = replace(self.fit, covariance="common")
             changes.append((f"prior={type(alike).__name__}(covariance='common')", {"fit": alike}))
+        if self.grouped is not None and self.hangs_together:
+            alone = replace(self.grouped, within="independent")
+            changes.insert(0, ("within_group='independent'", {"grouped": alone}))
         further: list[Change] = []
         if learnt and self.fit is not None:
             further.append(("prior='empirical'", {"fit": None}))

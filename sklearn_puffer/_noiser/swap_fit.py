@@ -152,17 +152,10 @@ def read_rows(
         strata=[*known, *passed],
         pairs=secret_pairs_of(settings.secret_pairs, secrets, 1, alone=False),
         weights=weights,
-        codes={secret.name: codes_of(secret, rows.n_rows) for secret in secrets},
+        codes={secret.name: secret.codes(rows.n_rows) for secret in secrets},
         digests=row_digests({name: columns[name] for name in public}),
         n_columns=len({*table.names, *(given or ())}),
     )
-
-
-def codes_of(secret: Secret, n_rows: int) -> Array:
-    """Return the code of each row."""
-    codes = np.empty(n_rows, dtype=np.intp)
-    secret.source.codes(slice(None), codes)
-    return codes
 
 
 def _known(settings: Settings, names: Sequence[Name], public: Sequence[Name]) -> list[Name]:

@@ -27,6 +27,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_release import Moved
 from sklearn_puffer._noiser.formed import fitted_of, form_of
+from sklearn_puffer._noiser.groups import check_groups, refuse_parts
 from sklearn_puffer._noiser.input_table import next_table
 from sklearn_puffer._noiser.keyed_rows import Keying, Noted, Noting, check_keying
 from sklearn_puffer._noiser.lazy_release import check_lazily, plan_release
@@ -195,12 +196,15 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         self._check_ready(keying)
         check_on_drift(on_drift, self._fitted.rules.margins)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
+        groups = self._fitted.rules.groups
         if is_lazy(X) and keying is not None:
+            refuse_parts(groups, "X is lazy, and each of its parts is released where it is")
             check_lazily(container, on_drift)
             with listening(loud, "release"):
                 return self._planned(X, keying)
         with listening(loud, "release"):
             table = next_table(self, X)
+            check_groups(groups, table)
             watch = watch_of(self._fitted.rules.margins, on_drift, table.n_rows)
             whole, moved = self._released(table, X, keying, watch)
             drift = drift_found(watch, on_drift)
@@ -286,6 +290,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
                 "read them into one table, or scan them as a lazy one with row_id=, and call "
                 "transform."
             )
+        refuse_parts(self._fitted.rules.groups, "batches are released as they come")
         stream = stream_of(batches)
         keying = keying_of_stream(keying, stream)
         own = StreamRelease(self._fitted, self._draw(), stream, keying, verbose=loud)
@@ -349,7 +354,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
         >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
         >>> PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table).to_json()[:37]
-        '{"schema":"sklearn_puffer.release/2",'
+        '{"schema":"sklearn_puffer.release/3",'
         """
         self._check_as_certified()
         if not self.certificate_.holds:

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import FieldError, FloatArray, __version__, json_record, quoted, read_as
+from sklearn_puffer._noiser.groups import RowGroups
 from sklearn_puffer._noiser.release import Output
 from sklearn_puffer._tables import Kind, Missing, Name
 
-SCHEMA = "sklearn_puffer.release/2"
-_READ = (SCHEMA, "sklearn_puffer.release/1")  # the first one had no margins
+SCHEMA = "sklearn_puffer.release/3"
+# the first one had no margins, the second one no groups of rows
+_READ = (SCHEMA, "sklearn_puffer.release/2", "sklearn_puffer.release/1")
 MOST_CHARACTERS = 1 << 28
 _LARGEST_WHOLE = 2**53
 
@@ -128,6 +130,7 @@ class ReleaseForm:
     key_material: str = ""
     noise: FamilyForm | None = None
     channel: ChannelForm | None = None
+    groups: RowGroups | None = None
 
 
 # ------------------------------------------------------------------------------------- to and fro

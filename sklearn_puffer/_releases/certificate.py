@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from operator import attrgetter
 from typing import Any, Literal, Protocol
 
@@ -12,10 +13,12 @@ from sklearn_puffer._base import (
     Document,
     Page,
     Section,
+    check_count,
     check_verbose,
     heading,
     listening,
     plain,
+    quoted,
     shown,
 )
 from sklearn_puffer._releases.composition import Rule
@@ -33,7 +36,8 @@ from sklearn_puffer.notions import Notion, promised
 
 Source = Literal["recomputed", "theorem"]
 
-SCHEMA = "sklearn_puffer.certificate/4"
+SCHEMA = "sklearn_puffer.certificate/5"
+READ_SCHEMAS = (SCHEMA, "sklearn_puffer.certificate/4")  # which had no groups of rows
 NO_PRIOR = (
     "this certificate does not hold its noise, so it knows no other prior; take that of a fitted "
     "PufferfishNoiser, or fit again."
@@ -163,6 +167,83 @@ class SetLoss:
     decided: tuple[Any, ...]
 
 
+@dataclass(frozen=True)
+class RowsTogether:
+    """Which rows the promise counts together, and how they hang together.
+
+    Attributes
+    ----------
+    column : str or int
+        The column of group ids.
+    max_group : int
+        The most rows of a group, in all releases together.
+    within_group : {"independent", "any"}
+        How rows of a group depend on each other given the secret that they share.
+    """
+
+    column: Name
+    max_group: int
+    within_group: Literal["independent", "any"]
+
+    def seen(self) -> str:
+        """Return what is seen, for a sentence.
+
+        >>> RowsTogether("home", 3, "any").seen()
+        'all released rows of a group (at most 3 rows with one value of home)'
+        """
+        rows = "row" if self.max_group == 1 else "rows"
+        return (
+            f"all released rows of a group (at most {self.max_group} {rows} with one value of "
+            f"{shown(self.column)})"
+        )
+
+    def known(self) -> str:
+        """Return what is known about the group beside the prior of a row, for a sentence."""
+        if self.within_group == "any":
+            return "the prior and how rows of a group hang together"
+        return "the prior, by which rows of a group are independent given their secret"
+
+
+@dataclass(frozen=True)
+class AboutCount:
+    """What a certificate says about how many rows, or groups, have a sensitive value.
+
+    Attributes
+    ----------
+    m : int
+        By how much two counts differ.
+    notion : Notion
+        What is promised about them.
+    unit : str
+        What is counted: "rows", or "groups" where rows are counted together.
+
+    Notes
+    -----
+    *Formal guarantees.* Let units be drawn independently of each other by the prior, given how many
+    of them have the one and the other of two protected values, at places that are equally likely.
+    Then whoever sees all that is released tells two numbers that differ by m by no more than
+    ``notion``. For the places of the smaller number can be drawn among those of the larger one, so
+    that m units differ; these lose what they lose one by one, added up, with a delta m times the
+    delta at m times the epsilon; and no divergence grows when places are mixed.
+
+    References
+    ----------
+    004, Definition F.1.
+    """
+
+    m: int
+    notion: Notion
+    unit: str
+
+    def promise(self) -> str:
+        """Return the promise in one sentence."""
+        told = self.notion.promise().replace("secrets", f"counts that differ by {self.m}")
+        return (
+            f"Whoever sees all that is released, and knows the prior, by which {self.unit} are "
+            f"independent of each other, can {told} of a sensitive value."
+        )
+
+
 class Awaited(Protocol):
     """A loss over a set that is computed when it is first asked for, and remembered."""
 
@@ -235,14 +316,17 @@ class Certificate(Document):
     counted : tuple of CountedLoss
         What the same release loses to whoever counted single columns and pairs of columns; only
         where a classifier is an adversary.
+    groups : RowsTogether or None
+        Which rows count together, where the promise is about groups of them: losses are those of
+        a whole group.
 
     Notes
     -----
     *Formal guarantees.* Where ``holds`` is True, then under ``assumptions`` nobody who sees a
-    released row, in all of its ``releases``, can move their odds between the two secrets of any
-    listed pair by more than a factor e^epsilon; with alpha, in the mean of that order. With delta,
-    no set of rows is more than e^epsilon times as probable under one of them as under the other,
-    plus delta.
+    released row (with ``groups``, all rows of a group), in all of its ``releases``, can move their
+    odds between the two secrets of any listed pair by more than a factor e^epsilon; with alpha, in
+    the mean of that order. With delta, no set of rows is more than e^epsilon times as probable
+    under one of them as under the other, plus delta.
 
     Examples
     --------
@@ -289,6 +373,7 @@ loan by at most a factor of e^0.5 = 1.649.
     output: str = "native"
     models: tuple[ModelFacts, ...] = ()
     counted: tuple[CountedLoss, ...] = ()
+    groups: RowsTogether | None = None
 
     @property
     def notion(self) -> Notion:
@@ -411,6 +496,56 @@ loan by at most a factor of e^0.5 = 1.649.
         with listening(check_verbose(verbose), "check"):
             return self.fitted.check(table, sensitive)
 
+    def about_count(self, m: int) -> AboutCount:
+        r"""Return what follows about how many rows have a sensitive value.
+
+        .. math:: \varepsilon_m = m \varepsilon, \qquad \delta_m = m \delta
+
+        Parameters
+        ----------
+        m : int
+            By how much two counts differ: of rows, or of groups where rows count together.
+
+        Returns
+        -------
+        AboutCount
+            With the sentence in ``promise()``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If m is no whole number of at least 1, m times delta is 1 or more, the certificate does
+            not hold, or is not one of noise.
+
+        References
+        ----------
+        004, Definition F.1.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from sklearn_puffer import PufferfishNoiser
+        >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+        >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+        >>> certificate = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table).certificate_
+        >>> certificate.about_count(3).notion
+        Pufferfish(epsilon=1.5, delta=0.0)
+        """
+        times = check_count(m, "m")
+        if type(self) is not Certificate or not self.holds:
+            raise ValueError(
+                "about_count follows from noise that each row gets by itself, under a certificate "
+                "that holds, and this is another one; fit with noise='laplace' or 'gaussian'."
+            )
+        epsilon, delta = (_times(times, each) for each in (self.epsilon, self.delta))
+        if delta >= 1.0:
+            raise ValueError(
+                f"m={quoted(m)} times delta = {self.delta:g} is 1 or more, which promises nothing; "
+                "ask for a smaller m."
+            )
+        unit = "rows" if self.groups is None else "groups"
+        return AboutCount(times, promised(epsilon, delta, self.alpha), unit)
+
     def promise(self) -> str:
         """Return the promise in one sentence.
 
@@ -426,9 +561,13 @@ loan by at most a factor of e^0.5 = 1.649.
                 f"budget {self.notion.budget_name()}."
             )
         told = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
-        return f"Whoever sees {self._seen()}, and knows the prior, can {told}."
+        known = "the prior" if self.groups is None else self.groups.known()
+        return f"Whoever sees {self._seen()}, and knows {known}, can {told}."
 
     def _seen(self) -> str:
+        if self.groups is not None:
+            times = f", in {self.releases} releases together" if self.releases > 1 else ""
+            return f"{self.groups.seen()}{times}"
         if self.releases > 1:
             return f"{self.releases} releases of the same rows together"
         return "a released row"
@@ -465,6 +604,7 @@ loan by at most a factor of e^0.5 = 1.649.
             "least": self.least,
             "models": [plain_record(asdict(model)) for model in self.models],
             "counted": [plain_record(asdict(each)) for each in self.counted],
+            "groups": None if self.groups is None else plain_record(asdict(self.groups)),
             "releases": self.releases,
             "rule": None if self.rule is None else self.rule.to_dict(),
             "fingerprint": self.fingerprint,
@@ -584,6 +724,13 @@ ABOUT_MIXING = (
     "; of an unordered column theta is -log(1 - rho): with a chance of rho = 1 - e^-theta a value "
     "is drawn anew, whatever it was, from the shares that all rows together have"
 )
+
+
+def _times(m: int, value: float) -> float:
+    """Return the product, rounded up."""
+    product = m * value
+    short = math.isfinite(product) and Fraction(product) < m * Fraction(value)
+    return math.nextafter(product, math.inf) if short else product
 
 
 def about_theta(noise: str) -> str:

@@ -18,7 +18,7 @@ from functools import cache, cached_property
 from typing import Any, NoReturn, Self, get_type_hints
 
 from sklearn_puffer._base import FieldError, check_choice, check_count, listed, quoted, read_as
-from sklearn_puffer._releases.certificate import SCHEMA, Certificate, SetLoss
+from sklearn_puffer._releases.certificate import READ_SCHEMAS, SCHEMA, Certificate, SetLoss
 from sklearn_puffer._releases.channel_certificate import ChannelCertificate, ChannelLoss
 from sklearn_puffer._releases.composition import (
     Axis,
@@ -371,7 +371,7 @@ def certificate_from_dict(record: Mapping[str, Any], *, awaited: bool = False) -
     >>> certificate_from_dict(certificate.to_dict()) == certificate
     True
     """
-    if record.get("schema") != SCHEMA:
+    if record.get("schema") not in READ_SCHEMAS:
         raise FieldError(
             f"field schema must be {SCHEMA!r}, got {quoted(record.get('schema'))}, of version "
             f"{quoted(record.get('version'))} of the library"

@@ -207,6 +207,12 @@ class PersonLedger(Account[About]):
         base: Sequence[Entry],
     ) -> Self:
         """Start a ledger in which everybody has had some releases."""
+        if certificate.groups is not None:
+            raise ValueError(
+                "a PersonLedger counts the releases of each row's id, and this certificate is "
+                f"about all rows of a group (groups={quoted(certificate.groups.column)}); use a "
+                "Ledger, which counts those of whole tables, or fit without groups."
+            )
         ledger = cls(path, certificate.fingerprint, key, timeout)
         rule, scales = certificate.rule, scales_of(certificate)
         check_choice(changes, "changes", CHANGES)

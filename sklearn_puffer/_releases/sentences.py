@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sklearn_puffer._base import listed, shown
-from sklearn_puffer._releases.certificate import ColumnNoise
+from sklearn_puffer._releases.certificate import ColumnNoise, RowsTogether
 from sklearn_puffer._releases.models import MODEST, ModelFacts, model_sentences
 from sklearn_puffer._releases.survival import ColumnUtility
 from sklearn_puffer._tables import Name
@@ -49,6 +49,7 @@ class Facts:
     models: Sequence[ModelFacts] = ()
     known: Sequence[Sequence[Name]] = ()
     over_set: bool = False
+    rows: RowsTogether | None = None
 
 
 KEYED = (
@@ -65,8 +66,7 @@ def assumptions_of(facts: Facts) -> list[str]:
     """Return under which conditions the promise holds, and what it does not cover."""
     said = [
         _about_prior(facts),
-        "Rows are independent of each other: what one person's row tells about another person is "
-        "not covered.",
+        *_about_rows(facts.rows),
         "theta, this table and the priors are functions of the same rows as the release; nothing "
         "is promised about what these numbers themselves reveal.",
         _about_columns(facts),
@@ -128,6 +128,34 @@ def assumptions_of(facts: Facts) -> list[str]:
     if facts.notion.delta > 0.0:
         said.append(_about_delta(facts.notion))
     return said
+
+
+def _about_rows(rows: RowsTogether | None) -> list[str]:
+    """Return which rows are taken to tell something about each other."""
+    if rows is None:
+        return [
+            "Rows are independent of each other: what one person's row tells about another person "
+            "is not covered."
+        ]
+    ids, most = shown(rows.column), rows.max_group
+    hang = "they may depend on each other in any way"
+    if rows.within_group == "independent":
+        hang = (
+            "they are taken as independent of each other, and where they are not, as copies of "
+            "one value or visits of one person may be, the group may tell more than epsilon "
+            "(within_group='any' counts on nothing)"
+        )
+    return [
+        f"Rows with the same {ids} share their secret; given it each of them has the prior's law, "
+        f"whatever its place in the group, and {hang}. Rows of different groups are independent "
+        "of each other: what one group tells about another is not covered.",
+        f"The promise is for at most {most} row(s) of a group in all, whenever and from whichever "
+        "table they are released: further rows of a group in a later call of transform, which "
+        "counts those of one call alone, are not covered beyond that number, and a row that "
+        "changed counts as a further one.",
+        f"Which rows have the same {ids}, how many they are and what their ids are is released as "
+        "it is: it is taken to be public, or to tell nothing about the secret.",
+    ]
 
 
 def _about_kept(facts: Facts) -> str:
@@ -386,6 +414,8 @@ def _needed(least: float | None) -> str:
 def _why_theorem(facts: Facts) -> str:
     """Return why some loss was not recomputed."""
     notion = facts.notion
+    if facts.rows is not None and facts.rows.within_group == "any":
+        return "Of rows that may depend on each other in any way no exact loss is known"
     if notion.leaves_events_out:
         return "Under alpha with delta the loss depends on which events are left out"
     if facts.releases > 1 and facts.noise not in _LEDGERS:

@@ -15,6 +15,7 @@ from sklearn_puffer._base import Bar, Bars, Section, __version__, quoted, shown
 from sklearn_puffer._releases import (
     OF_A_SAMPLE,
     WHOLE_TABLE,
+    RowsTogether,
     UncertifiedError,
     conditions,
     swap_conditions,
@@ -250,11 +251,24 @@ def granted(noiser: Any, *, figures: bool = False) -> list[str]:
         "what the row of one person tells about another is not covered",
         f"the same rows are released {times} in all",
     ]
+    if certificate.groups is not None:
+        told[1:2] = _about_groups(certificate.groups)
     if noiser._fitted.swap is not None:
         told = swap_conditions(certificate, figures=figures)
     elif noiser._fitted.channel is not None:
         told = conditions(certificate)
     return [f"{said[0].upper()}{said[1:]}." for said in told]
+
+
+def _about_groups(groups: RowsTogether) -> list[str]:
+    hang = "in any way" if groups.within_group == "any" else "not at all, given it"
+    ids = shown(groups.column)
+    return [
+        f"rows with the same {ids} share their secret, and depend on each other {hang}; what the "
+        "rows of one group tell about another group is not covered",
+        f"no more than {groups.max_group} rows of a group are released in all, and which and how "
+        "many they are tells nothing about the secret",
+    ]
 
 
 def _sections(noiser: Any) -> list[Section]:

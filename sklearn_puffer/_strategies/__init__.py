@@ -34,6 +34,7 @@ from sklearn_puffer._strategies.coupling_bounds import (
     single_moves,
     without_far_moves,
 )
+from sklearn_puffer._strategies.dependent_rows import DependentRows, dependent_rows
 from sklearn_puffer._strategies.joint_mixtures import JointRows
 from sklearn_puffer._strategies.joint_parts import joint_computable
 from sklearn_puffer._strategies.relaxed_bounds import ConditionalMeans, Groups, MixedMeans
@@ -44,6 +45,7 @@ __all__ = [
     "Bound",
     "Change",
     "ConditionalMeans",
+    "DependentRows",
     "GaussianShift",
     "Groups",
     "Impossible",
@@ -60,6 +62,7 @@ __all__ = [
     "checked_bound",
     "checked_pairs",
     "couplings",
+    "dependent_rows",
     "factor_of_shift",
     "ground_cost",
     "has_pure_loss",

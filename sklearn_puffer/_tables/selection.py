@@ -33,6 +33,12 @@ class Secret:
         """The codes of the rows, to be counted."""
         return Coded(self.source, len(self.labels))
 
+    def codes(self, n_rows: int) -> Array:
+        """Return the code of each row."""
+        codes = np.empty(n_rows, dtype=np.intp)
+        self.source.codes(slice(None), codes)
+        return codes
+
     @cached_property
     def _codes(self) -> dict[Any, int]:
         return {label: code for code, label in enumerate(self.labels)}
@@ -87,10 +93,18 @@ def _resolve_one(item: Any, names: Sequence[Name], argument: str) -> Name:
     return names[position]
 
 
-def public_columns(public: Any, names: Sequence[Name], sensitive: Sequence[Name]) -> list[Name]:
-    """Return the public columns in X's order; None means every column that is not sensitive."""
+def public_columns(
+    public: Any,
+    names: Sequence[Name],
+    sensitive: Sequence[Name],
+    grouping: Sequence[Name] = (),
+) -> list[Name]:
+    """Return the public columns in X's order.
+
+    None means every column that is neither sensitive nor holds the ids of groups.
+    """
     if public is None:
-        chosen = [name for name in names if name not in sensitive]
+        chosen = [name for name in names if name not in {*sensitive, *grouping}]
     else:
         asked = resolve(public, names, "public")
         both = [name for name in asked if name in sensitive]
@@ -98,6 +112,12 @@ def public_columns(public: Any, names: Sequence[Name], sensitive: Sequence[Name]
             raise ValueError(
                 f"column {both[0]!r} is both sensitive and public; a sensitive column is never "
                 "released, so remove it from one of the two."
+            )
+        ids = [name for name in asked if name in grouping]
+        if ids:
+            raise ValueError(
+                f"column {ids[0]!r} is both public and the ids of groups=, which are handed "
+                "through as they are and get no noise; remove it from public=."
             )
         chosen = [name for name in names if name in asked]
     if not chosen:

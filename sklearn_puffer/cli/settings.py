@@ -16,7 +16,7 @@ RELEASE |= {"persons", "withhold", "unknown"}
 PREFIX = "noiser_"
 
 #: Parameters that name columns: what is typed is a name, also where it looks like a number.
-NAMES = {"sensitive", "public", "known", "knows"}
+NAMES = {"sensitive", "public", "known", "knows", "groups"}
 
 
 def noiser_parameters() -> dict[str, str]:
