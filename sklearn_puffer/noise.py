@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from math import inf, log, pi, sqrt
-from typing import Any, Literal
+from numbers import Real
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from scipy.special import ndtr
 
-from sklearn_puffer._base import FloatArray, check_above, check_choice, check_count, check_positive
+from sklearn_puffer._base import FloatArray, check_above, check_choice, check_count
 from sklearn_puffer._noise import (
     LOG_ROUNDING,
     ROUNDING,
@@ -42,6 +43,8 @@ from sklearn_puffer._noise import (
     single_scale,
     student_mass,
 )
+
+Named = TypeVar("Named")
 
 __all__ = [
     "LOG_ROUNDING",
@@ -397,30 +400,21 @@ class OptimalChannel:
 
     is the smallest one at which every protected pair keeps the budget at every released row. A
     boolean, or a category without a declared order, costs 1/w when it changes. It is for narrow
-    tables whose cells are filled: `fit` refuses those of more than 256 distinct rows (100 with a
-    floor, fewer with very many secrets), and those where somebody who has the list of rows and
+    tables whose cells are filled: `fit` refuses those of more than 256 distinct rows (fewer with
+    very many secrets), and those where somebody who has the list of rows and
     counts the copies of a released value would move the odds of a secret beyond 1.1 epsilon at
     more than 1 % of the released rows; ``noise="swap"`` takes both.
 
     Parameters
     ----------
-    cost : object, default=None
-        What changes cost, in the place of c: with methods ``between(x, y)`` and ``along(x, y)``,
-        which take rows of numbers and codes, shapes (m, n_columns) and (n, n_columns), and return
-        the costs of all pairs, (m, n), and of rows beside each other, (m,). Costs are never
-        negative, and 0 where nothing changes.
-    floor : float, default=None
-        Every row may be released as any other, and no two rows are released with
-        odds that differ by more than e^floor: then the same rows may be released again, and
-        ``releases=j`` is solved at epsilon - (j - 1) floor. None for one release.
     balance : {"rows", "secrets"}, default="rows"
         Whether the rows of `fit` count alike in the expected cost, or the secrets: without
         "secrets", changes fall on minorities.
 
     Raises
     ------
-    TypeError, ValueError
-        If a setting is out of its range.
+    ValueError
+        If balance is none of them.
 
     Notes
     -----
@@ -441,20 +435,9 @@ class OptimalChannel:
     True
     """
 
-    cost: Any = None
-    floor: float | None = None
     balance: Literal["rows", "secrets"] = "rows"
 
     def __post_init__(self) -> None:
-        if self.cost is not None and not all(
-            callable(getattr(self.cost, name, None)) for name in ("between", "along")
-        ):
-            raise TypeError(
-                f"cost must have methods between(x, y) and along(x, y), got {self.cost!r}; leave "
-                "it out for distances in units of change."
-            )
-        if self.floor is not None:
-            check_positive(self.floor, "floor", "leave it out for a single release")
         check_choice(self.balance, "balance", ["rows", "secrets"])
 
 
@@ -468,9 +451,7 @@ def optimal_channel(noise: Any) -> OptimalChannel | None:
     >>> optimal_channel("optimal").balance, optimal_channel("laplace")
     ('rows', None)
     """
-    if isinstance(noise, str) and noise == OPTIMAL:
-        return OptimalChannel()
-    return noise if isinstance(noise, OptimalChannel) else None
+    return _named(noise, OPTIMAL, OptimalChannel)
 
 
 @dataclass(frozen=True)
@@ -506,7 +487,7 @@ class RecordSwap:
         What a change costs, in the place of the distance in units of change: with a method
         ``between(x, y)``, which takes rows of numbers and codes, shapes (n, d) and (m, d), and
         returns the costs of all pairs, (n, m).
-    donors : float, or table with the columns of X, default=None
+    donors : float, or table in memory with the columns of X, default=None
         For a service that releases rows one by one: the share, in (0, 1), of the fitted rows that
         `fit` sets aside by lot, or other rows, of the same people, that are never released. Then
         `transform` releases each row by itself: it goes from its cell a to b with chance
@@ -541,7 +522,7 @@ class RecordSwap:
     balance: Literal["rows", "secrets"] = "rows"
     within: Literal["stay", "shuffle"] = "stay"
     cost: Any = None
-    donors: Any = field(default=None, repr=False)  # rows that nobody may see
+    donors: Any = None
 
     def __post_init__(self) -> None:
         if self.donors is not None:
@@ -558,12 +539,39 @@ class RecordSwap:
                 "distances in units of change."
             )
 
+    @property
+    def share(self) -> float | None:
+        """The share of rows that is set aside; None of a table of donors, and without any."""
+        return float(self.donors) if isinstance(self.donors, Real) else None
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the settings are equal, and a table of donors is the very same one."""
+        return isinstance(other, RecordSwap) and self._known == other._known
+
+    def __hash__(self) -> int:
+        return hash(self._known)
+
+    def __repr__(self) -> str:
+        told = {each.name: repr(getattr(self, each.name)) for each in fields(self)}
+        if self.donors is not None and self.share is None:  # rows that nobody may see
+            told["donors"] = f"<{type(self.donors).__name__} of {len(self.donors)} rows>"
+        return f"RecordSwap({', '.join(f'{name}={value}' for name, value in told.items())})"
+
+    @property
+    def _known(self) -> tuple[Any, ...]:
+        """What tells one from another; a table compares value by value, and has no hash."""
+        donors = id(self.donors) if self.share is None else self.share
+        return self.cells, self.balance, self.within, self.cost, donors
+
     def _check_donors(self) -> None:
-        number = isinstance(self.donors, int | float)
-        if isinstance(self.donors, bool | str) or not (number or hasattr(self.donors, "shape")):
-            kind = type(self.donors).__name__
-            raise TypeError(f"donors must be a share or a table of rows, got {kind}.")
-        if number and not 0.0 < self.donors < 1.0:
+        is_table = len(getattr(self.donors, "shape", ())) == 2
+        if isinstance(self.donors, bool) or not (self.share is not None or is_table):
+            raise TypeError(
+                "donors must be a share or a table of rows, got "
+                f"{type(self.donors).__name__}; 0.3 sets 30 % of the fitted rows aside, and a "
+                "table in memory has the columns of X."
+            )
+        if self.share is not None and not 0.0 < self.share < 1.0:
             raise ValueError(
                 f"donors must be a share in (0, 1), got {self.donors!r}; 0.3 sets 30 % aside."
             )
@@ -585,9 +593,14 @@ def record_swap(noise: Any) -> RecordSwap | None:
     >>> record_swap("swap").within, record_swap("laplace")
     ('stay', None)
     """
-    if isinstance(noise, str) and noise == SWAP:
-        return RecordSwap()
-    return noise if isinstance(noise, RecordSwap) else None
+    return _named(noise, SWAP, RecordSwap)
+
+
+def _named(noise: Any, name: str, kind: type[Named]) -> Named | None:
+    """Return what an argument names, or the object of that kind that it is."""
+    if isinstance(noise, str):
+        return kind() if noise == name else None
+    return noise if isinstance(noise, kind) else None
 
 
 #: Families that have a name of their own; an object of any family serves in its place.

@@ -664,11 +664,9 @@ def test_rows_that_a_channel_has_not_seen_do_not_count_for_the_loss_that_is_esti
 def test_no_loss_is_called_infinite_on_few_rows_of_the_same_law(wide):
     noiser, new = wide
     drift = noiser.certificate_.check(new, sensitive="ill")
-    (moved,) = [line for line in told(noiser, new) if "nearest cells" in line]
     assert math.isinf(drift.loss)
-    for said in (str(drift), moved):
-        assert "infinite" not in said
-        assert "No loss is estimated: as these rows were counted" in said
+    assert "infinite" not in str(drift)
+    assert "No loss is estimated: as these rows were counted" in str(drift)
 
 
 def test_a_saved_certificate_checks_as_before_and_keeps_no_law(certificate):

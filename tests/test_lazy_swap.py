@@ -229,6 +229,8 @@ def test_what_cannot_be_released_is_refused_with_the_way_out(lazy, noiser):
         keyed(noiser, lazy(pd.concat([ROWS, ROWS[:1]])))
     with pytest.raises(ValueError, match="lacks column 'age'"):
         keyed(noiser, lazy(ROWS.drop(columns="age")))
+    with pytest.raises(TypeError, match=r"column 'age' holds strings .*, and held integer values"):
+        keyed(noiser, lazy(ROWS.assign(age=ROWS["age"].astype(str))))
     with pytest.raises(ValueError, match=r"release=1 .* of the same people"):
         keyed(noiser, lazy(ROWS), release=1)
 

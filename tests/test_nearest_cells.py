@@ -7,17 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_puffer._noiser import CellDistance, nearest_cells
-
-
-class Dense:
-    """A cost of somebody's own, which is no sum over columns."""
-
-    def between(self, x, y):
-        return (x[:, None, 0] * 3 + y[None, :, 0] * 5) % 7
-
-    def along(self, x, y):
-        return (x[:, 0] * 3 + y[:, 0] * 5) % 7
+from sklearn_puffer._noiser import CellDistance, channel_cells
 
 
 def exact(distance, row, cell):
@@ -65,7 +55,7 @@ def random_rows(rng, distance, n):
 @pytest.mark.parametrize("columns", [(1, 0), (0, 1), (2, 0), (0, 3), (2, 2), (3, 4)])
 @pytest.mark.parametrize("chunk", [1 << 16, 50])
 def test_the_first_of_the_nearest_cells_is_found_among_many_ties(columns, chunk, monkeypatch):
-    monkeypatch.setattr(nearest_cells, "_CHUNK", chunk)
+    monkeypatch.setattr(channel_cells, "_CHUNK", chunk)
     for seed in range(4):
         rng = np.random.default_rng([seed, *columns])
         distance = random_distance(rng, int(rng.integers(1, 60)), *columns)
@@ -128,7 +118,7 @@ def test_the_work_for_a_row_does_not_depend_on_the_others(monkeypatch):
     rows[7] = 1e22
     distance.nearest(rows)
     assert sum(computed) == 300 * 500
-    assert max(computed) <= nearest_cells._CHUNK
+    assert max(computed) <= channel_cells._CHUNK
 
 
 def test_a_category_that_no_cell_has_leaves_it_to_the_other_columns():
@@ -137,16 +127,6 @@ def test_a_category_that_no_cell_has_leaves_it_to_the_other_columns():
     found, moves = distance.nearest(np.array([[1.0, 9.0], [1.9, np.nan], [5.0, np.nan]]))
     assert found.tolist() == [0, 1, 1]
     assert moves.tolist() == pytest.approx([0.5, 0.1, 3.0])
-
-
-def test_a_cost_of_ones_own_decides_where_all_columns_are_known(monkeypatch):
-    monkeypatch.setattr(nearest_cells, "_CHUNK", 30)
-    rng = np.random.default_rng(0)
-    cells, rows = (rng.integers(0, 9, (n, 1)).astype(float) for n in (50, 40))
-    found, moves = CellDistance(cells, np.array([False]), np.ones(1), Dense()).nearest(rows)
-    for row, place, move in zip(rows[:, 0], found, moves, strict=True):
-        costs = ((row * 3 + cells[:, 0] * 5) % 7).tolist()
-        assert (place, move) == (costs.index(min(costs)), min(costs))
 
 
 def test_no_rows_have_no_nearest_cell_and_a_cell_is_its_own():

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from swap_tree import outcomes
 from test_swap_noiser import people
 
-from sklearn_puffer import OverspentError, PufferfishNoiser, audit, report
+from sklearn_puffer import OverspentError, PufferfishNoiser, UtilityWarning, audit, report
 from sklearn_puffer._noise import Choices, system_entropy
 from sklearn_puffer._swaps import Pool, UsedUpError, most_rows, reserve
 from sklearn_puffer.noise import RecordSwap
@@ -418,7 +418,7 @@ def test_what_does_not_go_with_donors_is_refused_by_name():
         noiser().fit(TABLE, sample_weight=np.ones(len(TABLE)))
     with pytest.raises(TypeError, match="table of another type"):
         fitted().transform(pl.from_pandas(NEW))
-    with pytest.raises(ValueError, match="donors lacks column 'pay'"):
+    with pytest.raises(ValueError, match=r"donors lack column\(s\) 'pay'; give a table"):
         noiser(donors=TABLE.drop(columns="pay")).fit(TABLE)
     with pytest.raises(ValueError, match=r"donors leave .* rows at most"):
         noiser(donors=0.005).fit(TABLE)
@@ -431,8 +431,10 @@ def test_what_does_not_go_with_donors_is_refused_by_name():
     [
         ({"donors": 1.0}, r"donors must be a share in \(0, 1\)"),
         ({"donors": 0}, r"donors must be a share in \(0, 1\)"),
-        ({"donors": True}, "donors must be a share or a table"),
-        ({"donors": "half"}, "donors must be a share or a table"),
+        ({"donors": np.float32(1.5)}, r"donors must be a share in \(0, 1\)"),
+        ({"donors": True}, "donors must be a share or a table .*, got bool; 0.3 sets 30 %"),
+        ({"donors": "half"}, "donors must be a share or a table .*, got str; 0.3 sets 30 %"),
+        ({"donors": np.array(0.3)}, "donors must be a share or a table .*, got ndarray; 0.3"),
         ({"donors": 0.3, "within": "shuffle"}, "donors does not go with within"),
     ],
 )
@@ -446,6 +448,59 @@ def test_donors_that_are_unlike_fitted_rows_of_their_cell_are_refused():
     with pytest.raises(ValueError, match="donors have other values of column 'age'"):
         noiser(donors=older).fit(TABLE)
     assert "age" not in repr(RecordSwap(donors=older))
+
+
+@pytest.mark.parametrize("number", [np.float16, np.float32, np.float64])
+def test_a_share_may_be_a_float_of_numpy(number):
+    own = noiser(donors=number(0.4)).fit(TABLE)
+    assert len(own.transform(NEW[:5])) == 5
+    assert own.certificate_.n_rows == len(TABLE) - int(float(number(0.4)) * len(TABLE))
+    with pytest.raises(ValueError, match="sets rows of X aside"):
+        own.fit_transform(TABLE)
+
+
+def test_donors_of_another_type_than_x_are_refused_as_such():
+    numbers = TABLE[["age", "pay"]].assign(ill=(TABLE["ill"] == "yes") * 1.0)
+    with pytest.raises(TypeError, match="donors are a ndarray of numpy, and X is a table of an"):
+        noiser(donors=numbers.to_numpy()).fit(numbers)
+    with pytest.raises(TypeError, match="donors are a DataFrame of pandas, and X is a table of"):
+        noiser(donors=numbers, sensitive=2).fit(numbers.to_numpy())
+    with pytest.raises(TypeError, match="donors are a DataFrame of polars, and X is a table of"):
+        noiser(donors=pl.from_pandas(TABLE)).fit(TABLE)
+
+
+def test_swaps_are_compared_hashed_and_shown_without_a_look_at_donors():
+    donors = people(300, seed=3)
+    one, same, other = (RecordSwap(donors=own) for own in (donors, donors, donors.copy()))
+    assert one == same
+    assert one != other
+    assert hash(one) == hash(same)
+    assert RecordSwap(donors=0.5) == RecordSwap(donors=np.float32(0.5)) != RecordSwap()
+    assert RecordSwap() != "swap"
+    assert repr(one) == (
+        "RecordSwap(cells='auto', balance='rows', within='stay', cost=None, "
+        "donors=<DataFrame of 300 rows>)"
+    )
+    assert repr(RecordSwap(donors=0.3)).endswith("donors=0.3)")
+    assert repr(RecordSwap(4)).endswith("donors=None)")
+
+
+def test_few_rows_to_be_served_are_warned_of():
+    with pytest.warns(UtilityWarning, match=r"the donors are for \d+ rows, and then .* refuses"):
+        few = noiser(donors=0.05).fit(TABLE)
+    assert few.donors_left_["rows_left"].min() < 100
+
+
+def test_a_stream_is_refused_with_the_way_that_there_is():
+    with pytest.raises(ValueError, match=r"donors are given by transform, .* with each batch"):
+        fitted().transform_batches([NEW])
+
+
+@pytest.mark.parametrize("donors", [None, 0.4])
+def test_a_check_of_drift_is_refused_for_what_a_swap_is(donors):
+    own = fitted() if donors else noiser(donors=None).fit(TABLE)
+    with pytest.raises(ValueError, match=r"rows are swapped as they are.* certificate_\.check"):
+        own.transform(NEW, on_drift="raise")
 
 
 def test_a_lazy_table_is_refused_beside_donors():

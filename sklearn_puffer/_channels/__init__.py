@@ -2,7 +2,6 @@
 
 from sklearn_puffer._channels.program import (
     ChannelProblem,
-    CostFunction,
     Costs,
     Family,
     find_channel,
@@ -12,7 +11,6 @@ from sklearn_puffer._channels.whole_rows import whole_rows
 
 __all__ = [
     "ChannelProblem",
-    "CostFunction",
     "Costs",
     "Family",
     "find_channel",

@@ -2,6 +2,7 @@
 
 from sklearn_puffer._losses import pair_losses, quadrature
 from sklearn_puffer._losses.boxes import MOST_CELLS, box_panels, boxes_computable
+from sklearn_puffer._losses.channel_losses import channel_losses
 from sklearn_puffer._losses.convolution import Grid, Wide
 from sklearn_puffer._losses.copies import Readers, copies_law, moved_by_copies
 from sklearn_puffer._losses.discrete_laws import DiscretePair
@@ -31,7 +32,6 @@ from sklearn_puffer._losses.pair_losses import (
     bare_ratios,
 )
 from sklearn_puffer._losses.places import kept_axes, on_others, pairs_at_places
-from sklearn_puffer._losses.repeated_losses import channel_floor, channel_losses, repeated_losses
 from sklearn_puffer._losses.swap_losses import SwapLaws, swap_losses
 
 __all__ = [
@@ -55,7 +55,6 @@ __all__ = [
     "bare_ratios",
     "box_panels",
     "boxes_computable",
-    "channel_floor",
     "channel_losses",
     "compose",
     "computable",
@@ -77,7 +76,6 @@ __all__ = [
     "plane_cells",
     "profile",
     "quadrature",
-    "repeated_losses",
     "row_interval",
     "rows_computable",
     "swap_losses",

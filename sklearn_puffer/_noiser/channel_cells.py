@@ -1,15 +1,18 @@
-"""The cells of a channel: the distinct rows of the released columns, and where each row is."""
+"""The cells of a channel: the distinct rows of the released columns, and where each row is.
+
+Of rows that are none: the nearest cells, at the cost of the channel.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, IntArray
+from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray
 from sklearn_puffer._channels import most_cells
 from sklearn_puffer._noiser.lazy_rows import counted_cells
 from sklearn_puffer._noiser.read_table import TableRead
@@ -17,13 +20,13 @@ from sklearn_puffer._noiser.rows import LazyRows
 from sklearn_puffer._tables import BLOCK_ROWS, Column
 from sklearn_puffer.priors import Discrete
 
+_CHUNK = 1 << 16  # distances held at a time: they stay in the cache
+
 _LARGEST, _LEAST = 1 << 149, 1 << 55
 """Sums of counts beyond the first are scaled down to it; none may then be below the second.
 
-So the products of their shares with those of 14 draws, each 2^-62 or more, are no subnormal floats.
+So the products of their shares with those of a channel, 2^-62 or more, are far from subnormal.
 """
-
-_MOST_KEY = 2**62
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +56,8 @@ class Cells:
         """Return the cell of each row of codes, -1 where it is none."""
         ranks = np.zeros(len(codes), dtype=np.int64)
         known = np.ones(len(codes), dtype=bool)
-        for part, keys in zip(self._parts, self._keys, strict=True):
-            key = self._key(ranks, codes[:, part], part)
+        for size, column, keys in zip(self.sizes, codes.T, self._keys, strict=True):
+            key = ranks * size + column
             ranks = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
             known &= keys[ranks] == key
         return np.where(known, ranks, -1)
@@ -65,33 +68,14 @@ class Cells:
         return np.stack([column.atoms[codes] for column, codes in axes], axis=1)
 
     @cached_property
-    def _parts(self) -> list[slice]:
-        """Runs of columns whose codes, after the rank of all before, are one whole number."""
-        starts, room = [0], _MOST_KEY // max(len(self.codes), 1)
-        for column, size in enumerate(self.sizes):
-            room //= size
-            if room == 0 and column > starts[-1]:
-                starts.append(column)
-                room = _MOST_KEY // (max(len(self.codes), 1) * size)
-        return [slice(a, b) for a, b in zip(starts, [*starts[1:], len(self.sizes)], strict=True)]
-
-    @cached_property
     def _keys(self) -> list[IntArray]:
-        """For each part, the ascending numbers that rows of cells have there."""
+        """For each column the numbers, ascending, of what cells have up to there."""
         ranks = np.zeros(len(self.codes), dtype=np.int64)
         found = []
-        for part in self._parts:
-            key = self._key(ranks, self.codes[:, part], part)
-            keys, ranks = np.unique(key, return_inverse=True)
+        for size, column in zip(self.sizes, self.codes.T, strict=True):
+            keys, ranks = np.unique(ranks * size + column, return_inverse=True)
             found.append(keys)
         return found
-
-    def _key(self, ranks: IntArray, codes: Array, part: slice) -> IntArray:
-        key = ranks.copy()
-        for size, column in zip(self.sizes[part], codes.T, strict=True):
-            key *= size
-            key += column
-        return key
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,14 +217,101 @@ def _whole_counts(law: Discrete, some: Array) -> list[int]:
 
 def _check_size(read: TableRead, n_cells: int) -> None:
     settings, each = read.settings, 1 + len(read.settings.adversaries)
-    assert settings.channel is not None
     n_rows = each * sum(len(secret.labels) for secret in read.secrets)
     if settings.notion.delta > 0.0:  # a row for each ordered pair, and not for each law
         n_rows = max(n_rows, 2 * each * sum(map(len, read.pairs.values())))
-    most = most_cells(n_rows, floor=settings.channel.floor is not None)
+    most = most_cells(n_rows)
     if n_cells > most:
         raise ValueError(
             f"the released columns have {n_cells:,} distinct rows, more than the {most:,} that "
             'noise="optimal" is found for with such secrets, adversaries and budget; use bins '
             '(n_bins) or fewer columns, or noise="swap", which takes wide tables.'
         )
+
+
+@dataclass(frozen=True, eq=False)
+class CellDistance:
+    """What moves to cells cost.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, d)
+        The cells as numbers and codes.
+    unordered : ndarray of bool of shape (d,)
+    units : ndarray of shape (d,)
+    cost : None
+        Of a setting that is gone: fingerprints that were written have a place for it.
+    stay : tuple of int
+        Columns that stay as they are, whatever that costs.
+    """
+
+    values: FloatArray
+    unordered: Array
+    units: FloatArray
+    cost: None = None
+    stay: tuple[int, ...] = ()
+
+    def nearest(self, rows: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the nearest cell of each row of numbers and codes, and what the move costs.
+
+        Of equally near ones it is the first one, whatever the order of rows; -1 where no cell has
+        what must stay. NaN is a category that no cell has: the other columns decide, and cost. All
+        distances are computed, so that no row takes longer because of its values.
+
+        Examples
+        --------
+        >>> cells = np.array([[20.0, 0.0], [30.0, 0.0], [30.0, 1.0]])
+        >>> distance = CellDistance(cells, np.array([False, True]), np.array([10.0, 1.0]))
+        >>> distance.nearest(np.array([[25.0, 0.0], [29.0, 2.0], [31.0, np.nan]]))
+        (array([0, 1, 1]), array([0.5, 1.1, 0.1]))
+        """
+        found, moves = np.full(len(rows), -1), np.full(len(rows), np.inf)
+        near = self._within(rows)
+        for asked, known in self._alike(rows):
+            cells = self._with_the_same(rows[asked[0]])
+            columns = np.ascontiguousarray(self.values[cells].T)
+            for some in _parts(asked, cells.size):
+                costs = self._costs(near[some], columns, known)
+                chosen = costs.argmin(axis=1)
+                found[some], moves[some] = cells[chosen], costs[np.arange(some.size), chosen]
+        with np.errstate(over="ignore"):  # of numbers beyond reason the move is infinite
+            return found, moves + np.nansum(np.abs(rows - near) / self.units, axis=1)
+
+    def _within(self, rows: FloatArray) -> FloatArray:
+        """Return rows whose numbers lie no further out than those of all cells.
+
+        That takes the same from the distances to all cells, and without it a number that lies far
+        out would leave no digits for what the other columns cost.
+        """
+        inside = np.clip(rows, self.values.min(axis=0), self.values.max(axis=0))
+        return np.where(self.unordered, rows, inside)
+
+    def _alike(self, rows: FloatArray) -> Iterator[tuple[IntArray, BoolArray]]:
+        """Yield the rows that have the same in what must stay, and which columns they know."""
+        known = ~np.isnan(rows)
+        kinds = np.column_stack([np.where(known, rows, 0.0)[:, list(self.stay)], known])
+        number = np.unique(kinds, axis=0, return_inverse=True)[1].ravel()
+        order = np.argsort(number, kind="stable")
+        for asked in np.split(order, np.flatnonzero(np.diff(number[order])) + 1):
+            if asked.size:
+                yield asked, known[asked[0]]
+
+    def _with_the_same(self, row: FloatArray) -> IntArray:
+        """Return the cells that have of a row what must stay."""
+        stay = list(self.stay)
+        same: IntArray = (self.values[:, stay] == row[stay]).all(axis=1).nonzero()[0]
+        return same
+
+    def _costs(self, rows: FloatArray, cells: FloatArray, known: BoolArray) -> FloatArray:
+        """Return all costs of moves to some cells, whose columns stand beside each other."""
+        total = np.zeros((len(rows), cells.shape[1]))
+        for k in known.nonzero()[0].tolist():
+            row, cell = rows[:, k, None], cells[k]
+            total += (row != cell if self.unordered[k] else np.abs(row - cell)) / self.units[k]
+        return total
+
+
+def _parts(asked: IntArray, n_cells: int) -> Iterator[IntArray]:
+    """Cut rows into parts, of which all distances to some cells are held."""
+    step = max(_CHUNK // max(n_cells, 1), 1)
+    return (asked[start : start + step] for start in range(0, asked.size if n_cells else 0, step))

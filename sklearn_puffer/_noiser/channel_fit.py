@@ -17,17 +17,17 @@ from sklearn_puffer._channels import find_channel, whole_rows
 from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._noiser.adversaries import Known, conditional_margins, known_to_adversaries
 from sklearn_puffer._noiser.channel_cells import (
+    CellDistance,
     Cells,
     CountedCells,
     count_cells,
     count_representatives,
 )
 from sklearn_puffer._noiser.channel_problem import all_asked, channel_problem, units_of_change
-from sklearn_puffer._noiser.channel_proof import check_copies, proof_of
+from sklearn_puffer._noiser.channel_proof import check_copies, told_by
 from sklearn_puffer._noiser.channel_release import as_matrix
 from sklearn_puffer._noiser.channel_result import LearntChannel
 from sklearn_puffer._noiser.known_values import known_columns
-from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.rows import LazyRows
 from sklearn_puffer._noiser.settings import Settings
@@ -71,7 +71,7 @@ def learn_channel(
         asked=asked,
         problem=problem,
         rows=rows,
-        proof=proof_of(settings, asked, rows),
+        told=told_by(rows, asked, settings.notion),
         utility=channel_utilities(read, known, counted, rows),
         distance=_distance(read, known, counted),
         margins=known.margins,
@@ -94,13 +94,11 @@ def _further_laws(read: TableRead, known: Known) -> list[Discrete]:
 
 
 def _distance(read: TableRead, known: Known, counted: CountedCells) -> CellDistance:
-    assert read.settings.channel is not None
     return CellDistance(
         counted.cells.values(read.columns),
         read.unordered,
         units_of_change(read, known.spreads),
-        read.settings.channel.cost,
-        tuple(sorted({k for each in known_columns(read) for k in each})),
+        stay=tuple(sorted({k for each in known_columns(read) for k in each})),
     )
 
 

@@ -1,6 +1,7 @@
 """Releasing a table from a channel: every row becomes its cell, and then the cell that is drawn.
 
-`channel_`: the channel that was fitted, to be looked at, and kept as safe as the table.
+`channel_`: the channel that was fitted, to be looked at, and kept as safe as the table; and what an
+audit asks of it, as those see it who hold it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sklearn_puffer._base import Array, FloatArray, digest, listed, shown, task
+from sklearn_puffer._base import Array, FloatArray, IntArray, digest, listed, shown, task
 from sklearn_puffer._channels import Family
 from sklearn_puffer._noise import WHOLE, IntegerRows
-from sklearn_puffer._noiser.channel_cells import Cells
+from sklearn_puffer._noiser.channel_cells import CellDistance, Cells
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
-from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     Draw,
@@ -43,6 +43,8 @@ from sklearn_puffer._tables import (
     rule_of,
 )
 
+_WHOLE = 1e-6  # of a row, within which expected counts are counts
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Channel:
@@ -63,8 +65,6 @@ class Channel:
         released as its representative.
     unchanged_by_secret : dict
         ``unchanged_by_secret[sensitive][secret]``: the share of its rows.
-    floor : float or None
-        The most that one more draw tells, recomputed; None without a floor.
     stayed, stayed_by_secret : float, dict
         The shares of the rows that are not moved: that stay in their bins, where there are bins.
     """
@@ -76,7 +76,6 @@ class Channel:
     expected_change: float
     unchanged: float
     unchanged_by_secret: Mapping[Any, Mapping[Any, float]]
-    floor: float | None
     stayed: float = nan
     stayed_by_secret: Mapping[Any, Mapping[Any, float]] = field(default_factory=dict)
 
@@ -112,14 +111,11 @@ class Moved(NamedTuple):
     n_rows, n_moved : int
     mean_move : float
         In units of change, over those that were moved.
-    loss : float or None
-        Of a release of rows with the law of these, by an estimate; None without the fitted laws.
     """
 
     n_rows: int
     n_moved: int
     mean_move: float
-    loss: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +131,7 @@ class ChannelRelease:
     distance : CellDistance
         What moves cost.
     family : Family or None
-        The laws of the fitted adversary, of the first sensitive column: for an estimate.
-    known : sequence of sequence of int
-        Columns that may be known, which stay: for the same.
+        The laws of the fitted adversary, of the first sensitive column: for an audit.
     """
 
     columns: list[ColumnRelease]
@@ -145,7 +139,6 @@ class ChannelRelease:
     rows: IntegerRows
     distance: CellDistance
     family: Family | None
-    known: Sequence[Sequence[int]] = ()
 
     def fingerprint(self, *about: Any) -> str:
         """Return what tells this channel, and what else counts, from all others."""
@@ -184,7 +177,7 @@ class ChannelRelease:
     def _words(self, keyed: KeyedRows, found: Array) -> NDArray[np.uint64]:
         """Return the word that each row is drawn by, whose cell is all that it depends on."""
         cells = found.astype(np.int64, copy=False)
-        # what is drawn shows the block: under a floor rows of one block have the same targets
+        # what is drawn shows the block, where rows of one have the same targets
         block = self.rows.targets[self.rows.starts[:-1]]
         words = np.empty(len(cells), dtype=np.uint64)
         with task("rows given their bits", len(cells)) as done:
@@ -224,7 +217,7 @@ class ChannelRelease:
         if (cells < 0).any():
             raise ValueError(self._nowhere(int((cells < 0).sum()), n_rows))
         found[strange] = cells
-        return found, Moved(n_rows, len(strange), float(moves.mean()), self._estimate(found))
+        return found, Moved(n_rows, len(strange), float(moves.mean()))
 
     def _nowhere(self, n_new: int, n_rows: int) -> str:
         names = [self.columns[k].column.name for k in self.distance.stay]
@@ -254,29 +247,6 @@ class ChannelRelease:
         found[:] = np.where(exact, self.cells.find(codes.T), -1)
         return values.T[found < 0]
 
-    def _estimate(self, found: Array) -> float | None:
-        """Return what a release of rows with this law of cells tells, by an estimate.
-
-        The secrets of new rows are not known: those of a cell are taken to be as frequent as under
-        the fitted laws. All secrets of the column are held against each other.
-        """
-        if self.family is None:
-            return None
-        here = np.bincount(found, minlength=len(self.cells))
-        laws = self.family.over(len(self.cells))
-        pooled = laws.sum(axis=0)
-        share = np.divide(here, pooled, out=np.zeros(len(here)), where=pooled > 0.0)
-        released = np.stack([self._released(law) for law in laws * share])
-        codes = [self.cells.codes[:, members] for members in self.known]
-        places = [np.unique(own, axis=0, return_inverse=True)[1].ravel() for own in codes]
-        return max(_told(released, each) for each in [np.zeros(len(here), dtype=int), *places])
-
-    def _released(self, law: FloatArray) -> FloatArray:
-        owners = np.repeat(np.arange(len(law)), np.diff(self.rows.starts))
-        chances = law[owners] * (self.rows.shares / WHOLE)
-        released: FloatArray = np.bincount(self.rows.targets, chances, len(law)).astype(float)
-        return released
-
     def _written(
         self, table: Table, readers: Sequence[Reader], drawn: Array, order: Sequence[Name]
     ) -> dict[Name, Finished]:
@@ -291,15 +261,6 @@ class ChannelRelease:
             np.take(values, drawn, out=out)
             written[name] = finished(release, out, None)
         return written
-
-
-def _told(released: FloatArray, places: Array) -> float:
-    """Return how far odds move to who knows the place of a row, which stays."""
-    totals = np.stack([np.bincount(places, law) for law in released])[:, places]
-    some = released.any(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = (np.log(released) - np.log(totals))[:, some]  # NaN: not a secret of such a place
-    return float((np.nanmax(logs, axis=0) - np.nanmin(logs, axis=0)).max(initial=0.0))
 
 
 def _moves_rows(unknown: Any) -> bool:
@@ -321,3 +282,56 @@ def _new_rows(readers: Sequence[Reader], n_new: int, n_rows: int) -> str:
         "about rows that follow the fitted law), or fit again: on the rows that are released, or "
         "with fewer bins (n_bins) or columns."
     )
+
+
+@dataclass(frozen=True, eq=False)
+class HeldChannel:
+    """The channel, and what the adversary of the first sensitive column knows of fitted rows.
+
+    Attributes
+    ----------
+    sensitive : str or int
+    labels : list
+        The secrets.
+    pairs : list of (int, int)
+        Which of them are protected from being told from which, without order.
+    chances : scipy.sparse.csr_array of shape (n, n)
+        W(y|x), from the whole numbers that are drawn from.
+    counts : ndarray of int64 of shape (n,)
+        How many fitted rows each cell had.
+    secrets : ndarray of shape (k, n)
+        How many of them have each secret: counted, or expected by a classifier.
+    """
+
+    sensitive: Name
+    labels: list[Any]
+    pairs: list[tuple[int, int]]
+    chances: Any
+    counts: IntArray
+    secrets: FloatArray
+
+
+def held_channel(noiser: Any) -> HeldChannel | None:
+    """Return the channel of a fitted noiser.
+
+    None if it has none, if it was read from a form, which holds no laws, or if these are no counts
+    of rows (posteriors of a classifier count, and sum to 1 a row): nobody has a list then.
+    """
+    channel = noiser._fitted.channel
+    priors = getattr(noiser, "priors_", None)
+    if channel is None or channel.family is None or not priors:
+        return None
+    sensitive, of_secrets = next(iter(priors.items()))
+    masses, cells = channel.family.masses, channel.family.cells
+    if len(masses) != len(of_secrets):
+        return None
+    secrets = np.zeros((len(masses), len(channel.cells)))
+    secrets[:, slice(None) if cells is None else cells] = masses.astype(float)
+    secrets *= noiser.certificate_.n_rows / secrets.sum()
+    counts = np.rint(secrets.sum(axis=0))
+    if not np.allclose(secrets.sum(axis=0), counts, rtol=0.0, atol=_WHOLE) or not counts.any():
+        return None
+    labels = list(of_secrets)
+    pairs = [(labels.index(a), labels.index(b)) for a, b in noiser.secret_pairs_[sensitive]]
+    chances = as_matrix(channel.rows)
+    return HeldChannel(sensitive, labels, pairs, chances, counts.astype(np.int64), secrets)

@@ -1,7 +1,4 @@
-"""What the fit of a channel found out, and what follows: certificate, `channel_` and warnings.
-
-What a channel promises to somebody whose prior is not the fitted one.
-"""
+"""What the fit of a channel found out, and what follows: certificate, `channel_` and warnings."""
 
 from __future__ import annotations
 
@@ -15,21 +12,21 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, __version__, quoted, shown, utc_now
 from sklearn_puffer._channels import ChannelProblem, Family
 from sklearn_puffer._noise import WHOLE, IntegerRows
-from sklearn_puffer._noiser.channel_cells import Cells, CountedCells, masses_over
+from sklearn_puffer._noiser.channel_cells import CellDistance, Cells, CountedCells, masses_over
 from sklearn_puffer._noiser.channel_problem import Asked, with_known_cells
-from sklearn_puffer._noiser.channel_proof import Proof, told_by
+from sklearn_puffer._noiser.channel_proof import told_by
 from sklearn_puffer._noiser.channel_release import Channel, ChannelRelease, as_matrix
 from sklearn_puffer._noiser.conditional_priors import Adversary, Laws
 from sklearn_puffer._noiser.known_values import known_columns
 from sklearn_puffer._noiser.margins import Conditional, Margin
-from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.other_priors import Against, FittedRelease, LossUnder
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._noiser.release import ColumnRelease, Patterns
+from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import (
     ChannelCertificate,
     ChannelFacts,
+    ChannelLoss,
     ColumnUtility,
     Draws,
     Kept,
@@ -39,7 +36,7 @@ from sklearn_puffer._releases import (
     nothing_changes_sentence,
 )
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import Column, Name, Pair
+from sklearn_puffer._tables import Column, Name
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import Discrete, Prior
 
@@ -58,7 +55,7 @@ class LearntChannel:
     asked: list[Asked]
     problem: ChannelProblem
     rows: IntegerRows
-    proof: Proof
+    told: tuple[ChannelLoss, ...]
     utility: tuple[ColumnUtility, ...]
     distance: CellDistance
     margins: list[Margin]
@@ -70,30 +67,6 @@ class LearntChannel:
     def settings(self) -> Settings:
         """The parameters."""
         return self.read.settings
-
-    @property
-    def hidden(self) -> list[Name]:
-        """The sensitive columns of the table."""
-        return self.read.hidden
-
-    @property
-    def passed(self) -> list[Name]:
-        """The columns that are handed through."""
-        return self.read.passed
-
-    @property
-    def pairs(self) -> dict[Name, list[Pair]]:
-        """The protected pairs."""
-        return self.read.pairs
-
-    def patterns(self) -> Patterns:
-        """Return nothing: no value stays missing."""
-        return {}
-
-    @property
-    def public(self) -> list[Name]:
-        """The columns that are released."""
-        return [column.name for column in self.columns]
 
     def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
         """Return the fitted adversary's laws under the names of the columns."""
@@ -109,10 +82,7 @@ class LearntChannel:
         """Return how rows are released."""
         own = [ColumnRelease(column, None, 0.0, "native") for column in self.columns]
         first = next(each for each in self.asked if each.adversary == 0 and not each.known)
-        known = known_columns(self.read)
-        return ChannelRelease(
-            own, self.counted.cells, self.rows, self.distance, first.family, known
-        )
+        return ChannelRelease(own, self.counted.cells, self.rows, self.distance, first.family)
 
     def channel(self) -> Channel:
         """Return the channel as users look at it."""
@@ -129,7 +99,6 @@ class LearntChannel:
             expected_change=self.expected_change,
             unchanged=self.unchanged,
             unchanged_by_secret=by_secret,
-            floor=self.proof.floor,
             stayed=self.stayed,
             stayed_by_secret=stayed,
         )
@@ -139,8 +108,8 @@ class LearntChannel:
         settings = self.settings
         return ChannelCertificate(
             **settings.notion.to_dict(),
-            loss=self.proof.loss,
-            pairs=self.proof.pairs,
+            loss=self.loss,
+            pairs=self.told,
             columns=(),
             assumptions=self._assumptions(),
             strategy="exact",
@@ -148,7 +117,7 @@ class LearntChannel:
             dependence="joint",
             n_rows=self.read.rows.total,
             remedy=None if self._keeps_budget else say.CHANNEL_REMEDY,
-            releases=settings.releases,
+            releases=1,
             rule=self._rule(),
             fitted=self._fitted(),
             prior=say.prior_of(
@@ -229,7 +198,6 @@ class LearntChannel:
             kept=self.kept,
             expected_change=self.expected_change,
             balance=self.settings.channel.balance,
-            floor=self.proof.floor,
             known=self._known_names(),
             stayed=self.stayed,
         )
@@ -238,36 +206,31 @@ class LearntChannel:
         return tuple(" and ".join(shown(name) for name in each) for each in self.known)
 
     @property
+    def loss(self) -> float:
+        """The worst of what is proven."""
+        return max(pair.upper for pair in self.told)
+
+    @property
     def _keeps_budget(self) -> bool:
         """Whether all that is proven is within the budget."""
-        return self.proof.loss <= self.settings.notion.budget
+        return self.loss <= self.settings.notion.budget
 
     def _rule(self) -> Rule:
         if not self._keeps_budget:
             return Refused("The certificate does not hold, so that nothing may be released.")
-        if self.proof.floor is None:
-            return Draws(
-                1,
-                "A second draw from a channel without a floor may tell everything; "
-                "fit with OptimalChannel(floor=...) and releases= for more.",
-            )
-        return Draws(
-            self.settings.releases,
-            f"Each further draw tells up to {self.proof.floor:.6g}; fit with more releases.",
-        )
+        return Draws(1, say.SECOND_DRAW)
 
     def _fitted(self) -> FittedChannel:
         first = next(iter(self.adversaries[0].values()))
         return FittedChannel(
             {name: list(of_secret) for name, of_secret in self.adversaries[0].items()},
             sorted({members for laws in first.values() for members in laws}),
-            self.pairs,
+            self.read.pairs,
             self.read.groups,
             self.columns,
             self.counted.cells,
             self.rows,
             self.settings.notion,
-            self.settings.releases,
             margins=self.margins,
             conditional=self.conditional,
             known=known_columns(self.read),
@@ -284,10 +247,8 @@ class LearntChannel:
             sensitive=[secret.name for secret in self.read.secrets],
             released=[column.name for column in self.columns],
             binned=[column.name for column in self.columns if column.merged],
-            passed=self.passed,
+            passed=self.read.passed,
             known=self._known_names(),
-            releases=settings.releases,
-            floor=self.proof.floor,
             delta=settings.notion.delta,
             seed=settings.seed,
         )
@@ -313,14 +274,11 @@ class FittedChannel(FittedRelease):
     cells : Cells
     rows : IntegerRows
     notion : Notion
-    releases : int
-        How often the same rows are released.
     """
 
     cells: Cells
     rows: IntegerRows
     notion: Notion
-    releases: int = 1
 
     def against(self, prior: Mapping[Any, Any]) -> Against:
         """Return what is still promised to somebody with another prior: see `FittedNoise`."""
@@ -333,7 +291,7 @@ class FittedChannel(FittedRelease):
             )
         ]
         worst: dict[Any, LossUnder] = {}
-        for told in told_by(self.rows, asked, self.notion, self.releases):
+        for told in told_by(self.rows, asked, self.notion):
             key = told.sensitive, told.secret, told.against
             lower, upper = told.lower, told.upper
             if key in worst:

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_puffer._base import check_positive, check_verbose, listening
 from sklearn_puffer._noise import seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_fit import learn_channel
-from sklearn_puffer._noiser.channel_problem import check_channel
 from sklearn_puffer._noiser.channel_result import LearntChannel
 from sklearn_puffer._noiser.fit_table import learn
 from sklearn_puffer._noiser.groups import refuse_weights
@@ -22,6 +21,7 @@ from sklearn_puffer._noiser.lazy_rows import check_beside, with_sensitive
 from sklearn_puffer._noiser.lazy_swap import find_lazily
 from sklearn_puffer._noiser.margins import Watch
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
+from sklearn_puffer._noiser.refusals import check_mechanism
 from sklearn_puffer._noiser.release import Draw, TableRules
 from sklearn_puffer._noiser.result import Learnt
 from sklearn_puffer._noiser.settings import Settings
@@ -30,6 +30,7 @@ from sklearn_puffer._noiser.swap_reserve import (
     NO_RESERVE,
     Service,
     check_keyless,
+    few_served,
     gives_donors,
     refuse_lazy_donors,
     refuse_share,
@@ -211,8 +212,7 @@ class PufferfishNoiser(ReleaseTransformer):
         which is the law of what is released for cell x, and ``numerators``, the same in whole
         numbers of 2^-62; ``expected_change`` in units of change; ``stayed``, the share of rows that
         are not moved (binned ones stay in their bins), ``unchanged``, that of rows that come out
-        equal, and ``stayed_by_secret`` and ``unchanged_by_secret``; ``floor``, the most that a
-        further draw tells, if there is one.
+        equal, and ``stayed_by_secret`` and ``unchanged_by_secret``.
         It is key material: keep it where you keep the table.
     certificate_ : Certificate
         What is promised and what was checked.
@@ -473,7 +473,7 @@ class PufferfishNoiser(ReleaseTransformer):
 
     def _fit(self, X: Any, sensitive_features: Any, sample_weight: Any) -> None:
         settings = Settings.of(self.get_params(deep=False))
-        check_channel(settings)
+        check_mechanism(settings)
         refuse_weights(settings.grouped, sample_weight)
         if self.sensitive is None and sensitive_features is None:
             raise ValueError(say.no_secret_message(get_config()["enable_metadata_routing"]))
@@ -510,17 +510,19 @@ class PufferfishNoiser(ReleaseTransformer):
         _services.pop(self, None)  # the donors of an earlier fit
         if service is not None:
             _services[self] = service
+            self._warn(few_served(found), "reserve", UtilityWarning, stacklevel=3)
 
     def _take(self, learnt: Learnt | LearntChannel | LearntSwap, table: Source) -> None:
+        read = learnt if isinstance(learnt, Learnt) else learnt.read
         rules = TableRules(
             names=table.names,
             named=hasattr(self, "feature_names_in_"),
-            sensitive=learnt.hidden,
-            passed=learnt.passed,
-            order=[n for n in table.names if n in learnt.public or n in learnt.passed],
-            missing=learnt.settings.missing,
-            patterns=learnt.patterns(),
-            margins=learnt.margins,
+            sensitive=read.hidden,
+            passed=read.passed,
+            order=[n for n in table.names if n in read.public or n in read.passed],
+            missing=read.settings.missing,
+            patterns=learnt.patterns() if isinstance(learnt, Learnt) else {},
+            margins=[] if isinstance(learnt, LearntSwap) else learnt.margins,
             groups=learnt.grouped if isinstance(learnt, Learnt) else None,
         )
         fitted = FittedMechanism(rules, learnt.mechanism(), learnt.certificate())
@@ -531,8 +533,8 @@ class PufferfishNoiser(ReleaseTransformer):
             self.swap_ = learnt.swap()
         elif isinstance(learnt, LearntChannel):
             self.channel_ = learnt.channel()
-        self.secret_pairs_ = learnt.pairs
-        self.priors_ = learnt.named_priors()
+        self.secret_pairs_ = read.pairs
+        self.priors_ = {} if isinstance(learnt, LearntSwap) else learnt.named_priors()
         self._note_parameters()
         self._go_on_counting()
         self._warn(learnt.warnings(), "fit", stacklevel=4)
@@ -581,6 +583,14 @@ class PufferfishNoiser(ReleaseTransformer):
         rules = fitted.rules
         served = _services[self].served(fitted.swap, table, rules.passed, rules.order, entropy)
         return served, None
+
+    def _check_streamed(self) -> None:
+        if gives_donors(self.noise):
+            raise ValueError(
+                "donors are given by transform, to the rows of tables of any size; call it with "
+                "each batch, in the type of the table that was fitted."
+            )
+        super()._check_streamed()
 
     def _planned(self, X: Any, keying: Keying) -> Any:
         if gives_donors(self.noise):

@@ -10,12 +10,11 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FieldError, IntArray, __version__, plain, quoted
 from sklearn_puffer._noise import IntegerRows, MixedNoise, Mixing, Noise, without_mixings
-from sklearn_puffer._noiser.channel_cells import Cells
+from sklearn_puffer._noiser.channel_cells import CellDistance, Cells
 from sklearn_puffer._noiser.channel_release import ChannelRelease
 from sklearn_puffer._noiser.checked_rows import KnownMargins
 from sklearn_puffer._noiser.margins import PARTS, Margin, margin_over, n_cells
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Least, NoiseOfColumns
-from sklearn_puffer._noiser.nearest_cells import CellDistance
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     Output,
@@ -186,11 +185,6 @@ def _level(level: Any, what: str) -> Level:
 
 
 def _channel(channel: ChannelRelease) -> ChannelForm:
-    if channel.distance.cost is not None:
-        raise ValueError(
-            f"cost={quoted(channel.distance.cost)} is code of your own, which a form does not "
-            "hold; leave cost out for distances in units of change, or save the noiser with joblib."
-        )
     rows = channel.rows
     return ChannelForm(
         cells=tuple(map(tuple, channel.cells.codes.tolist())),

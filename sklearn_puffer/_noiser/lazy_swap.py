@@ -40,6 +40,7 @@ from sklearn_puffer._tables import (
     Secret,
     Table,
     Text,
+    check_lazy_kinds,
     chosen,
     frame_table,
     free_name,
@@ -183,6 +184,7 @@ def plan_swap(fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
             "leave cost out of RecordSwap, or release the rows in memory."
         )
     names, keyed = read_lazily(fitted, X, keying)
+    check_lazy_kinds(X, {str(each.column.name): each.column.kind for each in fitted.columns})
     check_ids(X, keyed[2])
     ids, places, digests = _fetched(X, names, _Scored(swap, *keyed))
     check_swappable(len(ids))

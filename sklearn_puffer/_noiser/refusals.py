@@ -1,4 +1,4 @@
-"""Why a problem has no bound, about which secrets and columns, and what was tried and would do."""
+"""What is refused: settings that do not go together, and problems that have no bound, and why."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from sklearn_puffer._base import listed, quoted
-from sklearn_puffer._noiser.conditional_priors import Group, Part
+from sklearn_puffer._noiser.conditional_priors import Group, Part, given_priors
 from sklearn_puffer._noiser.problems import Bounds, Problem, known
+from sklearn_puffer._noiser.settings import COUNTED, Settings, is_model
 from sklearn_puffer._releases import adds_up
 from sklearn_puffer._strategies import (
     Change,
@@ -19,7 +20,8 @@ from sklearn_puffer._strategies import (
     refusal,
     ways_out,
 )
-from sklearn_puffer.calibration import strategy_changes
+from sklearn_puffer.calibration import exact, strategy_changes
+from sklearn_puffer.priors import GaussianMixture
 
 
 def refusal_of(problem: Problem) -> str:
@@ -94,3 +96,138 @@ def _tried(problem: Problem) -> Callable[[Mapping[str, Any]], bool]:
         return not any(map(reason_of, Bounds(other, other.notion).whole()))
 
     return works
+
+
+def check_mechanism(settings: Settings) -> None:
+    """Refuse what a channel, a swap or known columns do not go with, before any work.
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter, its value and the way out.
+    """
+    if settings.swap is not None:
+        for reason in _reasons_against_swap(settings):
+            raise ValueError(f'noise="swap" {reason}.')
+        return
+    if settings.channel is None:
+        if settings.known is not None and (_has_mixtures(settings) or settings.confidence):
+            raise ValueError(
+                f"known={quoted(settings.known)} needs laws of rows that are counted, given or a "
+                'classifier\'s, and no Gaussian priors or confidence sets; use prior="empirical" '
+                "with adversaries=None, or leave known out."
+            )
+        return
+    for reason in _reasons(settings):
+        raise ValueError(f'noise="optimal" {reason}.')
+
+
+def _reasons(settings: Settings) -> Iterator[str]:
+    """Yield what does not go with a channel, each with the way out."""
+    alpha = settings.notion.to_dict().get("alpha")
+    if alpha is not None:
+        yield (
+            f"has no Renyi promise, got alpha={alpha:g}; leave alpha out (delta= "
+            'is possible), or use noise="laplace" or "gaussian"'
+        )
+    if settings.releases != 1:
+        yield (
+            f"releases rows once, got releases={settings.releases}: a second draw from a channel "
+            'may tell everything; leave releases out, or use noise="laplace"'
+        )
+    if _has_mixtures(settings):
+        yield (
+            "releases rows that fit saw, and Gaussian and mixture priors are laws of all numbers; "
+            'use prior="empirical" with n_bins, or noise="laplace"'
+        )
+    if settings.strategy is not exact:
+        yield (
+            f"is found for the exact loss, got strategy={quoted(settings.strategy_name)}; leave "
+            'strategy out, or use noise="laplace" for the published strategies'
+        )
+    if settings.weights == "optimal":
+        yield (
+            'weighs changes in units that you set, got weights="optimal"; leave weights out for '
+            "standard deviations, or pass {column: unit of change}"
+        )
+    if settings.dependence != "joint":
+        yield (
+            "protects the released row as a whole, got "
+            f"dependence={quoted(settings.dependence)}; leave dependence out, or use "
+            'noise="laplace"'
+        )
+    if settings.output != "native":
+        yield (
+            f"releases rows and no noise, got output={quoted(settings.output)}; leave output out, "
+            'or use noise="laplace"'
+        )
+    if settings.missing == "propagate":
+        yield (
+            'releases whole rows, got missing="propagate"; fill missing values, or pass '
+            'missing="category", which makes them a value of categories and booleans'
+        )
+    if settings.confidence is not None:
+        yield (
+            f"is found for one law of each secret, got adversaries={quoted(settings.confidence)}; "
+            'use noise="swap", whose certificate covers sampling error, or leave it out'
+        )
+    if settings.grouped is not None:
+        yield (
+            "is for readers of one row, and "
+            f"groups={quoted(settings.grouped.column)} is about all rows of a group; use "
+            'noise="laplace", or leave groups out'
+        )
+    for argument in settings.models:
+        yield (
+            "is found for laws that are counted or given, and "
+            f'{argument} is a classifier, which knows wide rows; use noise="swap", or leave '
+            f"{argument} out"
+        )
+
+
+def _reasons_against_swap(settings: Settings) -> Iterator[str]:
+    """Yield what does not go with a swap, each with the way out."""
+    if settings.notion.to_dict().get("alpha") is not None:
+        yield "has no Renyi promise; leave alpha out (delta= is possible)"
+    if settings.releases != 1:
+        yield (
+            f"releases rows once, got releases={settings.releases}: two swaps of the same people "
+            'can tell everything; release once, or use noise="laplace"'
+        )
+    if settings.grouped is not None:
+        yield (
+            "exchanges rows together, so a bound for one row says nothing about a group of "
+            f"groups={quoted(settings.grouped.column)}; use "
+            'noise="laplace", or leave groups out'
+        )
+    values = settings.swap is not None and settings.swap.cells == "values"
+    given = [settings.prior, settings.fit, *settings.adversaries]
+    if any(each is not None and not is_model(each) for each in given if each != COUNTED):
+        yield (
+            "counts what cells of rows tell, and a classifier or the default cuts rows into cells; "
+            "pass a classifier as prior= and in adversaries=, or leave them out"
+        )
+    if values and settings.models:
+        yield 'with cells="values" has no classifier; leave prior and adversaries out'
+    if values and settings.swap is not None and settings.swap.within == "shuffle":
+        yield 'with cells="values" has nothing to shuffle within cells; leave within out'
+    for name, usual, way in (
+        ("n_bins", None, "it releases the rows as they are"),
+        ("output", "native", "it releases the rows as they are"),
+        ("strategy", "exact", "its loss is exact"),
+        ("dependence", "joint", "it protects the row as a whole"),
+    ):
+        own = settings.strategy_name if name == "strategy" else getattr(settings, name)
+        if own != usual:
+            yield f"does not go with {name}={quoted(own)}: {way}; leave {name} out"
+    if settings.weights == "optimal":
+        yield 'weighs changes in units that you set, got weights="optimal"; leave weights out'
+
+
+def _has_mixtures(settings: Settings) -> bool:
+    """Return whether some prior is a law of all numbers."""
+    return settings.fit is not None or any(
+        isinstance(prior, GaussianMixture)
+        for given in (settings.prior, *settings.adversaries)
+        for prior in given_priors(given)
+    )

@@ -160,11 +160,10 @@ class _Told:
 
 
 def _together(rows: Sequence[Moved]) -> Moved:
-    """Return what moved in all batches; of the losses, each an estimate, the largest."""
+    """Return what moved in all batches."""
     n_moved = sum(each.n_moved for each in rows)
     mean = sum(each.mean_move * each.n_moved for each in rows) / n_moved
-    losses = [each.loss for each in rows if each.loss is not None]
-    return Moved(sum(each.n_rows for each in rows), n_moved, mean, max(losses, default=None))
+    return Moved(sum(each.n_rows for each in rows), n_moved, mean)
 
 
 def check_stream(noiser: Any, stream: Stream) -> int:

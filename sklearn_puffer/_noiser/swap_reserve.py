@@ -48,6 +48,9 @@ from sklearn_puffer.noise import record_swap
 LEAST = 8
 """Rows of the reserve in a cell, below which the cell counts with the nearest one."""
 
+LEAST_SERVED = 100
+"""Rows that are released one by one, below which `fit` warns."""
+
 _TESTED = 30  # rows of a cell, here and in fit, from which on their values are compared
 _PARTS = 1 << 30  # of a row, in which cells that count together are written
 _SEED = b"sklearn_puffer: rows one by one that are never released, to see what it changes"
@@ -113,20 +116,28 @@ def with_reserve(
     choices, donors = Choices(entropy), settings.swap.donors
     aside: Any = table
     weights = None
-    if isinstance(donors, float):
+    share = settings.swap.share
+    if share is not None:
         weights = np.ones(table.n_rows, dtype=np.int64)
-        weights[choices.shuffled(table.n_rows)[: int(donors * table.n_rows)]] = 0
+        weights[choices.shuffled(table.n_rows)[: int(share * table.n_rows)]] = 0
     else:
         donors = known(donors, "donors")
         frame = is_frame(donors)
         aside = frame_table(donors, "donors") if frame else array_table(as_array(donors, "donors"))
+        if type(aside) is not type(table):
+            kind = type(donors)
+            raise TypeError(
+                f"donors are a {kind.__name__} of {kind.__module__.partition('.')[0]}, and X is a "
+                "table of another type; give them in the type of X, with its columns."
+            )
     read = read_rows(settings, table, given, weights)
-    found = find_swap(read)
     absent = [name for name in read.seen if name not in aside.names]
-    if absent or type(aside) is not type(table):
-        lacks = f"lacks column {listed(absent, 10)}" if absent else "is of another type than X"
-        raise ValueError(f"donors {lacks}; give a table of the type and the columns of X.")
+    if absent:
+        raise ValueError(
+            f"donors lack column(s) {listed(absent, 10)}; give a table with the columns of X."
+        )
     _check_forms(table, aside, read.public)
+    found = find_swap(read)
     rows, columns = _reserve(found, aside, weights)
     strata, cells = found.release.places(columns)
     if weights is None:
@@ -148,6 +159,20 @@ def with_reserve(
     pools = [_pool(each, mixed[strata[mixed] == each.stratum], cells, split) for each in served]
     points = _points(found.release.distance, columns, found.read.own)
     return found, Service(served, pools, aside, rows, points, found)
+
+
+def few_served(found: SwapFound) -> list[str]:
+    """Return a warning where hardly any rows will be released, if that is so."""
+    assert found.reserve is not None
+    least = min(found.reserve.rows)
+    if least >= LEAST_SERVED:
+        return []
+    whose = "" if len(found.reserve.rows) == 1 else " of a class of known and passed columns"
+    return [
+        f"the donors are for {least} rows{whose}, and then transform refuses more; give more "
+        "donors, take fewer cells (RecordSwap(cells=...)), or a larger epsilon, under which fewer "
+        "rows move."
+    ]
 
 
 def _reserve(found: SwapFound, aside: Any, weights: Array | None) -> tuple[Array, Columns]:
@@ -471,7 +496,7 @@ def refuse_share(noise: Any) -> Any:
     """Return the donors of a swap; of a share, refuse to release the rows it is taken from, too."""
     swap = record_swap(noise)
     donors = None if swap is None else swap.donors
-    if isinstance(donors, float):
+    if swap is not None and swap.share is not None:
         raise ValueError(
             f"donors={quoted(donors)} sets rows of X aside, which fit_transform would "
             "release; give donors as a table of other rows, or call fit(X), and transform for "

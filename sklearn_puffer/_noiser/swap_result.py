@@ -13,10 +13,8 @@ from sklearn_puffer._base import Array, FloatArray, __version__, shown, utc_now
 from sklearn_puffer._losses import SwapLaws
 from sklearn_puffer._noise import Choices, Stream
 from sklearn_puffer._noiser.checked_rows import KnownSwap
-from sklearn_puffer._noiser.margins import Margin
-from sklearn_puffer._noiser.release import Patterns
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._noiser.swap_fit import SwapFound
+from sklearn_puffer._noiser.swap_fit import SwapFound, SwapRead
 from sklearn_puffer._noiser.swap_release import Solved, SwapRelease
 from sklearn_puffer._noiser.swap_rows import Points
 from sklearn_puffer._noiser.utility import RawLaw, utility_of, utility_without_order
@@ -84,47 +82,19 @@ class LearntSwap:
     found: SwapFound
 
     @property
+    def read(self) -> SwapRead:
+        """The rows that were fitted."""
+        return self.found.read
+
+    @property
     def settings(self) -> Settings:
         """The parameters."""
-        return self.found.read.settings
-
-    @property
-    def hidden(self) -> list[Name]:
-        """The sensitive columns of the table."""
-        return self.found.read.hidden
-
-    @property
-    def passed(self) -> list[Name]:
-        """The columns that are handed through."""
-        return self.found.read.passed
-
-    @property
-    def public(self) -> list[Name]:
-        """The columns that are released."""
-        return self.found.read.public
-
-    @property
-    def pairs(self) -> dict[Name, list[Any]]:
-        """The protected pairs."""
-        return self.found.read.pairs
-
-    @property
-    def margins(self) -> list[Margin]:
-        """Nothing that releases watch: rows are swapped by their own counts, whatever their law."""
-        return []
+        return self.read.settings
 
     @property
     def always_alike(self) -> list[Name]:
         """Nothing: every value is released."""
         return []
-
-    def patterns(self) -> Patterns:
-        """Return nothing: what is missing is part of a row."""
-        return {}
-
-    def named_priors(self) -> dict[Name, Any]:
-        """Return nothing: what is known are the shares in `swap_`."""
-        return {}
 
     def mechanism(self) -> SwapRelease:
         """Return how rows are swapped."""
@@ -179,7 +149,7 @@ class LearntSwap:
 
     def certificate(self) -> SwapCertificate:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
-        settings, read = self.settings, self.found.read
+        settings, read = self.settings, self.read
         pairs = self._pairs()
         return SwapCertificate(
             **settings.notion.to_dict(),
@@ -207,7 +177,7 @@ class LearntSwap:
             date=utc_now(),
             utility=self.utility,
             around=self._over_set(),
-            fitted=KnownSwap.of(self.found.read, self.mechanism()),
+            fitted=KnownSwap.of(self.read, self.mechanism()),
             swap=self._facts(),
             asked_of_set=settings.confidence is not None,
             reserve=self.found.reserve,
@@ -286,7 +256,7 @@ class LearntSwap:
 
     def _strata_loss(self) -> float:
         """Return how far odds move for who learns the stratum of a row from the release, too."""
-        if not self.found.read.strata:
+        if not self.read.strata:
             return 0.0
         worst = 0.0
         for place, own in enumerate(self.found.release.counted):
@@ -306,7 +276,7 @@ class LearntSwap:
 
     def _tried(self) -> tuple[Array, Array]:
         """Return rows, in an order of their own, and whose rows their owners get."""
-        found, weights = self.found, self.found.read.weights
+        found, weights = self.found, self.read.weights
         order = np.argsort(found.read.digests, kind="stable")
         copies = np.repeat(order, weights[order])
         few = min(len(copies), _MOST_TRIED)

@@ -154,7 +154,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         different row of an id is one more release of that person, also of the columns that stayed
         as they were. They add up as releases of one row do (``releases=``) if the changes tell
         nothing about the secret and the first row, and can tell twice as much otherwise; an optimal
-        channel without a floor promises nothing for a second one. No call sees earlier ones, but a
+        channel promises nothing for a second one. No call sees earlier ones, but a
         `PersonLedger` does. Who has the key takes all noise away. Fit once, and save the noiser:
         what is fitted anew, on another processor or with other versions of numpy and scipy, need
         not be the same to the last bit, and its keyed noise is then another release.
@@ -194,7 +194,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         keying = check_keying(row_id, key, dataset, release, self.random_state)
         loud = check_verbose(self.verbose)
         self._check_ready(keying)
-        check_on_drift(on_drift, self._fitted.rules.margins)
+        check_on_drift(on_drift, self._fitted.rules.margins, swap=self._fitted.swap is not None)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
         groups = self._fitted.rules.groups
         if is_lazy(X) and keying is not None:
@@ -266,7 +266,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         whole table, and under a key so is every bit. Beside 65,536 rows there are 16 bytes for
         each id in memory, and beyond some millions of ids in an unnamed file. With a
         ``random_state`` each piece has noise of its own. What `transform` warns of is warned of
-        once, when the last row was read; of an optimal channel's estimates, the largest is told.
+        once, when the last row was read.
 
         Examples
         --------
@@ -284,12 +284,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         keying = check_keying(row_id, key, dataset, release, self.random_state)
         loud = check_verbose(self.verbose)
         self._check_ready(keying)
-        if self._fitted.swap is not None:
-            raise ValueError(
-                "batches are released row by row, and a swap exchanges the rows of a whole table; "
-                "read them into one table, or scan them as a lazy one with row_id=, and call "
-                "transform."
-            )
+        self._check_streamed()
         refuse_parts(self._fitted.rules.groups, "batches are released as they come")
         stream = stream_of(batches)
         keying = keying_of_stream(keying, stream)
@@ -521,6 +516,15 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         if self._fitted.swap is not None:
             return plan_swap(self._fitted, X, keying)
         return plan_release(self._fitted, self.unknown, X, keying)
+
+    def _check_streamed(self) -> None:
+        """Refuse to swap a stream, whose last row may be whose the first one was."""
+        if self._fitted.swap is not None:
+            raise ValueError(
+                "batches are released row by row, and a swap exchanges the rows of a whole table; "
+                "read them into one table, or scan them as a lazy one with row_id=, and call "
+                "transform."
+            )
 
     def _fingerprint(self, certificate: Any) -> str:
         return replace(self._fitted, certificate=certificate).fingerprint()

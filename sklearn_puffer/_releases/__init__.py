@@ -24,7 +24,6 @@ from sklearn_puffer._releases.channel_certificate import (
     ChannelLoss,
     Kept,
     channel_assumptions,
-    conditions,
     moved_rows_sentence,
     nothing_changes_sentence,
 )
@@ -68,7 +67,6 @@ from sklearn_puffer._releases.swap_certificate import (
     SwapCertificate,
     SwapFacts,
     swap_assumptions,
-    swap_conditions,
 )
 
 __all__ = [
@@ -118,7 +116,6 @@ __all__ = [
     "check_free",
     "check_releases",
     "composition_rule",
-    "conditions",
     "counted_loss",
     "drawn_scales",
     "explained",
@@ -136,7 +133,6 @@ __all__ = [
     "sentences",
     "short_number",
     "swap_assumptions",
-    "swap_conditions",
     "utility_frame",
     "weak_sentence",
     "write_new",

@@ -690,7 +690,7 @@ loan by at most a factor of e^0.5 = 1.649.
             Section(
                 f"Worst pairs of secrets (of {len(self.pairs)})",
                 _about_pairs(self.notion),
-                _pair_cells(self._worst()),
+                pair_cells(self._worst(), "source"),
             ),
             *model_section(self.models, self.counted),
             *self._further_sections(),
@@ -796,16 +796,14 @@ def _column_cells(columns: Sequence[ColumnNoise]) -> list[list[str]]:
     ]
 
 
-def _pair_cells(pairs: Sequence[PairLoss]) -> list[list[str]]:
-    head = ["sensitive", "secret", "against", "lower", "upper", "source"]
+def pair_cells(pairs: Sequence[PairLoss], *further: str) -> list[list[str]]:
+    """Return pairs as a table, with further fields that are text."""
+    head = ["sensitive", "secret", "against", "lower", "upper", *further]
     return [head] + [
         [
-            shown(pair.sensitive),
-            shown(pair.secret),
-            shown(pair.against),
-            short_number(pair.lower),
-            short_number(pair.upper),
-            pair.source,
+            *(shown(name) for name in (pair.sensitive, pair.secret, pair.against)),
+            *(short_number(end) for end in (pair.lower, pair.upper)),
+            *(getattr(pair, name, "") for name in further),
         ]
         for pair in pairs
     ]

@@ -1,20 +1,24 @@
-"""What a channel promises: its certificate, with the four things that it takes for granted."""
+"""What a channel promises: its certificate, with the four things that it takes for granted.
+
+What it shares with that of a swap: both are about whole rows, and hold on conditions.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn_puffer._base import Section, listed, shown
 from sklearn_puffer._releases.certificate import (
     Certificate,
     PairLoss,
-    jsonable,
     made_line,
+    pair_cells,
     plain_record,
 )
-from sklearn_puffer._releases.numbers import counted_loss, short_number
+from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._releases.sentences import KEYED
 from sklearn_puffer._releases.survival import survival, utility_section
 from sklearn_puffer._tables import Name, records_frame
@@ -30,6 +34,10 @@ _TOLD = (
 WHOLE_TABLE = (
     f"Who reads the whole released table counts copies: {_TOLD}. The promise is for a reader of "
     "ONE row, who knows neither the released table nor the fitted rows."
+)
+_AGAIN = (
+    "A second draw of the same rows may tell everything: the promise is for one, and a ledger "
+    "allows one."
 )
 _NOT_FOR_READERS = "; NOT for who reads the whole released table"
 _NOT_AROUND = "; NOT for priors within sampling error of it"
@@ -75,8 +83,6 @@ class ChannelFacts:
         The expected cost of a release, in units of change.
     balance : {"rows", "secrets"}
         What counts alike in the expected cost.
-    floor : float or None
-        The most that one more draw tells, recomputed.
     known : tuple of str
         Columns that stay as they are, and that the adversary may know.
     stayed : float or None
@@ -89,13 +95,53 @@ class ChannelFacts:
     kept: tuple[Kept, ...]
     expected_change: float
     balance: str
-    floor: float | None
     known: tuple[str, ...]
     stayed: float | None = None
 
 
+class RowsCertificate(Certificate):
+    """A certificate of whole rows, which holds on four conditions."""
+
+    _recomputed: ClassVar[str]
+    _further: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def conditions(self, *, figures: bool = True) -> list[str]:
+        """Return what the promise takes for granted; without figures nothing is made of rows."""
+
+    @abstractmethod
+    def _about_rows(self) -> Section:
+        """Return what is done to the rows of `fit`."""
+
+    def _taken_for_granted(self) -> list[str]:
+        return [f"The conditions: {self._conditions()}."] if self.holds else []
+
+    def _conditions(self) -> str:
+        letters = zip("abcd", self.conditions(), strict=True)
+        return "; ".join(f"({letter}) {told}" for letter, told in letters)
+
+    def _sections(self) -> list[Section]:
+        return [
+            self._about_rows(),
+            utility_section(self.utility),
+            Section(
+                f"Worst pairs of secrets (of {len(self.pairs)})",
+                f"the exact loss lies between lower and upper, recomputed from {self._recomputed}",
+                pair_cells(self._worst(), *self._further),
+            ),
+            Section("Conditions", sentences=[f"{c[0].upper()}{c[1:]}." for c in self.conditions()]),
+            Section("Assumptions", sentences=self.assumptions),
+        ]
+
+
+def facts_record(facts: Any) -> dict[str, Any]:
+    """Return facts about rows, some of which are kept, as plain values for JSON."""
+    kept = [plain_record(asdict(each)) for each in facts.kept]
+    return {**plain_record({**asdict(facts), "kept": None}), "kept": kept}
+
+
 @dataclass(frozen=True)
-class ChannelCertificate(Certificate):
+class ChannelCertificate(RowsCertificate):
     """The certificate of releases from a channel: see `Certificate`.
 
     Attributes
@@ -104,6 +150,9 @@ class ChannelCertificate(Certificate):
     sampled : bool
         Whether the prior was counted from the rows, whose sampling error a channel does not cover.
     """
+
+    _recomputed = "the whole numbers that are drawn from; known: what the adversary knows besides"
+    _further = ("known",)
 
     channel: ChannelFacts | None = None
     sampled: bool = True
@@ -123,11 +172,10 @@ class ChannelCertificate(Certificate):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON; the channel is no part of it."""
-        facts = plain_record({**asdict(self.facts), "kept": None, "known": self.facts.known})
-        facts["kept"] = [plain_record(asdict(kept)) for kept in self.facts.kept]
-        told = {**super().to_dict(), "channel": facts, "conditions": conditions(self)}
+        told = {**super().to_dict(), "channel": facts_record(self.facts)}
+        told["conditions"] = self.conditions()
         told |= {"key_material": KEY_MATERIAL, "sampled": self.sampled}
-        return {**told, "second_draw": jsonable(self._again())}
+        return {**told, "second_draw": _AGAIN}
 
     def _beyond(self) -> str:
         """Return what the promise takes for granted, for the end of the verdict."""
@@ -137,13 +185,6 @@ class ChannelCertificate(Certificate):
 
     def _verdict(self) -> str:
         return f"{self._kept()}{self._with(', on four conditions', _NOT_FOR_READERS)}"
-
-    def _taken_for_granted(self) -> list[str]:
-        return [f"The conditions: {self._conditions()}."] if self.holds else []
-
-    def _conditions(self) -> str:
-        letters = zip("abcd", conditions(self), strict=True)
-        return "; ".join(f"({letter}) {told}" for letter, told in letters)
 
     def _with(self, taken: str, readers: str) -> str:
         """Return what is taken for granted, who is left out, and what is not covered."""
@@ -165,7 +206,7 @@ class ChannelCertificate(Certificate):
             WHOLE_TABLE,
             KEY_MATERIAL,
             f"{_unchanged(self.facts)}, and a guess that a row was not moved is right so often.",
-            *([self._again()] if self.holds else []),
+            *([_AGAIN] if self.holds else []),
             survival(self.utility),
             *self._glossary(),
             f"Strategy {self.strategy}, {self.noise} in the place of noise, dependence "
@@ -173,48 +214,24 @@ class ChannelCertificate(Certificate):
             made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
         ]
 
-    def _again(self) -> str:
-        """Return what a further draw from the channel tells."""
-        if self.facts.floor is None:
-            return (
-                "A second draw of the same rows may tell everything (there is no floor): the "
-                "promise is for one, and a ledger allows one."
+    def _about_rows(self) -> Section:
+        return Section("The channel", _about_channel(self.facts), _kept_cells(self.facts))
+
+    def conditions(self, *, figures: bool = True) -> list[str]:
+        """Return the four things that the promise takes for granted: no figure is among them."""
+        known = self.facts.known
+        nothing = "nothing else about a row, not even one of its public values"
+        if known:
+            nothing = (
+                f"nothing else about a row but {' or '.join(known)}, not even another public value"
             )
-        return (
-            f"One more draw of the same rows tells {short_number(self.facts.floor)} at most; the "
-            f"promise is for {self.releases} of them together, and a ledger allows so many."
-        )
-
-    def _sections(self) -> list[Section]:
         return [
-            Section("The channel", _about_channel(self.facts), _kept_cells(self.facts)),
-            utility_section(self.utility),
-            Section(
-                f"Worst pairs of secrets (of {len(self.pairs)})",
-                "the exact loss lies between lower and upper, recomputed from the whole numbers "
-                "that are drawn from; known: what the adversary knows besides",
-                _loss_cells(self._worst()),
-            ),
-            Section("Conditions", sentences=[f"{c[0].upper()}{c[1:]}." for c in conditions(self)]),
-            Section("Assumptions", sentences=self.assumptions),
+            "the reader sees ONE released row and not the released table, and holds neither the "
+            "channel nor the saved noiser nor the list of fitted rows (key material)",
+            f"the reader knows {nothing}",
+            "the rows released follow the law of those fitted",
+            "that prior is true, for the promise is as good as the model behind it",
         ]
-
-
-def conditions(certificate: ChannelCertificate) -> list[str]:
-    """Return the four things that the promise takes for granted, in plain words."""
-    known = certificate.facts.known
-    nothing = "nothing else about a row, not even one of its public values"
-    if known:
-        nothing = (
-            f"nothing else about a row but {' or '.join(known)}, not even another public value"
-        )
-    return [
-        "the reader sees ONE released row and not the released table, and holds neither the "
-        "channel nor the saved noiser nor the list of fitted rows (key material)",
-        f"the reader knows {nothing}",
-        "the rows released follow the law of those fitted",
-        "that prior is true, for the promise is as good as the model behind it",
-    ]
 
 
 def _unchanged(facts: ChannelFacts) -> str:
@@ -249,21 +266,6 @@ def _kept_cells(facts: ChannelFacts) -> list[list[str]]:
     return [[*own, bins] for own, bins in zip([head, every, *rows], in_bins, strict=True)]
 
 
-def _loss_cells(pairs: Sequence[PairLoss]) -> list[list[str]]:
-    head = ["sensitive", "secret", "against", "lower", "upper", "known"]
-    return [head] + [
-        [
-            shown(pair.sensitive),
-            shown(pair.secret),
-            shown(pair.against),
-            short_number(pair.lower),
-            short_number(pair.upper),
-            pair.known if isinstance(pair, ChannelLoss) else "",
-        ]
-        for pair in pairs
-    ]
-
-
 def channel_assumptions(
     *,
     about_prior: str,
@@ -272,8 +274,6 @@ def channel_assumptions(
     binned: Sequence[Name],
     passed: Sequence[Name],
     known: Sequence[str],
-    releases: int,
-    floor: float | None,
     delta: float,
     seed: int | None,
 ) -> list[str]:
@@ -297,12 +297,7 @@ def channel_assumptions(
         "The released row as a whole is protected, all its columns together.",
         f"Each protected secret is one value of one sensitive column ({every(sensitive)}); "
         "combinations of several sensitive columns are not secrets.",
-        f"The promise is for {releases} release(s) of the same rows"
-        + (
-            "; a second one may tell everything."
-            if floor is None
-            else f" together; each further one tells {floor:.6g} at most."
-        ),
+        "The promise is for one release of the same rows; a second one may tell everything.",
         *([KEYED] if seed is None else []),
         f"Only column(s) {every(released)} are protected, and only as released by this noiser "
         "without a random_state; the number of rows, their order, their index and the types of "
@@ -336,16 +331,13 @@ def channel_assumptions(
     return said
 
 
-def moved_rows_sentence(n_rows: int, n_moved: int, mean_move: float, estimate: float | None) -> str:
+def moved_rows_sentence(n_rows: int, n_moved: int, mean_move: float) -> str:
     """Return the warning about rows that were released as their nearest cells."""
-    told = "What these rows tell is estimated by the noiser alone, which has the laws"
-    if estimate is not None:
-        told = counted_loss(estimate)
     return (
         f'unknown="nearest" moved {n_moved} of {n_rows} rows, which fit has not seen, to their '
         f"nearest cells before the release ({(n_rows - n_moved) / n_rows:.1%} were seen; the mean "
         f"move is {mean_move:.3g} in units of change); the certificate is about rows that follow "
-        f"the fitted law. {told}."
+        "the fitted law, and certificate_.check(X) compares these with it."
     )
 
 

@@ -8,15 +8,10 @@ from math import isnan
 from typing import Any
 
 from sklearn_puffer._base import Section, listed, shown
-from sklearn_puffer._releases.certificate import (
-    Certificate,
-    jsonable,
-    made_line,
-    plain_record,
-)
-from sklearn_puffer._releases.channel_certificate import Kept
+from sklearn_puffer._releases.certificate import jsonable, made_line, plain_record
+from sklearn_puffer._releases.channel_certificate import Kept, RowsCertificate, facts_record
 from sklearn_puffer._releases.numbers import short_number
-from sklearn_puffer._releases.survival import survival, utility_section
+from sklearn_puffer._releases.survival import survival
 from sklearn_puffer._tables import Name
 
 
@@ -100,7 +95,7 @@ class ReserveFacts:
 
 
 @dataclass(frozen=True)
-class SwapCertificate(Certificate):
+class SwapCertificate(RowsCertificate):
     """The certificate of a table whose rows are swapped: see `Certificate`.
 
     Attributes
@@ -128,6 +123,8 @@ class SwapCertificate(Certificate):
     moves the odds of the secret of whoever holds one by no more than the budget; ``over_set`` is
     the loss over all laws of cells within sampling error.
     """
+
+    _recomputed = "mean flows and counts, both whole numbers, without the solver"
 
     swap: SwapFacts | None = None
     asked_of_set: bool = False
@@ -173,9 +170,8 @@ class SwapCertificate(Certificate):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
-        facts = plain_record({**asdict(self.facts), "kept": None})
-        facts["kept"] = [plain_record(asdict(kept)) for kept in self.facts.kept]
-        told = {**super().to_dict(), "swap": facts, "conditions": swap_conditions(self)}
+        told = {**super().to_dict(), "swap": facts_record(self.facts)}
+        told["conditions"] = self.conditions()
         told["reserve"] = None if self.reserve is None else plain_record(asdict(self.reserve))
         return {**told, "asked_of_set": jsonable(self.asked_of_set)}
 
@@ -206,13 +202,6 @@ class SwapCertificate(Certificate):
     def _verdict(self) -> str:
         return f"{self._kept()}{self._to_come() if self.holds else ''}, on four conditions"
 
-    def _taken_for_granted(self) -> list[str]:
-        return [f"The conditions: {self._conditions()}."] if self.holds else []
-
-    def _conditions(self) -> str:
-        letters = zip("abcd", swap_conditions(self), strict=True)
-        return "; ".join(f"({letter}) {told}" for letter, told in letters)
-
     def _lines(self) -> list[str]:
         facts = self.facts
         if self.reserve is not None:
@@ -238,45 +227,26 @@ class SwapCertificate(Certificate):
             made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
         ]
 
-    def _sections(self) -> list[Section]:
+    def _about_rows(self) -> Section:
+        about = _about_swap(self.facts, one_by_one=self.reserve is not None)
+        return Section("The swap", about, _kept_cells(self.facts))
+
+    def conditions(self, *, figures: bool = True) -> list[str]:
+        """Return the four things that the promise takes for granted, in plain words."""
+        facts = self.facts
+        nothing = "no fact of a person besides"
+        if facts.strata:
+            nothing = f"no fact of a person but {_stratum(facts, figures)}"
+        others = ", nor whose another row was"
+        if self.reserve is not None:
+            others = ", and holds neither the donors' rows nor those that came in"
         return [
-            Section(
-                "The swap",
-                _about_swap(self.facts, one_by_one=self.reserve is not None),
-                _kept_cells(self.facts),
-            ),
-            utility_section(self.utility),
-            Section(
-                f"Worst pairs of secrets (of {len(self.pairs)})",
-                "the exact loss lies between lower and upper, recomputed from mean flows and "
-                "counts, both whole numbers, without the solver",
-                _loss_cells(self),
-            ),
-            Section(
-                "Conditions", sentences=[f"{c[0].upper()}{c[1:]}." for c in swap_conditions(self)]
-            ),
-            Section("Assumptions", sentences=self.assumptions),
+            _about_cells(facts, figures),
+            "the order, the index and the ids of the rows tell nothing",
+            f"the reader knows {nothing}{others}",
+            "these people are swapped once, and columns joined to their rows later tell nothing "
+            "more",
         ]
-
-
-def swap_conditions(certificate: SwapCertificate, *, figures: bool = True) -> list[str]:
-    """Return the four things that the promise takes for granted, in plain words.
-
-    Without ``figures`` they are made of settings and names alone.
-    """
-    facts = certificate.facts
-    nothing = "no fact of a person besides"
-    if facts.strata:
-        nothing = f"no fact of a person but {_stratum(facts, figures)}"
-    others = ", nor whose another row was"
-    if certificate.reserve is not None:
-        others = ", and holds neither the donors' rows nor those that came in"
-    return [
-        _about_cells(facts, figures),
-        "the order, the index and the ids of the rows tell nothing",
-        f"the reader knows {nothing}{others}",
-        "these people are swapped once, and columns joined to their rows later tell nothing more",
-    ]
 
 
 def _stratum(facts: SwapFacts, figures: bool = True) -> str:
@@ -367,20 +337,6 @@ def _about_swap(facts: SwapFacts, *, one_by_one: bool) -> str:
 def _kept_cells(facts: SwapFacts) -> list[list[str]]:
     rows = [[shown(k.sensitive), shown(k.secret), f"{k.share:.1%}"] for k in facts.kept]
     return [["sensitive", "secret", "stay"], ["", "all rows", f"{facts.unchanged:.1%}"], *rows]
-
-
-def _loss_cells(certificate: SwapCertificate) -> list[list[str]]:
-    head = ["sensitive", "secret", "against", "lower", "upper"]
-    return [head] + [
-        [
-            shown(pair.sensitive),
-            shown(pair.secret),
-            shown(pair.against),
-            short_number(pair.lower),
-            short_number(pair.upper),
-        ]
-        for pair in certificate._worst()
-    ]
 
 
 _IN_TABLES = (

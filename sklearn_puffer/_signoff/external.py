@@ -17,8 +17,6 @@ from sklearn_puffer._releases import (
     WHOLE_TABLE,
     RowsTogether,
     UncertifiedError,
-    conditions,
-    swap_conditions,
 )
 from sklearn_puffer._signoff.report import Report
 from sklearn_puffer.noise import FAMILIES, record_swap
@@ -253,10 +251,8 @@ def granted(noiser: Any, *, figures: bool = False) -> list[str]:
     ]
     if certificate.groups is not None:
         told[1:2] = _about_groups(certificate.groups)
-    if noiser._fitted.swap is not None:
-        told = swap_conditions(certificate, figures=figures)
-    elif noiser._fitted.channel is not None:
-        told = conditions(certificate)
+    if noiser._fitted.noise is None:
+        told = certificate.conditions(figures=figures)
     return [f"{said[0].upper()}{said[1:]}." for said in told]
 
 

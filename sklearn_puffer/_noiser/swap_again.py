@@ -1,4 +1,7 @@
-"""What an audit asks of a fitted channel, as those see it who hold it, or of a fitted swap."""
+"""A fitted swap of other rows, solved anew and never released.
+
+At other budgets, with other columns known, and as an audit asks about it.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,65 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
-from sklearn_puffer._noiser.channel_release import as_matrix
+from sklearn_puffer._noise import Choices, Stream
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._noiser.swap_fit import found_within, read_rows
-from sklearn_puffer._noiser.swap_release import Counted, Solved
+from sklearn_puffer._noiser.swap_fit import SwapRead, found_within, learnt_strata, read_rows
+from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
 from sklearn_puffer._noiser.swap_result import largest_gap
 from sklearn_puffer._swaps import ROW
 from sklearn_puffer._tables import Name, Table
+from sklearn_puffer.notions import promised
 
-_WHOLE = 1e-6
+_SEED = b"sklearn_puffer: a swap at another budget, which is never released"
+
+
+@dataclass(frozen=True, eq=False)
+class SwapCurve:
+    """What a fitted swap does to the rows of a table; nothing of it is a release."""
+
+    settings: Settings
+    release: SwapRelease
+    read: SwapRead
+    places: tuple[Array, Array]
+
+    @classmethod
+    def of(cls, noiser: Any, table: Table) -> SwapCurve:
+        """Return that of a fitted noiser and a table with the sensitive columns."""
+        settings = Settings.of(noiser.get_params(deep=False))
+        read, swap = read_rows(settings, table, None, None), noiser._fitted.swap
+        return cls(settings, swap, read, swap.places(read.columns))
+
+    def at(self, epsilon: float) -> tuple[Array, float]:
+        """Return whose row each owner gets at another budget, and the loss that is proven."""
+        notion = self.settings.notion
+        notion = promised(epsilon, notion.delta, notion.to_dict()["alpha"])
+        release = replace(self.release, notion=notion)
+        solved = release.solved(*self.places)
+        points = release.distance.points(self.read.own)
+        gets = release.permutation(self.places, points.taken, Choices(Stream(_SEED)), solved)
+        return gets, _loss(solved)
+
+    def kept_if_known(self, names: Sequence[Name]) -> float:
+        """Return the share of rows that stay with their owners if some columns may be known.
+
+        Raises
+        ------
+        ValueError
+            If too many of their values have too few rows.
+        """
+        read = replace(self.read, strata=list(names))
+        strata = learnt_strata(read)
+        release = replace(self.release, strata=strata)
+        at = strata.of(read.columns, len(read.weights)), self.places[1]
+        flows = [each.flows for each in release.solved(*at)]
+        return float(sum(np.trace(each) for each in flows) / sum(each.sum() for each in flows))
+
+
+def _loss(solved: Sequence[Solved]) -> float:
+    losses: list[FloatArray] = [
+        each.losses(laws)[..., 1] for each in solved for laws in each.problem.laws
+    ]
+    return float(max(own.max() for own in losses))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,56 +134,3 @@ def _rounded(flows: IntArray, shares: FloatArray) -> float:
     means = np.where(parts > 0.0, shares, 0.0) @ parts
     most, least = (some[:, ::way][:, :ups].sum(axis=1) for way in (-1, 1))
     return float(max((most - means).max(), (means - least).max(), 0.0))
-
-
-@dataclass(frozen=True, eq=False)
-class HeldChannel:
-    """The channel, and what the adversary of the first sensitive column knows of fitted rows.
-
-    Attributes
-    ----------
-    sensitive : str or int
-    labels : list
-        The secrets.
-    pairs : list of (int, int)
-        Which of them are protected from being told from which, without order.
-    chances : scipy.sparse.csr_array of shape (n, n)
-        W(y|x), from the whole numbers that are drawn from.
-    counts : ndarray of int64 of shape (n,)
-        How many fitted rows each cell had.
-    secrets : ndarray of shape (k, n)
-        How many of them have each secret: counted, or expected by a classifier.
-    """
-
-    sensitive: Name
-    labels: list[Any]
-    pairs: list[tuple[int, int]]
-    chances: Any
-    counts: IntArray
-    secrets: FloatArray
-
-
-def held_channel(noiser: Any) -> HeldChannel | None:
-    """Return the channel of a fitted noiser.
-
-    None if it has none, if it was read from a form, which holds no laws, or if these are no counts
-    of rows (posteriors of a classifier count, and sum to 1 a row): nobody has a list then.
-    """
-    channel = noiser._fitted.channel
-    priors = getattr(noiser, "priors_", None)
-    if channel is None or channel.family is None or not priors:
-        return None
-    sensitive, of_secrets = next(iter(priors.items()))
-    masses, cells = channel.family.masses, channel.family.cells
-    if len(masses) != len(of_secrets):
-        return None
-    secrets = np.zeros((len(masses), len(channel.cells)))
-    secrets[:, slice(None) if cells is None else cells] = masses.astype(float)
-    secrets *= noiser.certificate_.n_rows / secrets.sum()
-    counts = np.rint(secrets.sum(axis=0))
-    if not np.allclose(secrets.sum(axis=0), counts, rtol=0.0, atol=_WHOLE) or not counts.any():
-        return None
-    labels = list(of_secrets)
-    pairs = [(labels.index(a), labels.index(b)) for a, b in noiser.secret_pairs_[sensitive]]
-    chances = as_matrix(channel.rows)
-    return HeldChannel(sensitive, labels, pairs, chances, counts.astype(np.int64), secrets)
