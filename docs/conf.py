@@ -85,6 +85,8 @@ RUN = [
 ]
 if (tables_folder() / "adult.csv").is_file():
     RUN += ["publish_adult", "serve_rows_one_by_one"]
+if (tables_folder() / "student-mat.csv").is_file():
+    RUN += ["repeated_visits"]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",

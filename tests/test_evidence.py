@@ -415,6 +415,19 @@ def _composition():
     assert loss(pair, Laplace(each)) <= 0.5 * (1 + 1e-12)
 
 
+@line("common practice", "the loss of a household")
+def _household():
+    near, far = 1.0, math.exp(-1.0)
+    yield "0", loss((counted([0, 1], [1, 1]), counted([0, 1], [1, 1])), Laplace(1.0))
+    yield "0.4338", math.log((near + far**2) / (2 * far))
+
+
+@line("common practice", "Gaussian noise for g rows")
+def _rows_of_a_household():
+    assert math.exp(0.406) * 0.4 > 0.6
+    yield "0.1199", 0.6**2 - math.exp(0.406) * 0.4**2
+
+
 def lines():
     """Return the cells of each line of the table."""
     text = CORRECTIONS.read_text(encoding="utf-8")

@@ -142,6 +142,19 @@ def test_adult_is_published_as_it_is_and_found_out_less_than_at_random(table, ru
     assert true - learnt < 0.03
 
 
+@pytest.mark.tables
+def test_a_promise_for_a_row_is_none_for_a_student_with_two(table, run):
+    table("student-mat", nrows=1)
+    printed = run("repeated_visits")
+    page = (EXAMPLES.parent / "docs" / "groups.md").read_text(encoding="utf-8")
+    for promise in ("each row", "each student, rows independent", "each student, any rows"):
+        noise, asked, told = re.search(rf"^{promise} +([0-9. ]+)$", printed, re.MULTILINE)[
+            1
+        ].split()
+        assert f"| {promise} | {noise} | {told} |" in page
+        assert (float(told) <= float(asked)) == (promise != "each row")
+
+
 def test_the_diabetes_release_goes_where_it_is_told(run, tmp_path):
     run("release_diabetes", "--output", "elsewhere")
     names = {path.name for path in (tmp_path / "elsewhere").iterdir()}

@@ -578,8 +578,8 @@ def test_what_follows_for_counts_says_of_what_and_refuses_the_rest():
     assert certificate.about_count(3).notion.epsilon >= 3 * Fraction(0.1)
     assert certificate.about_count(3).promise() == (
         "Whoever sees all that is released, and knows the prior, by which rows are independent of "
-        "each other, can shift their odds between two counts that differ by 3 by at most a factor "
-        "of e^0.3 = 1.35 of a sensitive value."
+        "each other, can shift their odds between two counts of a sensitive value that differ by 3 "
+        "by at most a factor of e^0.3 = 1.35."
     )
     of_groups = PufferfishNoiser(sensitive="ill", groups="home", max_group=3).fit(HOMES)
     assert of_groups.certificate_.about_count(2).unit == "groups"

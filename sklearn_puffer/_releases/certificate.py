@@ -237,10 +237,11 @@ class AboutCount:
 
     def promise(self) -> str:
         """Return the promise in one sentence."""
-        told = self.notion.promise().replace("secrets", f"counts that differ by {self.m}")
+        counts = f"counts of a sensitive value that differ by {self.m}"
+        told = self.notion.promise().replace("secrets", counts)
         return (
             f"Whoever sees all that is released, and knows the prior, by which {self.unit} are "
-            f"independent of each other, can {told} of a sensitive value."
+            f"independent of each other, can {told}."
         )
 
 

@@ -1,0 +1,93 @@
+"""People with several rows
+========================
+
+Release what students said each time they came, so that all their rows together tell little::
+
+    python examples/repeated_visits.py
+
+Two public tables (UCI, Student Performance; SKLEARN_PUFFER_TABLES says where they lie) hold a row
+for each student of a course, mathematics or Portuguese. Many took both. As the authors of the
+tables say, a student is known again by what describes him in both: school, age, home, parents. His
+rows are a group, and his sex is the secret that they share. What is released is how much he drinks
+at weekends, from 1 to 5.
+
+A promise for a row does not hold for a student: each of his two rows has noise of its own. Nor are
+his rows independent given the secret, for he said the same twice. ``within_group="any"`` promises
+for them all the same. Last, the joint law of both answers, which no fit has seen, is held against
+the noise of each promise.
+"""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+from _shared import tables_folder
+
+from sklearn_puffer import PufferfishNoiser, UtilityWarning
+from sklearn_puffer.accounting import privacy_loss
+from sklearn_puffer.noise import Laplace
+from sklearn_puffer.notions import Pufferfish
+from sklearn_puffer.priors import Discrete
+
+EPSILON = 0.5
+COURSES = {"mathematics": "student-mat.csv", "Portuguese": "student-por.csv"}
+# what a student is known again by
+SAME = ["school", "sex", "age", "address", "famsize", "Pstatus", "Medu", "Fedu", "Mjob", "Fjob"]
+SAME += ["reason", "nursery", "internet", "guardian", "traveltime", "famsup"]
+STUDENTS = {"groups": "student", "max_group": 2}
+PROMISES = {
+    "each row": {},
+    "each student, rows independent": STUDENTS,
+    "each student, any rows": {**STUDENTS, "within_group": "any"},
+}
+
+
+def main():
+    rows = read()
+    twice = int((rows.groupby("student").size() == 2).sum())
+    print(f"{len(rows)} rows of {rows['student'].nunique()} students, {twice} of whom came twice\n")
+    noisers = {name: fitted(rows, **own) for name, own in PROMISES.items()}
+    certificate = noisers["each student, any rows"].certificate_
+    print(certificate.promise(), end="\n\n")
+    print(compared(rows, noisers).to_string(), end="\n\n")
+    print(certificate.about_count(2).promise())
+
+
+def read():
+    """Return the rows of both courses, with a number for each student."""
+    tables = [pd.read_csv(tables_folder() / f).assign(course=c) for c, f in COURSES.items()]
+    rows = pd.concat(tables, ignore_index=True)
+    rows["student"] = rows.groupby(SAME).ngroup()
+    # of some students nothing tells one from another in the same course: they are left out
+    alone = ~rows.duplicated(["student", "course"], keep=False)
+    return rows.loc[alone, ["student", "course", "sex", "Walc"]].reset_index(drop=True)
+
+
+def fitted(rows, **groups):
+    """Return a noiser for what students drink, which promises for rows or for students."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)  # one column and a small budget
+        return PufferfishNoiser(EPSILON, sensitive="sex", public=["Walc"], **groups).fit(rows)
+
+
+def compared(rows, noisers):
+    """Return the noise of each promise, and what a student's two rows tell under it."""
+    p, q = laws_of_two(rows)
+    scales = [noiser.theta_["Walc"] for noiser in noisers.values()]
+    told = [privacy_loss(p, q, Laplace((s, s)), Pufferfish(EPSILON)).upper for s in scales]
+    figures = {"noise": scales, "asked for": EPSILON, "two rows tell": told}
+    return pd.DataFrame(figures, index=list(noisers)).round(3)
+
+
+def laws_of_two(rows):
+    """Return the counted laws of both answers of a student, given each sex."""
+    both = rows.pivot(index=["sex", "student"], columns="course", values="Walc").dropna()
+    laws = []
+    for _, own in both.groupby("sex"):
+        answers, counts = np.unique(own.to_numpy(), axis=0, return_counts=True)
+        laws.append(Discrete.from_counts(answers, counts))
+    return laws
+
+
+if __name__ == "__main__":
+    main()
