@@ -206,6 +206,21 @@ def test_a_face_holds_nothing_but_names_that_others_use():
         body = tree.body[1:]  # after the docstring
         assert ast.get_docstring(tree)
         assert all(isinstance(node, ast.ImportFrom | ast.Assign) for node in body), name
+    private = [name for name in faces() if name.startswith("_")]
+    assert {f"{name}.{idle}" for name in private for idle in _idle_names(name)} == set()
+
+
+def _idle_names(face):
+    """Return the names that a face holds and nobody uses: no other folder, and no test."""
+    wanted = {path for module in modules().values() if module.unit != face for path in module.inner}
+    held = {path.rpartition(".")[2] for path in modules()[face].inner}
+    return {name for name in held if f"{face}.{name}" not in wanted} - _words_of_tests()
+
+
+@functools.cache
+def _words_of_tests():
+    files = [path for path in Path(__file__).parent.glob("*.py") if path != Path(__file__)]
+    return {word for path in files for word in re.findall(r"\w+", path.read_text("utf-8"))}
 
 
 def test_public_modules_say_what_is_public():

@@ -8,12 +8,3 @@ from sklearn_puffer._channels.program import (
     most_cells,
 )
 from sklearn_puffer._channels.whole_rows import whole_rows
-
-__all__ = [
-    "ChannelProblem",
-    "Costs",
-    "Family",
-    "find_channel",
-    "most_cells",
-    "whole_rows",
-]

@@ -18,29 +18,3 @@ from sklearn_puffer._descent.iteration_losses import (
 )
 from sklearn_puffer._descent.moves import batch_shifts, gaussian_shifts, joint_shifts, worst_shifts
 from sklearn_puffer._descent.promise import Dependence, Iteration
-
-__all__ = [
-    "Dependence",
-    "Descent",
-    "Iteration",
-    "Logistic",
-    "PufferfishSGDClassifier",
-    "PufferfishSGDRegressor",
-    "Squares",
-    "batch_shifts",
-    "contraction",
-    "gaussian_shifts",
-    "group_privacy_loss",
-    "iteration_loss",
-    "joint_shifts",
-    "moves",
-    "optimal_shifts",
-    "random_order",
-    "record_losses",
-    "scale_rows",
-    "shuffled_loss",
-    "smallest_sigma",
-    "uncorrelated_loss",
-    "worst_record",
-    "worst_shifts",
-]

@@ -8,7 +8,7 @@ from sklearn_puffer._fits.crossfit import (
     predicted,
     refitted,
 )
-from sklearn_puffer._fits.folds import Dealt, Fold, folds_of
+from sklearn_puffer._fits.folds import folds_of
 from sklearn_puffer._fits.observed import Observed, targets
 from sklearn_puffer._fits.posteriors import (
     MOST_WEIGHT,
@@ -19,7 +19,6 @@ from sklearn_puffer._fits.posteriors import (
     is_better,
     mean_loss,
     quality_of,
-    row_losses,
     smoothed,
     spread_masses,
     whole_masses,
@@ -41,44 +40,3 @@ from sklearn_puffer._fits.samples import (
     uniform_numbers,
     with_covariance,
 )
-
-__all__ = [
-    "MOST_ROWS",
-    "MOST_WEIGHT",
-    "UNIT",
-    "Dealt",
-    "Fold",
-    "Observed",
-    "Quality",
-    "Sample",
-    "cell_masses",
-    "check_any_varies",
-    "check_varies",
-    "checked_groups",
-    "checked_sample",
-    "counted_losses",
-    "cross_fitted",
-    "fitted",
-    "floored",
-    "folds_of",
-    "gaussian",
-    "given_secret",
-    "in_units",
-    "is_better",
-    "mean_loss",
-    "mixture",
-    "name_of",
-    "pooled_covariance",
-    "posteriors_of",
-    "predicted",
-    "quality_of",
-    "refitted",
-    "row_losses",
-    "smoothed",
-    "spread_masses",
-    "standardised",
-    "targets",
-    "uniform_numbers",
-    "whole_masses",
-    "with_covariance",
-]

@@ -23,60 +23,6 @@ from sklearn_puffer._losses.line import loss_interval
 from sklearn_puffer._losses.loss_table import LossTable
 from sklearn_puffer._losses.lumps import lumped_lower
 from sklearn_puffer._losses.mixture_laws import computable, law_of
-from sklearn_puffer._losses.pair_losses import (
-    DiscreteBoxes,
-    DiscreteLine,
-    GaussianRows,
-    MixtureLine,
-    PairLoss,
-    bare_ratios,
-)
+from sklearn_puffer._losses.pair_losses import DiscreteBoxes, DiscreteLine, PairLoss, bare_ratios
 from sklearn_puffer._losses.places import kept_axes, on_others, pairs_at_places
 from sklearn_puffer._losses.swap_losses import SwapLaws, swap_losses
-
-__all__ = [
-    "MAX_CELLS",
-    "MOST_CELLS",
-    "ROUGHLY",
-    "DiscreteBoxes",
-    "DiscreteLine",
-    "DiscretePair",
-    "GaussianRows",
-    "Grid",
-    "LawPair",
-    "LossTable",
-    "MixtureLine",
-    "PairLoss",
-    "Panels",
-    "Readers",
-    "SwapLaws",
-    "Wide",
-    "all_computable",
-    "bare_ratios",
-    "box_panels",
-    "boxes_computable",
-    "channel_losses",
-    "compose",
-    "computable",
-    "copies_law",
-    "corner_losses",
-    "divergence_interval",
-    "gaps",
-    "grid_cells",
-    "is_computable",
-    "kept_axes",
-    "law_of",
-    "layer_count",
-    "loss_interval",
-    "lumped_lower",
-    "moved_by_copies",
-    "on_others",
-    "pair_losses",
-    "pairs_at_places",
-    "plane_cells",
-    "profile",
-    "quadrature",
-    "row_interval",
-    "rows_computable",
-    "swap_losses",
-]

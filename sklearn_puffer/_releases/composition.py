@@ -91,18 +91,6 @@ from sklearn_puffer._noise import Mixing, Unchanged, kept_numerator
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 
-__all__ = [
-    "Axis",
-    "Draws",
-    "Meter",
-    "Precisions",
-    "Refused",
-    "Rule",
-    "Spent",
-    "check_scale",
-    "scale_for_releases",
-]
-
 Axis = str | int
 Amount = int | float | Fraction  # a float only where it is infinite
 Spent = Mapping[Axis, Mapping[float, int]]

@@ -3,7 +3,6 @@
 from sklearn_puffer._sets.axes import Jumps, Line
 from sklearn_puffer._sets.laminar import ONE, Tree, interval_masses, nearest_masses
 from sklearn_puffer._sets.simultaneous_sets import (
-    CellBounds,
     SimultaneousSet,
     cell_bounds,
     cell_share,
@@ -14,24 +13,3 @@ from sklearn_puffer._sets.simultaneous_sets import (
     set_around_counts,
 )
 from sklearn_puffer._sets.worst_case import SetLosses, computable, work
-
-__all__ = [
-    "ONE",
-    "CellBounds",
-    "Jumps",
-    "Line",
-    "SetLosses",
-    "SimultaneousSet",
-    "Tree",
-    "cell_bounds",
-    "cell_share",
-    "computable",
-    "error_share",
-    "interval_masses",
-    "n_events",
-    "nearest_masses",
-    "rows_needed",
-    "set_around",
-    "set_around_counts",
-    "work",
-]

@@ -6,5 +6,3 @@ from sklearn_puffer._signoff.plan import Plan
 from sklearn_puffer._signoff.planning import plan
 from sklearn_puffer._signoff.report import WAYS, Report, check_renders
 from sklearn_puffer._signoff.reporting import report
-
-__all__ = ["WAYS", "Audit", "Plan", "Report", "audit", "check_renders", "plan", "report"]

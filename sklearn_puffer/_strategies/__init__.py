@@ -34,55 +34,9 @@ from sklearn_puffer._strategies.coupling_bounds import (
     single_moves,
     without_far_moves,
 )
-from sklearn_puffer._strategies.dependent_rows import DependentRows, dependent_rows
+from sklearn_puffer._strategies.dependent_rows import dependent_rows
 from sklearn_puffer._strategies.joint_mixtures import JointRows
 from sklearn_puffer._strategies.joint_parts import joint_computable
 from sklearn_puffer._strategies.relaxed_bounds import ConditionalMeans, Groups, MixedMeans
 from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
 from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone, w_infinity
-
-__all__ = [
-    "Bound",
-    "Change",
-    "ConditionalMeans",
-    "DependentRows",
-    "GaussianShift",
-    "Groups",
-    "Impossible",
-    "JointRows",
-    "MixedMeans",
-    "MoveBound",
-    "Moves",
-    "Strategy",
-    "Summary",
-    "Tightest",
-    "asked",
-    "average",
-    "bottleneck_coupling",
-    "checked_bound",
-    "checked_pairs",
-    "couplings",
-    "dependent_rows",
-    "factor_of_shift",
-    "ground_cost",
-    "has_pure_loss",
-    "joint_computable",
-    "largest",
-    "log_exponential_means",
-    "mixture_bounds",
-    "monotone",
-    "moves_that_may_matter",
-    "noise_changes",
-    "notion_changes",
-    "reason_of",
-    "refusal",
-    "shortest_coupling",
-    "single_moves",
-    "squared_distances",
-    "stretches",
-    "tails",
-    "transport",
-    "w_infinity",
-    "ways_out",
-    "without_far_moves",
-]

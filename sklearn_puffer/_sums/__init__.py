@@ -16,28 +16,3 @@ from sklearn_puffer._sums.users import (
     step_of,
     user_pairs,
 )
-
-__all__ = [
-    "SECRETS",
-    "GaussianUsers",
-    "Lattice",
-    "Others",
-    "PrivateAnswer",
-    "PufferfishSum",
-    "SumLosses",
-    "User",
-    "UserPair",
-    "common_step",
-    "conditions",
-    "convolved",
-    "exact_sum",
-    "gaussian_users",
-    "least_loss",
-    "lemma_2_psi",
-    "losses",
-    "row_of",
-    "step_of",
-    "sum_scale",
-    "user_pairs",
-    "worst_case_scale",
-]
