@@ -33,7 +33,7 @@ from sklearn_puffer._base.arrays import (
 from sklearn_puffer._base.digest import digest
 from sklearn_puffer._base.highs import Calls, aside, solved
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
-from sklearn_puffer._base.page import Bar, Bars, Document, Page, Section, markdown
+from sklearn_puffer._base.page import Bar, Bars, Document, Page, Section, markdown, short_number
 from sklearn_puffer._base.progress import (
     Report,
     counted,

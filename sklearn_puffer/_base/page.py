@@ -9,6 +9,7 @@ A page as Markdown, in which no name or value becomes markup, a link or another 
 from __future__ import annotations
 
 import json
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -255,3 +256,10 @@ def _row(cells: Sequence[str], *, inert: bool = True) -> str:
 def _inert(text: str) -> str:
     marked = _MARKS.sub(lambda found: f"\\{found[0]}", on_one_line(text).strip())
     return _START.sub(r"\1\\\2", marked)
+
+
+def short_number(value: float) -> str:
+    """Return a loss for people: to six digits, or in words."""
+    if 0.0 < value < 1e-300:  # as good as nothing, rounded outwards
+        return "below 1e-300"
+    return "infinite" if math.isinf(value) else f"{value:.6g}"

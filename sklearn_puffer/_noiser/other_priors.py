@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, listed, meant, quoted
+from sklearn_puffer._base import Array, FloatArray, listed, meant, quoted, short_number
 from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer._noiser.checked_rows import check_rows
 from sklearn_puffer._noiser.conditional_priors import (
@@ -33,7 +33,7 @@ from sklearn_puffer._noiser.known_values import known_among, with_known
 from sklearn_puffer._noiser.margins import Conditional, Margin
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.scales import losses_at
-from sklearn_puffer._releases import Drift, RowsTogether, jsonable, plain_record, short_number
+from sklearn_puffer._releases import Drift, RowsTogether, jsonable, plain_record
 from sklearn_puffer._tables import CodeArray, Column, Name, Pair, Secret, records_frame
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Noise

@@ -40,7 +40,7 @@ from sklearn_puffer._releases.composition import (
     factor_below,
     scale_for_releases,
 )
-from sklearn_puffer._releases.drift import LEAST_ROWS, ColumnDrift, Drift, SecretDrift
+from sklearn_puffer._releases.drift import LEAST_ROWS, ColumnDrift, Drift, SecretDrift, counted_loss
 from sklearn_puffer._releases.ledger import Ledger
 from sklearn_puffer._releases.ledger_state import (
     Entry,
@@ -49,7 +49,6 @@ from sklearn_puffer._releases.ledger_state import (
     rule_from_dict,
 )
 from sklearn_puffer._releases.models import CountedLoss, ModelFacts, weak_sentence
-from sklearn_puffer._releases.numbers import counted_loss, short_number
 from sklearn_puffer._releases.person_ledger import PersonLedger
 from sklearn_puffer._releases.person_spend import Call
 from sklearn_puffer._releases.sentences import OF_A_SAMPLE

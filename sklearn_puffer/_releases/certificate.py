@@ -19,6 +19,7 @@ from sklearn_puffer._base import (
     listening,
     plain,
     quoted,
+    short_number,
     shown,
 )
 from sklearn_puffer._releases.composition import Rule
@@ -28,7 +29,6 @@ from sklearn_puffer._releases.models import (
     model_lines,
     model_section,
 )
-from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._releases.survival import ColumnUtility, survival, utility_section
 from sklearn_puffer._tables import Name, records_frame
 from sklearn_puffer.noise import FAMILIES

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from sklearn_puffer._base import Section, listed, shown
+from sklearn_puffer._base import Section, listed, short_number, shown
 from sklearn_puffer._releases.certificate import (
     Certificate,
     PairLoss,
@@ -18,7 +18,6 @@ from sklearn_puffer._releases.certificate import (
     pair_cells,
     plain_record,
 )
-from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._releases.sentences import KEYED
 from sklearn_puffer._releases.survival import survival, utility_section
 from sklearn_puffer._tables import Name, records_frame

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn_puffer._base import Document, Page, Section, listed, quoted, shown
+from sklearn_puffer._base import Document, Page, Section, listed, quoted, short_number, shown
 from sklearn_puffer._releases.certificate import jsonable, plain_record
-from sklearn_puffer._releases.numbers import counted_loss
 from sklearn_puffer._tables import Name, records_frame
 
 SCHEMA = "sklearn_puffer.drift/1"
@@ -21,6 +21,23 @@ _WORST = 10
 _TINY = 1e-9
 _OF_COLUMN = ["name", "outside", "missing", "distance", "p", "drifted"]
 _OF_SECRET = ["sensitive", "secret", "n_rows", "n_fitted"]
+
+
+def counted_loss(loss: float) -> str:
+    """Return what is said of the loss under laws that were counted from some rows.
+
+    Such laws differ by chance, which makes it larger, and infinite where some released row comes
+    from one of two secrets alone: that says more of how few rows there are than of the release.
+    """
+    if math.isinf(loss):
+        return (
+            "No loss is estimated: as these rows were counted, some released row can come from one "
+            "of two secrets alone, as happens by chance where rows are few"
+        )
+    return (
+        f"Under the laws of these rows the loss is {short_number(loss)} (chance makes it too large "
+        "where rows are few), an ESTIMATE"
+    )
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sklearn_puffer._base import Section, shown
-from sklearn_puffer._releases.numbers import short_number
+from sklearn_puffer._base import Section, short_number, shown
 from sklearn_puffer._tables import Name
 
 _SHOWN = 5

@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 from math import isnan
 from typing import Any
 
-from sklearn_puffer._base import Section, listed, shown
+from sklearn_puffer._base import Section, listed, short_number, shown
 from sklearn_puffer._releases.certificate import jsonable, made_line, plain_record
 from sklearn_puffer._releases.channel_certificate import Kept, RowsCertificate, facts_record
-from sklearn_puffer._releases.numbers import short_number
 from sklearn_puffer._releases.survival import survival
 from sklearn_puffer._tables import Name
 

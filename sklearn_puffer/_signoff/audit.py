@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sklearn_puffer._base import Document, Page, Section, listed, shown
-from sklearn_puffer._releases import counted_loss, jsonable, short_number
+from sklearn_puffer._base import Document, Page, Section, listed, short_number, shown
+from sklearn_puffer._releases import counted_loss, jsonable
 from sklearn_puffer._signoff.attack import Attack
 from sklearn_puffer._signoff.exact_tests import POWER
 from sklearn_puffer._signoff.readers import Exclusion, Peer

@@ -22,6 +22,7 @@ from sklearn_puffer._base import (
     listed,
     listening,
     quoted,
+    short_number,
     utc_now,
 )
 from sklearn_puffer._base import (
@@ -34,7 +35,6 @@ from sklearn_puffer._noiser import (
     held_channel,
     held_swap,
 )
-from sklearn_puffer._releases import short_number
 from sklearn_puffer._signoff.attack import (
     CHOOSE,
     MOST_LEVELS,

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import pairwise_distances
 
-from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted, shown
+from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted, short_number, shown
 from sklearn_puffer._losses import copies_law
 from sklearn_puffer._noiser import HeldChannel
-from sklearn_puffer._releases import jsonable, short_number
+from sklearn_puffer._releases import jsonable
 from sklearn_puffer._signoff.attack import Attack, Field, attacks_on, beside, boosted, encoder
 from sklearn_puffer._signoff.exact_tests import Promise
 from sklearn_puffer._signoff.survived import Survived, is_words

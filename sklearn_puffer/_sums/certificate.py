@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn_puffer._base import Section, __version__, shown, utc_now
+from sklearn_puffer._base import Section, __version__, short_number, shown, utc_now
 from sklearn_puffer._releases import (
     Certificate,
     ColumnNoise,
@@ -15,7 +15,6 @@ from sklearn_puffer._releases import (
     Refused,
     Rule,
     jsonable,
-    short_number,
 )
 from sklearn_puffer._sums.answers import Answers, SumOfUsers
 from sklearn_puffer._sums.reports import Reporters, is_always_there
