@@ -144,6 +144,7 @@ def test_the_task_is_learnt_on_released_rows_and_tested_on_true_ones(found):
     assert row.task == pytest.approx(np.mean(scores), abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_best_of_many_attackers_on_nothing_is_as_good_as_a_guess():
     found = []
     for seed in range(40):
