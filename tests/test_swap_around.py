@@ -155,8 +155,15 @@ def test_a_ledger_allows_one_swap_and_says_why_not_two(tmp_path):
         ledger.transform(noiser, table, factor=2.0)
 
 
-@pytest.mark.parametrize("changes", ["refuse", "count"])
-@pytest.mark.parametrize("exhausted", ["raise", "withhold"])
+@pytest.mark.parametrize(
+    ("changes", "exhausted"),
+    [
+        ("refuse", "raise"),
+        ("count", "withhold"),
+        pytest.param("refuse", "withhold", marks=pytest.mark.slow),
+        pytest.param("count", "raise", marks=pytest.mark.slow),
+    ],
+)
 def test_persons_on_record_are_in_no_other_table_of_a_swap(tmp_path, changes, exhausted):
     """The marks of what was drawn were never filled: they held whatever was in memory."""
     noiser, table = fitted(), make_table()
@@ -214,7 +221,7 @@ def broken(monkeypatch, epsilon):
     monkeypatch.setattr(swap_release.SwapRelease, "prove", lambda *given: None)
 
 
-@pytest.mark.parametrize("three", [False, True])
+@pytest.mark.parametrize("three", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_swap_that_keeps_twice_its_budget_is_found_and_a_sound_one_is_not(monkeypatch, three):
     rng = np.random.default_rng(0)
     noiser, held = swap_of(rng, three=three), people(12_000 if three else 6000, rng, three=three)
