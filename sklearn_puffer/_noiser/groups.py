@@ -19,7 +19,7 @@ COUNT = "count"
 """The ``max_group`` that is counted from the rows of `fit`, where sizes of groups are public."""
 
 
-MOST_ROWS = 1000
+MOST_ROWS = 256
 """Rows of a group, above which noise for all of them leaves nothing of a row."""
 
 

@@ -337,7 +337,7 @@ class Settings:
     def at_once(self) -> bool:
         """Whether the losses of all pairs are computed together, and not each on its own."""
         pure = self.notion.is_pure and self.noise.is_exponential and not self._has_mixtures
-        return pure or self.channel is not None
+        return (pure and not self.hangs_together) or self.channel is not None
 
     @property
     def _has_mixtures(self) -> bool:

@@ -237,7 +237,8 @@ class AboutCount:
 
     def promise(self) -> str:
         """Return the promise in one sentence."""
-        counts = f"counts of a sensitive value that differ by {self.m}"
+        others = "all others having a value that it is protected from"
+        counts = f"counts of a sensitive value that differ by {self.m}, {others},"
         told = self.notion.promise().replace("secrets", counts)
         return (
             f"Whoever sees all that is released, and knows the prior, by which {self.unit} are "

@@ -147,8 +147,8 @@ def _about_rows(rows: RowsTogether | None) -> list[str]:
         )
     return [
         f"Rows with the same {ids} share their secret; given it each of them has the prior's law, "
-        f"whatever its place in the group, and {hang}. Rows of different groups are independent "
-        "of each other: what one group tells about another is not covered.",
+        f"whatever its place in the group and how large that is, and {hang}. Rows of different "
+        "groups are independent of each other: what one group tells about another is not covered.",
         f"The promise is for at most {most} row(s) of a group in all, whenever and from whichever "
         "table they are released: further rows of a group in a later call of transform, which "
         "counts those of one call alone, are not covered beyond that number, and a row that "
