@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
@@ -627,3 +628,38 @@ def test_drawn_households_of_equals_and_opposites_are_told_apart_no_more_than_pr
     shares = [apart[ill == s].mean() for s in (0, 1)]
     told = np.log(shares[1] / shares[0]), np.log((1 - shares[0]) / (1 - shares[1]))
     assert 0.02 < max(told) < 0.5
+
+
+def test_several_sensitive_columns_are_refused_where_rows_are_independent_given_one():
+    # of the second column the rows of a group share what they have, and hang together by it
+    both = HOMES.assign(smokes=HOMES["ill"])
+    asked = {"sensitive": ["ill", "smokes"], "public": ["visits"], "groups": "home"}
+    with pytest.raises(ValueError, match="not independent given one of them; make one column"):
+        PufferfishNoiser(**asked, max_group=3).fit(both)
+    PufferfishNoiser(**asked, max_group=3, within_group="any").fit(both)
+
+
+def test_rows_that_hang_together_are_not_tested_for_drift():
+    copies = pd.DataFrame({"ill": ["no", "yes"] * 200, "visits": [0, 2, 1, 1, 2, 0, 0, 2] * 50})
+    copies["home"] = range(400)
+    noiser = PufferfishNoiser(sensitive="ill", public=["visits"], groups="home", max_group=1)
+    with warnings.catch_warnings(action="ignore"):
+        noiser.fit(copies)
+    other = copies.assign(visits=0)
+    told = noiser.certificate_.check(other)
+    assert not told.tested
+    assert not told.drifted
+    assert "rows of a group hang together" in str(told)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        noiser.transform(other)
+    with pytest.raises(ValueError, match=r"those of groups= hang together; look at certificate_"):
+        noiser.transform(other, on_drift="raise")
+
+
+def test_reports_of_groups_say_that_the_promise_is_about_groups():
+    noiser = PufferfishNoiser(sensitive="ill", public=["visits"], groups="home", max_group=3)
+    told = str(report(noiser.fit(HOMES), kind="external"))
+    assert "The promise is about one group of rows." in told
+    assert "about one row" not in told
+    assert "within a family" not in told

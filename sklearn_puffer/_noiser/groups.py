@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sklearn_puffer._base import Array, check_choice, check_count, plain, quoted
+from sklearn_puffer._base import Array, check_choice, check_count, listed, plain, quoted
 from sklearn_puffer._releases import RowsTogether
 from sklearn_puffer._tables import LazyTable, Name, Source, ranks_of, resolve
 
@@ -201,6 +201,24 @@ def refuse_weights(groups: RowGroups | None, sample_weight: Any) -> None:
             f"sample_weight counts a row as several, and groups={quoted(groups.column)} counts "
             "the rows of each group as they stand; give each row as often as it counts, or leave "
             "one of the two out."
+        )
+
+
+def check_one_column(groups: RowGroups, sensitive: Sequence[Name]) -> None:
+    """Refuse several sensitive columns of rows that are independent given one of them.
+
+    Given the one, the rows of a group still share what they have of the others, and are dependent.
+
+    Raises
+    ------
+    ValueError
+        If there are several, and rows are taken as independent.
+    """
+    if groups.within == "independent" and len(sensitive) > 1:
+        raise ValueError(
+            f"groups={quoted(groups.column)} shares all of the sensitive columns "
+            f"{listed(list(sensitive))}, so that rows are not independent given one of them; make "
+            "one column of their combinations, or pass within_group='any'."
         )
 
 

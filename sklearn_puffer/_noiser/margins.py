@@ -201,9 +201,16 @@ def _placed(values: FloatArray, counts: IntArray) -> Place:
     return float(np.floor(low / digit) * digit), float(f"{_CELLS / span:.3g}")
 
 
-def check_on_drift(on_drift: Any, margins: Sequence[Margin], *, swap: bool = False) -> None:
+def check_on_drift(
+    on_drift: Any, margins: Sequence[Margin], *, swap: bool = False, grouped: bool = False
+) -> None:
     """Refuse what is no choice, and one that cannot be kept, before anything is drawn."""
     check_choice(on_drift, "on_drift", ["warn", "raise", "ignore"])
+    if on_drift == "raise" and grouped:
+        raise ValueError(
+            'on_drift="raise" tests rows that are drawn one by one, and those of groups= hang '
+            'together; look at certificate_.check(X), and pass on_drift="ignore".'
+        )
     if on_drift == "raise" and swap:
         raise ValueError(
             'on_drift="raise" is for columns that noise or a channel releases, and rows are '

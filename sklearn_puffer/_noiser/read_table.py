@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._noiser.groups import RowGroups, fitted_groups, group_names
+from sklearn_puffer._noiser.groups import RowGroups, check_one_column, fitted_groups, group_names
 from sklearn_puffer._noiser.rows import DistinctRows, LazyRows, Rows, check_size, rows_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import sentences as say
@@ -189,6 +189,7 @@ def _groups_of(
     """Return which rows are protected together, all of which have one secret."""
     if settings.grouped is None:
         return None
+    check_one_column(settings.grouped, [secret.name for secret in secrets])
     codes = {secret.name: secret.codes(rows.n_rows) for secret in secrets}
     return fitted_groups(settings.grouped, rows.table, grouping[0], codes)[0]
 

@@ -120,7 +120,8 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
             which rows of the fitted law fail once in a hundred calls at most, whatever that law is.
             Of 262,144 rows or more it counts 131,072 at least, spread evenly and chosen by their
             places alone; missing and unseen values are counted in all. Of fewer than 30 rows
-            nothing is said, and nothing of a lazy table, of which "raise" is refused. It looks at
+            nothing is said, and nothing of a lazy table or of rows in ``groups``, of which "raise"
+            is refused. It looks at
             each column by itself;
             ``certificate_.check(X)`` has the figures.
 
@@ -194,9 +195,11 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         keying = check_keying(row_id, key, dataset, release, self.random_state)
         loud = check_verbose(self.verbose)
         self._check_ready(keying)
-        check_on_drift(on_drift, self._fitted.rules.margins, swap=self._fitted.swap is not None)
+        fitted, groups = self._fitted, self._fitted.rules.groups
+        margins = [] if groups is not None else fitted.rules.margins
+        swap, grouped = fitted.swap is not None, groups is not None
+        check_on_drift(on_drift, margins, swap=swap, grouped=grouped)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
-        groups = self._fitted.rules.groups
         if is_lazy(X) and keying is not None:
             refuse_parts(groups, "X is lazy, and each of its parts is released where it is")
             check_lazily(container, on_drift)
@@ -205,7 +208,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         with listening(loud, "release"):
             table = next_table(self, X)
             check_groups(groups, table)
-            watch = watch_of(self._fitted.rules.margins, on_drift, table.n_rows)
+            watch = watch_of(margins, on_drift, table.n_rows)
             whole, moved = self._released(table, X, keying, watch)
             drift = drift_found(watch, on_drift)
         if drift:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from operator import attrgetter
 from typing import Any, Literal, Protocol
@@ -470,7 +470,8 @@ loan by at most a factor of e^0.5 = 1.649.
         Notes
         -----
         *Formal guarantees.* Rows that are exchangeable with those of `fit`, as further draws of
-        the same law are, are called drifted with a chance of 1 % at most, whatever the law is.
+        the same law are (and rows of groups are not: of these distances alone are told), are called
+        drifted with a chance of 1 % at most, whatever the law is.
         Every value, and of columns with an order about a hundred ranks, have a bound on the tail
         of a hypergeometric law, Fisher's exact test, at an equal part of that (Bonferroni). A
         difference below about :math:`4.5 \sqrt{1/n + 1/m}/2` of the rows passes: 7 points of
@@ -496,7 +497,8 @@ loan by at most a factor of e^0.5 = 1.649.
                 "of a fitted PufferfishNoiser, or fit again."
             )
         with listening(check_verbose(verbose), "check"):
-            return self.fitted.check(table, sensitive)
+            found = self.fitted.check(table, sensitive)
+        return found if self.groups is None else replace(found, together=True)
 
     def about_count(self, m: int) -> AboutCount:
         r"""Return what follows about how many rows have a sensitive value.

@@ -124,6 +124,8 @@ class Drift(Document):
         Sensitive columns with the values that `fit` has not seen.
     budget : str
         What is promised, in words.
+    together : bool
+        Whether rows come in groups, so that they are not exchangeable: nothing is tested.
     """
 
     columns: tuple[ColumnDrift, ...]
@@ -135,17 +137,18 @@ class Drift(Document):
     why: str = ""
     new_secrets: tuple[tuple[Name, tuple[Any, ...]], ...] = ()
     budget: str = ""
+    together: bool = False
 
     @property
     def tested(self) -> bool:
-        """Whether there were rows enough to say anything."""
-        return min(self.n_rows, self.n_fitted) >= LEAST_ROWS
+        """Whether there were rows enough, of nobody twice, to say anything."""
+        return not self.together and min(self.n_rows, self.n_fitted) >= LEAST_ROWS
 
     @property
     def drifted(self) -> bool:
         """Whether some column differs by more than chance makes one table in a hundred differ."""
         public = any(column.drifted for column in self.columns)
-        return public or any(each.column.drifted for each in self.secrets)
+        return not self.together and (public or any(each.column.drifted for each in self.secrets))
 
     @property
     def table(self) -> Any:
@@ -193,6 +196,8 @@ class Drift(Document):
         return Page(f"Drift: {self._verdict()}", self._lines(), self._sections())
 
     def _verdict(self) -> str:
+        if self.together:
+            return "not tested, as rows of a group hang together"
         if not self.tested:
             return f"not tested, of fewer than {LEAST_ROWS} rows"
         if not self.drifted:

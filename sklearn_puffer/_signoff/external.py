@@ -23,21 +23,33 @@ from sklearn_puffer.noise import FAMILIES, record_swap
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import ConfidenceSet
 
-NOT_PROMISED = (
+_ONE_ROW = (
+    "Rows are taken as independent of each other: what the row of one person tells about another, "
+    "as within a family, is not covered."
+)
+_GROUPS = (
+    "Groups of rows are taken as independent of each other: what the rows of one tell about "
+    "another is not covered."
+)
+_NOT_PROMISED = (
     "Nothing is promised about what the released columns tell of the population: that whoever "
-    "works long hours is often of one department can still be learnt. The promise is about one "
-    "row.",
+    "works long hours is often of one department can still be learnt.",
     "Nothing is promised about any other column, or about whether a person is in the table at all.",
     "Nothing is promised to hold against a reader whose knowledge is not that named above: who "
     "knows another law of the columns, or more about a row, may learn more.",
-    "Rows are taken as independent of each other: what the row of one person tells about another, "
-    "as within a family, is not covered.",
     "Combinations of several sensitive columns are not secrets; each is protected by itself.",
     "Further releases of the same rows tell more than the promise says, unless they are counted in "
     "it or by a ledger.",
     "The number of rows, their order, their index and the types of columns are released as they "
     "are, and whether a release is refused, and its warnings, may depend on the rows.",
 )
+
+
+def not_promised(certificate: Any) -> tuple[str, ...]:
+    """Return what no settings promise: of rows, or of groups of them where these are protected."""
+    grouped = getattr(certificate, "groups", None) is not None
+    about = f"The promise is about one {'group of rows' if grouped else 'row'}."
+    return about, *_NOT_PROMISED, _GROUPS if grouped else _ONE_ROW
 
 
 def best_guess(notion: Notion) -> float:
@@ -270,7 +282,9 @@ def _about_groups(groups: RowsTogether) -> list[str]:
 def _sections(noiser: Any) -> list[Section]:
     settings = ", ".join(f"{key}: {shown(value)}" for key, value in settings_of(noiser).items())
     return [
-        Section("What is not promised", sentences=[*caveats(noiser), *NOT_PROMISED]),
+        Section(
+            "What is not promised", sentences=[*caveats(noiser), *not_promised(noiser.certificate_)]
+        ),
         _columns(noiser),
         _secrets(noiser),
         Section("Settings", sentences=[f"{settings}."]),

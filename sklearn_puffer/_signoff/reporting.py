@@ -27,11 +27,11 @@ from sklearn_puffer._releases import Ledger, PersonLedger
 from sklearn_puffer._signoff.audit import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._signoff.audit import Audit
 from sklearn_puffer._signoff.external import (
-    NOT_PROMISED,
     caveats,
     example,
     external,
     granted,
+    not_promised,
     promise_picture,
     seeded,
     settings_of,
@@ -204,7 +204,7 @@ def _internal(
             *_audit_sections(audit),
             *_plan_sections(plan),
             *(ledgers or [_absent("Ledger", "is counted in none that this report was given")]),
-            Section("What is not promised", sentences=NOT_PROMISED),
+            Section("What is not promised", sentences=not_promised(certificate)),
             Section("Assumptions", sentences=certificate.assumptions),
             _corrections_section(certificate),
             _settings_section(noiser),
