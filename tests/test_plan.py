@@ -22,7 +22,7 @@ from sklearn_puffer._signoff import measured, planning
 from sklearn_puffer._signoff.candidates import candidates_of
 from sklearn_puffer._signoff.columns import ColumnFacts
 from sklearn_puffer._signoff.exact_tests import Promise
-from sklearn_puffer._signoff.measured import Attacked
+from sklearn_puffer._signoff.measured import Attacked, area
 from sklearn_puffer._signoff.plan import Row, ranked
 from sklearn_puffer._tables import recoded
 
@@ -300,6 +300,39 @@ def test_whole_groups_are_held_out():
     held = set(own.held["person"])
     assert held.isdisjoint(table.loc[own.fitted.index, "person"])
     assert len(held) == 120
+    learnt, judged = (set(own.held["person"].iloc[half]) for half in own.halves)
+    assert learnt.isdisjoint(judged)
+    assert any("give max_group=, too" in note for note in told.notes)
+    assert told.noiser(0).groups is None
+
+
+def test_whole_groups_are_promised_and_attacked_where_they_are_asked_for():
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(600), 3)
+    ill = rng.integers(0, 2, 600)[person]
+    table = pd.DataFrame({"person": person, "ill": ill})
+    table["score"] = (rng.normal(0, 1, len(person)) + 0.8 * ill).round(1)
+    singly = plan(table, "ill", groups="person", noise="swap")
+    told = plan(table, "ill", groups="person", max_group=3, noise="swap", max_rows=1000)
+    noiser = told.noiser(0)
+    assert (noiser.groups, noiser.max_group) == ("person", 3)
+    assert "that all rows of a group of person share" in noiser.certificate_.promise()
+    assert told.n_fitted == 999
+    assert told.raw.attack.auc > singly.raw.attack.auc + 0.05  # what three rows tell, and not one
+    assert told.trials[0].verdict == "holds"
+    assert told.curve(0, [0.5])["loss"][0] <= 0.5
+    assert "score" in told.measurer.columns
+    assert "person" not in told.measurer.columns
+
+
+def test_rows_of_one_group_count_as_one_in_the_error_of_an_attack():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(0.5, 1, 80), rng.normal(0, 1, 60)
+    alone = area(x, y)
+    twice = area(np.repeat(x, 2), np.repeat(y, 2), np.repeat(np.arange(140), 2))
+    assert twice[0] == pytest.approx(alone[0])
+    assert twice[1] == pytest.approx(alone[1], rel=0.03)
+    assert area(np.repeat(x, 2), np.repeat(y, 2))[1] < 0.6 * alone[1]
 
 
 @pytest.mark.slow
@@ -332,6 +365,8 @@ def test_rare_secrets_are_named_and_not_attacked():
         ({"lookup": "town", "public": ["score"]}, ValueError, "which is not released"),
         ({"epsilon": [0.5, 1.0]}, TypeError, "epsilon"),
         ({"groups": [1, 2]}, ValueError, "groups has shape"),
+        ({"groups": [1] * 300, "max_group": 2}, ValueError, "groups= must name"),
+        ({"groups": [1] * 300, "holdout": people(100)}, ValueError, "name a column of both"),
         ({"holdout": people(100)[["group"]]}, ValueError, "holdout lacks column"),
         ({"nois": "swap"}, TypeError, "plan has no setting 'nois'"),
         ({"public": ["well"], "random_state": -1}, ValueError, "random_state"),

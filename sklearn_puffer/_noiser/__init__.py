@@ -15,12 +15,15 @@ from sklearn_puffer._noiser.channel_release import HeldChannel, held_channel
 from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.expected_moves import ColumnMoves, column_moves, released_shares
+from sklearn_puffer._noiser.groups import check_one_secret, group_codes
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
 from sklearn_puffer._noiser.release_form import PufferfishRelease
+from sklearn_puffer._noiser.row_by_row import RowByRow
 from sklearn_puffer._noiser.scales import find_scales
 from sklearn_puffer._noiser.streams import check_stream, keyed_mark, rows_of_stream, types_of
 from sklearn_puffer._noiser.swap_again import HeldSwap, SwapCurve, held_swap
 from sklearn_puffer._noiser.transformer import ReleaseTransformer
 from sklearn_puffer._noiser.utility import RawLaw, utilities
+from sklearn_puffer._noiser.wide_rows import WideRows, of_place

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn_puffer._base import Array, as_array, counted, listed, way_to_table
 from sklearn_puffer._losses import SwapLaws
 from sklearn_puffer._noiser.margins import Margin, Seen, margin_of
-from sklearn_puffer._noiser.swap_rows import columns_of
 from sklearn_puffer._releases import NO_PRIOR, ColumnDrift, Drift, SecretDrift
 from sklearn_puffer._tables import (
     Column,
@@ -126,11 +125,15 @@ class KnownSwap(KnownMargins):
     ) -> tuple[float | None, str]:
         """Return what a swap of these rows loses by their own secrets in cells, or why nothing."""
         try:
-            strata, cells = self.release.places(columns_of(table, self.release.seen))
+            wide, columns = self.release.read(table)
+            strata, cells = self.release.places(columns)
         except (TypeError, ValueError) as error:
             return None, str(error)
         found, worst = self.release.solved(strata, cells), 0.0
-        rows_of = {(name, label): np.flatnonzero(rows) for name, label, rows in asked}
+        rows_of = {
+            (name, label): np.flatnonzero(rows if wide is None else rows[wide.first])
+            for name, label, rows in asked
+        }
         for own in self.release.counted:
             counts = np.zeros_like(own.counts)
             for k, label in enumerate(own.labels):

@@ -182,7 +182,8 @@ class PufferfishNoiser(ReleaseTransformer):
         The most rows of a group, needed with ``groups``: tables with a larger one are refused.
         "count" takes that of the table given to `fit`, where the sizes of groups are public.
     within_group : {"independent", "any"}, default="independent"
-        How rows of a group hang together given its secret: independently, or in any way at all.
+        How rows of a group hang together given its secret: independently, or in any way at all. A
+        swap exchanges whole groups of as many rows, and its promise holds for any way.
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
     n_jobs : int or None, default=None
@@ -514,16 +515,19 @@ class PufferfishNoiser(ReleaseTransformer):
 
     def _take(self, learnt: Learnt | LearntChannel | LearntSwap, table: Source) -> None:
         read = learnt if isinstance(learnt, Learnt) else learnt.read
+        grouped = None if isinstance(learnt, LearntChannel) else learnt.grouped
+        ids = [] if grouped is None else [grouped.column]
+        passed = [*read.passed, *(name for name in ids if name not in read.passed)]
         rules = TableRules(
             names=table.names,
             named=hasattr(self, "feature_names_in_"),
             sensitive=read.hidden,
-            passed=read.passed,
-            order=[n for n in table.names if n in read.public or n in read.passed],
+            passed=passed,
+            order=[n for n in table.names if n in read.public or n in passed],
             missing=read.settings.missing,
             patterns=learnt.patterns() if isinstance(learnt, Learnt) else {},
             margins=[] if isinstance(learnt, LearntSwap) else learnt.margins,
-            groups=learnt.grouped if isinstance(learnt, Learnt) else None,
+            groups=grouped,
         )
         fitted = FittedMechanism(rules, learnt.mechanism(), learnt.certificate())
         self._fitted = fitted.sealed()
@@ -566,7 +570,9 @@ class PufferfishNoiser(ReleaseTransformer):
         table = next_table(self, X)
         secrets = None if given is None else secret_columns(given, table.n_rows, X)
         read = read_rows(Settings.of(self.get_params(deep=False)), table, secrets, None)
-        release, places = beside_labels(swap, read, label_codes(y, table.n_rows, X))
+        wide = None if read.groups is None else read.groups.wide
+        labels = label_codes(y, table.n_rows, X, wide)
+        release, places = beside_labels(swap, read, labels)
         draw = Draw(self._entropies()())
         return release.released(table, self._fitted.rules, draw, places)[0]
 

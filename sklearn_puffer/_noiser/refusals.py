@@ -195,11 +195,7 @@ def _reasons_against_swap(settings: Settings) -> Iterator[str]:
             'can tell everything; release once, or use noise="laplace"'
         )
     if settings.grouped is not None:
-        yield (
-            "exchanges rows together, so a bound for one row says nothing about a group of "
-            f"groups={quoted(settings.grouped.column)}; use "
-            'noise="laplace", or leave groups out'
-        )
+        yield from _reasons_against_groups(settings)
     values = settings.swap is not None and settings.swap.cells == "values"
     given = [settings.prior, settings.fit, *settings.adversaries]
     if any(each is not None and not is_model(each) for each in given if each != COUNTED):
@@ -222,6 +218,18 @@ def _reasons_against_swap(settings: Settings) -> Iterator[str]:
             yield f"does not go with {name}={quoted(own)}: {way}; leave {name} out"
     if settings.weights == "optimal":
         yield 'weighs changes in units that you set, got weights="optimal"; leave weights out'
+
+
+def _reasons_against_groups(settings: Settings) -> Iterator[str]:
+    """Yield what does not go with a swap of whole groups."""
+    assert settings.swap is not None
+    if settings.swap.donors is not None:
+        yield (
+            "with donors releases rows one by one, and a bound for one row says nothing about a "
+            "group; leave donors out, or groups"
+        )
+    if settings.swap.cost is not None:
+        yield "with cost= is asked about single rows, and groups= are wider; leave cost out"
 
 
 def _has_mixtures(settings: Settings) -> bool:

@@ -17,6 +17,7 @@ from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import SwapRead, found_within, learnt_strata, read_rows
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
 from sklearn_puffer._noiser.swap_result import largest_gap
+from sklearn_puffer._noiser.wide_rows import size_of
 from sklearn_puffer._swaps import ROW
 from sklearn_puffer._tables import Name, Table
 from sklearn_puffer.notions import promised
@@ -37,7 +38,8 @@ class SwapCurve:
     def of(cls, noiser: Any, table: Table) -> SwapCurve:
         """Return that of a fitted noiser and a table with the sensitive columns."""
         settings = Settings.of(noiser.get_params(deep=False))
-        read, swap = read_rows(settings, table, None, None), noiser._fitted.swap
+        swap = noiser._fitted.swap
+        read = read_rows(settings, table, None, None, form=swap.form)
         return cls(settings, swap, read, swap.places(read.columns))
 
     def at(self, epsilon: float) -> tuple[Array, float]:
@@ -48,6 +50,8 @@ class SwapCurve:
         solved = release.solved(*self.places)
         points = release.distance.points(self.read.own)
         gets = release.permutation(self.places, points.taken, Choices(Stream(_SEED)), solved)
+        if self.read.groups is not None:
+            gets = self.read.groups.wide.row_by_row(gets)
         return gets, _loss(solved)
 
     def kept_if_known(self, names: Sequence[Name]) -> float:
@@ -58,10 +62,12 @@ class SwapCurve:
         ValueError
             If too many of their values have too few rows.
         """
-        read = replace(self.read, strata=list(names))
-        strata = learnt_strata(read)
-        release = replace(self.release, strata=strata)
-        at = strata.of(read.columns, len(read.weights)), self.places[1]
+        form = self.read.form
+        strata = list(names) if form is None else [*form.names(names), size_of(form.column)]
+        read = replace(self.read, strata=strata)
+        learnt = learnt_strata(read)
+        release = replace(self.release, strata=learnt)
+        at = learnt.of(read.columns, len(read.weights)), self.places[1]
         flows = [each.flows for each in release.solved(*at)]
         return float(sum(np.trace(each) for each in flows) / sum(each.sum() for each in flows))
 
@@ -99,7 +105,7 @@ def held_swap(noiser: Any, table: Table, given: Any, tested: Array) -> HeldSwap 
         return None
     settings = Settings.of(noiser.get_params(deep=False))
     settings = settings if given is None else replace(settings, sensitive=None)
-    read = read_rows(settings, table, given, None)
+    read = read_rows(settings, table, given, None, form=noiser._fitted.swap.form)
     strata, cells = noiser._fitted.swap.places(read.columns)
     strata, cells = strata[tested], cells[tested]
     found, slack = noiser._fitted.swap.solved(strata, cells), np.zeros(len(tested))

@@ -19,8 +19,10 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._fits import Observed, cross_fitted, fitted, folds_of, targets
 from sklearn_puffer._noiser.checked_rows import column_of
+from sklearn_puffer._noiser.groups import fitted_groups, group_names
 from sklearn_puffer._noiser.read_table import secret_of, sensitive_of
 from sklearn_puffer._noiser.release import ColumnRelease
+from sklearn_puffer._noiser.row_by_row import RowByRow
 from sklearn_puffer._noiser.rows import Rows, rows_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
@@ -38,9 +40,10 @@ from sklearn_puffer._noiser.swap_rows import (
     fixed_and_numbers,
     likeness,
 )
+from sklearn_puffer._noiser.wide_rows import WideForm, WideRows, size_of
 from sklearn_puffer._releases import ReserveFacts
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
-from sklearn_puffer._swaps import learnt_cells, learnt_centres, least_cost
+from sklearn_puffer._swaps import learnt_cells, learnt_centres, least_cost, log_posteriors
 from sklearn_puffer._tables import (
     FeatureForm,
     Features,
@@ -93,6 +96,8 @@ class SwapRead:
     digests : ndarray of int64
         Of the public columns of each row.
     n_columns : int
+    groups : Grouped or None
+        Where rows are those of groups, side by side: how they are single.
     """
 
     settings: Settings
@@ -107,6 +112,17 @@ class SwapRead:
     codes: dict[Name, Array]
     digests: Array
     n_columns: int
+    groups: Grouped | None = None
+
+    @property
+    def single(self) -> SwapRead:
+        """The single rows, which these are where there are no groups."""
+        return self if self.groups is None else self.groups.single
+
+    @property
+    def form(self) -> WideForm | None:
+        """How rows of groups stand side by side."""
+        return None if self.groups is None else self.groups.form
 
     @property
     def own(self) -> dict[Name, Values]:
@@ -124,25 +140,39 @@ class SwapRead:
         return int(self.weights.sum())
 
 
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """Wide rows, and the single ones that they are made of."""
+
+    single: SwapRead
+    wide: WideRows
+    form: WideForm
+
+
 def read_rows(
     settings: Settings,
     table: Source,
     given: Mapping[Name, Values] | None,
     sample_weight: Any,
     rows: Rows | None = None,
+    form: WideForm | None = None,
 ) -> SwapRead:
-    """Return the rows of a table that count, or those given, and what is to be protected there."""
+    """Return the rows of a table that count, or those given, and what is to be protected there.
+
+    Rows of groups stand side by side, as many as in ``form``, or as the largest group has.
+    """
     rows = rows_of(table, sample_weight) if rows is None else rows
     hidden = sensitive_of(settings, table, given)
-    public = public_columns(settings.public, table.names, hidden)
+    grouping = group_names(settings.grouped, table, hidden)
+    public = public_columns(settings.public, table.names, hidden, grouping)
     passing = settings.remainder == "passthrough"
-    passed = [n for n in table.names if passing and n not in {*public, *hidden}]
+    passed = [n for n in table.names if passing and n not in {*public, *hidden, *grouping}]
     known = _known(settings, table.names, public)
     names = list(given) if given is not None else hidden
     secrets = [secret_of(settings, rows, given, name) for name in names]
     columns = columns_of(rows, [*public, *passed])
     weights = np.ones(rows.n_rows, np.int64) if rows.weights is None else rows.weights
-    return SwapRead(
+    read = SwapRead(
         settings=settings,
         secrets=secrets,
         columns=columns,
@@ -155,6 +185,38 @@ def read_rows(
         codes={secret.name: secret.codes(rows.n_rows) for secret in secrets},
         digests=row_digests({name: columns[name] for name in public}),
         n_columns=len({*table.names, *(given or ())}),
+    )
+    return _widened(read, table, grouping[0], form) if grouping else read
+
+
+def _widened(read: SwapRead, table: Source, column: Name, form: WideForm | None) -> SwapRead:
+    """Return the rows of groups side by side; how many a group has stays with its owners."""
+    settings = read.settings
+    assert settings.grouped is not None
+    groups = settings.grouped if form is None else replace(settings.grouped, most=form.width)
+    codes = fitted_groups(groups, table, column, read.codes)[1]
+    wide = WideRows.of(codes, None if form is None else form.width)
+    form = WideForm(column, wide.width, read.public, read.passed)
+    weights = settings.weights
+    settings = replace(
+        settings,
+        weights=form.settings(weights) if isinstance(weights, Mapping) else weights,
+        categories=form.settings(settings.categories),
+    )
+    columns, public = form.columns(wide, read.columns), form.names(read.public)
+    passed = [*form.names(read.passed), size_of(column)]
+    known = form.names([name for name in read.strata if name not in read.passed])
+    return replace(
+        read,
+        settings=settings,
+        columns=columns,
+        public=public,
+        passed=passed,
+        strata=[*known, *passed],
+        weights=read.weights[wide.first],
+        codes={name: codes[wide.first] for name, codes in read.codes.items()},
+        digests=row_digests({name: columns[name] for name in public}),
+        groups=Grouped(read, wide, form),
     )
 
 
@@ -235,7 +297,7 @@ def find_swap(read: SwapRead) -> SwapFound:
     assert swap is not None
     strata = learnt_strata(read)
     rows_in = strata.of(read.columns, len(read.weights))
-    distance = _distance(read)
+    distance = distance_of(read)
     points = distance.points(read.own)
     free = distance.without(read.strata).points(read.own)
     values = ValueCells(read.seen, np.unique(row_digests(read.columns)))
@@ -341,7 +403,7 @@ def _trial(
         at,
         count_cells(read, cells.count, at, level),
         _cell_costs(read, at, cells.count, points, most, shuffle=shuffle),
-        _within(read, at, cells.count) if isinstance(cells, ScoredCells) else None,
+        _within(read, at, cells) if isinstance(cells, ScoredCells) else None,
         level,
     )
 
@@ -349,7 +411,7 @@ def _trial(
 def _release(read: SwapRead, strata: Strata, trial: _Trial, distance: Distance) -> SwapRelease:
     settings = read.settings
     assert settings.swap is not None
-    columns = (column_of(*each) for each in read.own.items())
+    columns = (column_of(*each) for each in read.single.own.items())
     return SwapRelease(
         columns=[ColumnRelease(column, None, 0.0, "native") for column in columns],
         seen=read.seen,
@@ -362,6 +424,7 @@ def _release(read: SwapRead, strata: Strata, trial: _Trial, distance: Distance) 
         over_boxes=settings.confidence is not None,
         by_secret=settings.swap.balance == "secrets",
         shuffle=settings.swap.within == "shuffle",
+        form=read.form,
     )
 
 
@@ -393,9 +456,9 @@ def _chosen(read: SwapRead, trials: Sequence[_Trial], distance: Distance) -> _Tr
 def _classifiers(read: SwapRead) -> list[tuple[Name, ClassifierFit]]:
     """Return the classifiers of each adversary and sensitive column."""
     settings = read.settings
-    models = list(settings.models.values()) or [_boosted(len(read.weights))]
-    if settings.model is None and settings.models:
-        models = [_boosted(len(read.weights)), *models]
+    models: list[Any] = list(settings.models.values())
+    if settings.model is None:
+        models = [*_default(read), *models]
     names = [secret.name for secret in read.secrets]
     found = []
     for model in models:
@@ -408,6 +471,20 @@ def _classifiers(read: SwapRead) -> list[tuple[Name, ClassifierFit]]:
             )
         found += [(name, own[name]) for name in names]
     return found
+
+
+def _default(read: SwapRead) -> list[ClassifierFit]:
+    """Return boosted trees of rows; of groups those that see all rows, and the sum of single ones.
+
+    What rows tell adds up where they are independent given the secret, and few groups show how.
+    """
+    whole = _boosted(len(read.weights))
+    form = read.form
+    if form is None or form.width == 1:
+        return [whole]
+    single = _boosted(len(read.single.weights)).estimator
+    names = [*form.public, *form.passed]
+    return [whole, ClassifierFit(RowByRow(single, names, size_of(form.column)), cv=whole.cv)]
 
 
 def _boosted(n_rows: int) -> ClassifierFit:
@@ -472,10 +549,18 @@ def _check_learnt(secret: Secret, codes: Array, folds: int, read: SwapRead) -> N
         )
 
 
-def _within(read: SwapRead, cells: Array, count: int) -> Within:
-    """Return the most that a fresh model, or who counts equal rows, finds of a secret in cells."""
-    ways = (_found_by_model, _found_by_counting)
-    found = [way(read, secret, cells, count) for secret in read.secrets for way in ways]
+def _within(read: SwapRead, at: Array, cells: ScoredCells) -> Within:
+    """Return the most that a fresh model, or who counts equal rows, finds of a secret in cells.
+
+    Of groups the model is told the scores that cells are cut from, too: of their many columns few
+    groups show what those add up.
+    """
+    told = np.zeros((len(at), 0))
+    if read.groups is not None:
+        said = [each.posteriors(cells.form, read.columns, read.digests) for each in cells.models]
+        told = log_posteriors(said)
+    found = [_found_by_model(read, secret, at, cells.count, told) for secret in read.secrets]
+    found += [_found_by_counting(read, secret, at, cells.count) for secret in read.secrets]
     return max(found, key=lambda each: np.inf if np.isnan(each.gain) else each.gain)
 
 
@@ -498,7 +583,9 @@ def _mean(gains: FloatArray, weights: Array) -> Within:
     return Within(gain, float(np.sqrt((gains - gain) ** 2 @ weights) / weights.sum()))
 
 
-def _found_by_model(read: SwapRead, secret: Secret, cells: Array, count: int) -> Within:
+def _found_by_model(
+    read: SwapRead, secret: Secret, cells: Array, count: int, scores: FloatArray
+) -> Within:
     """Return what a fresh model, told the cell, finds of one sensitive column.
 
     Copies of a row are dealt over the folds, so that the model knows of some what others hold;
@@ -508,7 +595,7 @@ def _found_by_model(read: SwapRead, secret: Secret, cells: Array, count: int) ->
     prior = counts.sum(axis=1) / counts.sum()
     shares = (counts + prior[:, None]) / (counts.sum(axis=0) + 1.0)
     told = np.log(shares[1:]) - np.log(shares[0])
-    features = _features(read).beside(np.column_stack([told.T[cells], cells]))
+    features = _features(read).beside(np.column_stack([scores, told.T[cells], cells]))
     try:
         asked, folds = folds_of(2, _observed(read, secret, features))
         said = cross_fitted(_boosted(len(cells)).estimator, asked, folds)
@@ -525,7 +612,7 @@ def found_within(read: SwapRead, release: SwapRelease) -> Within | None:
     """Return the same of other rows in the cells of a release; None where cells tell all."""
     if not isinstance(release.cells, ScoredCells):
         return None
-    return _within(read, release.places(read.columns)[1], release.cells.count)
+    return _within(read, release.places(read.columns)[1], release.cells)
 
 
 def tallies(codes: Array, cells: Array, weights: Array, n_secrets: int, n_cells: int) -> IntArray:
@@ -564,7 +651,7 @@ def _boxes(counts: IntArray, share: float) -> FloatArray:
 # ------------------------------------------------------------------------------------------ costs
 
 
-def _distance(read: SwapRead) -> Distance:
+def distance_of(read: SwapRead) -> Distance:
     """Return what changes are counted in: standard deviations, or 1 where there is no order."""
     settings = read.settings
     given = settings.weights if isinstance(settings.weights, Mapping) else {}
@@ -701,9 +788,25 @@ def _without_small_ends(groups: list[list[int]], fixed: Array, sizes: IntArray) 
 
 
 def _too_small(read: SwapRead, n_all: int) -> str:
+    if read.groups is not None:
+        return _too_small_groups(read, read.groups, n_all)
     return (
         f"column(s) {listed(read.strata, 10)} stay with their owners, so rows are exchanged among "
         f"equal values of them, and too many of {n_all} values have fewer than {LEAST_STRATUM} "
         "rows; merge rare values, cut numbers into wider classes, or leave columns out of known= "
         'and remainder="passthrough".'
+    )
+
+
+def _too_small_groups(read: SwapRead, groups: Grouped, n_all: int) -> str:
+    sizes, counts = np.unique(groups.wide.sizes, return_counts=True)
+    rare = sizes[counts < LEAST_STRATUM].tolist()
+    own = groups.single.strata
+    stays = f" and of column(s) {listed(own, 10)} in each of their rows" if own else ""
+    few = f" (those of {listed(rare, 10)} rows)" if rare and not own else ""
+    return (
+        f"groups of {quoted(groups.form.column)} are exchanged among groups of as many rows{stays},"
+        f" and some of these {n_all} kinds have fewer than {LEAST_STRATUM} groups{few}; leave rows "
+        "or groups of rare sizes out, merge rare values, or leave columns out of known= and "
+        'remainder="passthrough".'
     )

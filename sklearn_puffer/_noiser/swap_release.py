@@ -23,9 +23,10 @@ from sklearn_puffer._noiser.swap_rows import (
     ValueCells,
     columns_of,
 )
+from sklearn_puffer._noiser.wide_rows import WideForm, WideRows
 from sklearn_puffer._releases import UncertifiedError
 from sklearn_puffer._swaps import SwapProblem, leavers_and_places, matched, mean_flows, whole_rows
-from sklearn_puffer._tables import Finished, Name, Table, row_digests
+from sklearn_puffer._tables import Finished, Name, Source, Table, row_digests
 
 LEAST_ROWS = 50
 """Rows of a table, below which there is hardly anybody to swap with."""
@@ -98,6 +99,9 @@ class SwapRelease:
         Whether secrets count alike in the cost, and not rows.
     shuffle : bool
         Whether rows that stay in their cell are exchanged, too, and all matches are by lot.
+    form : WideForm or None
+        How the rows of groups stand side by side, where these are exchanged as a whole: then all
+        rows here are wide.
     """
 
     columns: list[ColumnRelease]
@@ -111,11 +115,19 @@ class SwapRelease:
     over_boxes: bool
     by_secret: bool
     shuffle: bool
+    form: WideForm | None = None
+
+    def read(self, table: Source) -> tuple[WideRows | None, Columns]:
+        """Return the rows of a table as cells know them, and of which single ones they are made."""
+        if self.form is None:
+            return None, columns_of(table, self.seen)
+        return self.form.read(table)
 
     @property
     def public(self) -> list[Name]:
-        """The columns that are released."""
-        return [release.column.name for release in self.columns]
+        """The columns that are exchanged, as cells know them."""
+        names = [release.column.name for release in self.columns]
+        return names if self.form is None else self.form.names(names)
 
     def fingerprint(self, *about: object) -> str:
         """Return what tells this swap, and what else counts, from all others."""
@@ -142,8 +154,10 @@ class SwapRelease:
         TypeError, ValueError
             If the table does not fit, or is too small.
         """
-        columns = columns_of(table, [*self.public, *rules.passed])
+        wide, columns = self.read(table)
         check_size(table.n_rows)
+        if wide is not None:
+            _check_groups(len(wide), keyed=draw.keyed is not None)
         places = self.places(columns) if places is None else places
         found = self.solved(*places)
         self.prove(found)
@@ -158,7 +172,8 @@ class SwapRelease:
             return self.distance.points({n: columns[n].taken(rows) for n in self.public})
 
         gets = self.permutation(places, points, choices, found, ranked)
-        public = set(self.public)
+        gets = gets if wide is None else wide.row_by_row(gets)
+        public = {release.column.name for release in self.columns}
         written = {
             name: Finished(table.original(name, gets if name in public else None), passed=True)
             for name in rules.order
@@ -301,6 +316,20 @@ def keyed_choices(
     rows = [each[order] for each in (ids, *places, digests)]
     whole = digest("sklearn_puffer.swapped/3", context, *rows, flows)
     return Choices(Stream(hmac.digest(key, whole.encode(), "sha512"))), order, whole
+
+
+def _check_groups(count: int, *, keyed: bool) -> None:
+    """Refuse few groups, and a key: rows of a group that came in another order would be others."""
+    if count < LEAST_ROWS:
+        raise ValueError(
+            f"X has {count} group(s), and a swap of groups needs {LEAST_ROWS} to exchange: fewer "
+            "have hardly anybody to swap with; collect more."
+        )
+    if keyed:
+        raise ValueError(
+            "row_id= makes a swap the same however rows come, and groups= are exchanged with their "
+            "rows in the order of the table; leave row_id out, release once and keep it."
+        )
 
 
 def check_size(n_rows: int) -> None:

@@ -13,11 +13,13 @@ from sklearn_puffer._base import Array, FloatArray, __version__, shown, utc_now
 from sklearn_puffer._losses import SwapLaws
 from sklearn_puffer._noise import Choices, Stream
 from sklearn_puffer._noiser.checked_rows import KnownSwap
+from sklearn_puffer._noiser.groups import RowGroups
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._noiser.swap_fit import SwapFound, SwapRead
+from sklearn_puffer._noiser.swap_fit import SwapFound, SwapRead, distance_of
 from sklearn_puffer._noiser.swap_release import Solved, SwapRelease
-from sklearn_puffer._noiser.swap_rows import Points
+from sklearn_puffer._noiser.swap_rows import Distance, Points
 from sklearn_puffer._noiser.utility import RawLaw, utility_of, utility_without_order
+from sklearn_puffer._noiser.wide_rows import size_of
 from sklearn_puffer._releases import (
     ColumnUtility,
     Draws,
@@ -83,8 +85,14 @@ class LearntSwap:
 
     @property
     def read(self) -> SwapRead:
-        """The rows that were fitted."""
-        return self.found.read
+        """The single rows that were fitted, also where groups of them are exchanged."""
+        return self.found.read.single
+
+    @property
+    def grouped(self) -> RowGroups | None:
+        """Which rows are exchanged as a whole, however they hang together, and the most of them."""
+        form = self.found.read.form
+        return None if form is None else RowGroups(form.column, form.width, "any")
 
     @property
     def settings(self) -> Settings:
@@ -150,7 +158,7 @@ class LearntSwap:
     def certificate(self) -> SwapCertificate:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
         settings, read = self.settings, self.read
-        pairs = self._pairs()
+        pairs, what = self._pairs(), "rows" if self.grouped is None else "groups"
         return SwapCertificate(
             **settings.notion.to_dict(),
             loss=max((pair.upper for pair in pairs), default=0.0),
@@ -164,14 +172,15 @@ class LearntSwap:
                 seed=settings.seed,
                 one_by_one=self.found.reserve is not None,
                 missing=[n for n in read.public if read.columns[n].n_missing],
+                groups=None if self.found.read.form is None else self.found.read.form.column,
             ),
             strategy="exact",
             noise=settings.noise_name,
             dependence="joint",
-            n_rows=self.found.n_rows,
+            n_rows=self._n_rows,
             releases=1,
             rule=Draws(1, ONE_SWAP),
-            prior=f"the {self.found.n_rows} rows fitted",
+            prior=f"the {self.found.n_rows} {what} fitted",
             n_columns=read.n_columns,
             version=__version__,
             date=utc_now(),
@@ -181,7 +190,12 @@ class LearntSwap:
             swap=self._facts(),
             asked_of_set=settings.confidence is not None,
             reserve=self.found.reserve,
+            groups=None if self.grouped is None else self.grouped.told(),
         )
+
+    @property
+    def _n_rows(self) -> int:
+        return self.found.n_rows if self.found.read.groups is None else self.read.n_rows
 
     def _losses(self, *, boxes: bool) -> list[FloatArray]:
         """Return the worst loss of each pair of each sensitive column over all strata."""
@@ -212,23 +226,25 @@ class LearntSwap:
         found = self.found
         swap = self.settings.swap
         assert swap is not None
-        within = found.within
+        within, form = found.within, found.read.form
+        strata = [*self.read.strata, *([] if form is None else [size_of(form.column)])]
         return SwapFacts(
             n_cells=found.release.cells.count,
             tried=found.tried,
             model=found.model,
-            strata=tuple(map(shown, found.read.strata)),
+            strata=tuple(map(shown, strata)),
             n_strata=found.release.strata.count,
             n_values=len(found.release.strata.digests),
             unchanged=self.swap().unchanged,
             kept=self.kept,
             expected_change=self._expected_change(),
-            learnt=found.read.n_rows,
+            learnt=self.read.n_rows,
             within=None if within is None else (within.ends[0], within.gain, within.ends[1]),
             moved_loss=self._moved_loss(),
             strata_loss=self._strata_loss(),
             balance=swap.balance,
             shuffle=found.release.shuffle,
+            groups=None if form is None else shown(form.column),
         )
 
     def _expected_change(self) -> float:
@@ -256,7 +272,7 @@ class LearntSwap:
 
     def _strata_loss(self) -> float:
         """Return how far odds move for who learns the stratum of a row from the release, too."""
-        if not self.read.strata:
+        if not self.found.read.strata:
             return 0.0
         worst = 0.0
         for place, own in enumerate(self.found.release.counted):
@@ -272,11 +288,14 @@ class LearntSwap:
         """How much survives in a swap of the fitted rows that is drawn for this alone."""
         found = self.found
         rows, gets = self._tried() if found.one_by_one is None else found.one_by_one
-        return tuple(_utility(name, found, rows, gets) for name in found.read.public)
+        if found.read.groups is not None:
+            rows, gets = found.read.groups.wide.rows(gets, rows)
+        distance = distance_of(self.read)
+        return tuple(_utility(name, self.read, distance, rows, gets) for name in self.read.public)
 
     def _tried(self) -> tuple[Array, Array]:
         """Return rows, in an order of their own, and whose rows their owners get."""
-        found, weights = self.found, self.read.weights
+        found, weights = self.found, self.found.read.weights
         order = np.argsort(found.read.digests, kind="stable")
         copies = np.repeat(order, weights[order])
         few = min(len(copies), _MOST_TRIED)
@@ -331,11 +350,13 @@ def largest_gap(masses: FloatArray, prior: FloatArray, pairs: Array) -> float:
     return float(max((np.nanmax(gap, initial=0.0) for gap in gaps), default=0.0))
 
 
-def _utility(name: Name, found: SwapFound, rows: Array, gets: Array) -> ColumnUtility:
+def _utility(
+    name: Name, read: SwapRead, distance: Distance, rows: Array, gets: Array
+) -> ColumnUtility:
     """Return what survives of a column."""
-    values = found.read.columns[name]
-    numbers = found.release.distance.numbers(name, values)
-    weights, total = found.read.weights, found.read.n_rows
+    values = read.columns[name]
+    numbers = distance.numbers(name, values)
+    weights, total = read.weights, read.n_rows
     if numbers is None:
         ranks = ranks_of(values)
         some = ranks >= 0
@@ -346,7 +367,7 @@ def _utility(name: Name, found: SwapFound, rows: Array, gets: Array) -> ColumnUt
     both = there[rows] & there[gets]
     moves = np.abs(numbers[rows] - numbers[gets])[both]
     same = float(((numbers[rows] == numbers[gets]) | ~(there[rows] | there[gets])).mean())
-    spread = found.release.distance.units[name]
+    spread = distance.units[name]
     change = float(moves.mean()) if moves.size else 0.0
     median = float(np.median(moves)) if moves.size else 0.0
     return utility_of(name, law, spread, change, same, median)

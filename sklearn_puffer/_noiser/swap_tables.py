@@ -10,14 +10,17 @@ import numpy as np
 from sklearn_puffer._base import Array
 from sklearn_puffer._noiser.swap_fit import LEAST_STRATUM, SwapRead, count_cells
 from sklearn_puffer._noiser.swap_release import SwapRelease, check_size
+from sklearn_puffer._noiser.wide_rows import WideRows
 from sklearn_puffer._tables import beside, known_column, ranks_of
 
 MOST_LABELS = 20
 """Distinct labels beside a table, above which they are numbers and no classes."""
 
 
-def label_codes(y: Any, n_rows: int, X: Any) -> Array | None:
+def label_codes(y: Any, n_rows: int, X: Any, wide: WideRows | None = None) -> Array | None:
     """Return a number for each label, the same for equal ones; None where they are too many.
+
+    Of wide rows it is one for all labels of a group, in their order.
 
     Raises
     ------
@@ -27,16 +30,20 @@ def label_codes(y: Any, n_rows: int, X: Any) -> Array | None:
     if y is None:
         return None
     [values] = beside(known_column(y, "y"), n_rows, X, "y").values()
-    _, codes, counts = np.unique(ranks_of(values), return_inverse=True, return_counts=True)
-    if len(counts) > MOST_LABELS:
+    codes = np.unique(ranks_of(values), return_inverse=True)[1].ravel()
+    if codes.max() >= MOST_LABELS:
         return None
+    if wide is not None:
+        of_groups = np.where(wide.places >= 0, codes[wide.places], -1)
+        codes = np.unique(of_groups, axis=0, return_inverse=True)[1].ravel()
+    counts, what = np.bincount(codes), "row" if wide is None else "group"
     if counts.min() < LEAST_STRATUM:
         raise ValueError(
-            f"y has a label with {counts.min()} row(s), and rows are exchanged among those whose "
-            f"labels are equal, {LEAST_STRATUM} at least; merge rare labels, or call fit(X) and "
-            "transform(X), which promise nothing about labels that are joined later."
+            f"y has a label with {counts.min()} {what}(s), and {what}s are exchanged among those "
+            f"whose labels are equal, {LEAST_STRATUM} at least; merge rare labels, or call fit(X) "
+            "and transform(X), which promise nothing about labels that are joined later."
         )
-    return np.asarray(codes.ravel())
+    return np.asarray(codes)
 
 
 def beside_labels(

@@ -50,6 +50,9 @@ class SwapFacts:
     balance : {"rows", "secrets"}
     shuffle : bool
         Whether rows are exchanged within cells, too.
+    groups : str or None
+        The column of ids of groups, where these are exchanged as a whole: then what is said of rows
+        here is said of groups.
     """
 
     n_cells: int
@@ -67,6 +70,12 @@ class SwapFacts:
     strata_loss: float
     balance: str
     shuffle: bool
+    groups: str | None = None
+
+    @property
+    def what(self) -> str:
+        """What is exchanged."""
+        return "row" if self.groups is None else "group"
 
 
 @dataclass(frozen=True)
@@ -151,8 +160,13 @@ class SwapCertificate(RowsCertificate):
     def _promised(self, *, figures: bool = True) -> str:
         """Return what is promised; without figures it is made of settings and names alone."""
         sensitive = sorted({shown(pair.sensitive) for pair in self.pairs})
-        told = self.notion.promise().replace("secrets", f"secrets of {' or of '.join(sensitive)}")
+        whose = f"secrets of {' or of '.join(sensitive)}"
+        if self.facts.groups is not None:
+            whose += f" that all rows of a group of {self.facts.groups} share"
+        told = self.notion.promise().replace("secrets", whose)
         knows = "knows the list of all rows without their owners"
+        if self.facts.groups is not None:
+            knows = "knows the rows of each group together, without their owners"
         if self.facts.strata:
             knows += f", and {_stratum(self.facts, figures)} of each person"
         if self.reserve is not None:
@@ -259,17 +273,19 @@ def _stratum(facts: SwapFacts, figures: bool = True) -> str:
 
 
 def _about_cells(facts: SwapFacts, figures: bool) -> str:
+    what = facts.what
     if facts.shuffle:
-        return "rows of a cell are exchanged by lot, so that a released row tells its cell alone"
-    told = "within its cell a row tells no more of the secret"
+        by_lot = f"{what}s of a cell are exchanged by lot"
+        return f"{by_lot}, so that a released {what} tells its cell alone"
+    told = f"within its cell a {what} tells no more of the secret"
     if not figures:
         return told
     if facts.within is None:
-        return "rows of a cell are equal, so that one tells what its cell tells"
+        return f"{what}s of a cell are equal, so that one tells what its cell tells"
     low, gain, high = facts.within
-    found = f" (a fresh model finds {gain:.3f} nats a row there, {low:.3f} to {high:.3f})"
+    found = f" (a fresh model finds {gain:.3f} nats a {what} there, {low:.3f} to {high:.3f})"
     if isnan(gain):
-        found = " (NOT MEASURED: too few rows of a secret)"
+        found = f" (NOT MEASURED: too few {what}s of a secret)"
     return f"{told}{found}"
 
 
@@ -298,12 +314,12 @@ def _limits(reserve: ReserveFacts) -> str:
 def _stay(facts: SwapFacts) -> str:
     by_secret = ", ".join(f"{shown(kept.secret)} {kept.share:.1%}" for kept in facts.kept[:20])
     more = f" and {len(facts.kept) - 20} more" if len(facts.kept) > 20 else ""
-    return f"{facts.unchanged:.1%} of the rows stay with their owners ({by_secret}{more})"
+    return f"{facts.unchanged:.1%} of the {facts.what}s stay with their owners ({by_secret}{more})"
 
 
 def _about_strata(facts: SwapFacts) -> str:
     return (
-        f"Rows are exchanged within {facts.n_strata} classes of "
+        f"{facts.what.capitalize()}s are exchanged within {facts.n_strata} classes of "
         f"{listed(facts.strata, len(facts.strata))}, which the promise takes as known before; who "
         "learns them from the release moves odds by up to "
         f"e^{short_number(facts.strata_loss)} in all."
@@ -319,7 +335,7 @@ def _about_sample(facts: SwapFacts, n_rows: int) -> str:
 
 
 def _about_swap(facts: SwapFacts, *, one_by_one: bool) -> str:
-    what = "secret" if facts.balance == "secrets" else "row"
+    what = "secret" if facts.balance == "secrets" else facts.what
     tried = ""
     if len(facts.tried) > 1:
         tried = f", chosen from {', '.join(map(str, facts.tried))}"
@@ -335,7 +351,11 @@ def _about_swap(facts: SwapFacts, *, one_by_one: bool) -> str:
 
 def _kept_cells(facts: SwapFacts) -> list[list[str]]:
     rows = [[shown(k.sensitive), shown(k.secret), f"{k.share:.1%}"] for k in facts.kept]
-    return [["sensitive", "secret", "stay"], ["", "all rows", f"{facts.unchanged:.1%}"], *rows]
+    return [
+        ["sensitive", "secret", "stay"],
+        ["", f"all {facts.what}s", f"{facts.unchanged:.1%}"],
+        *rows,
+    ]
 
 
 _IN_TABLES = (
@@ -366,6 +386,7 @@ def swap_assumptions(
     delta: float,
     seed: int | None,
     one_by_one: bool = False,
+    groups: Name | None = None,
 ) -> list[str]:
     """Return under which conditions a swap's promise holds, and what it does not cover."""
 
@@ -390,6 +411,13 @@ def swap_assumptions(
         "The fitted noiser holds counts of secrets, and its models were learnt from them: keep it "
         "where you keep the table. Realised flows are kept nowhere.",
     ]
+    if groups is not None:
+        said.append(
+            f"The rows of a group of {shown(groups)} are exchanged as a whole, among groups of as "
+            "many rows, and their order in the table goes with them. How many they are, which ids "
+            "they have and where in the table they stand stays with the owners, and the first is "
+            "taken as known. There is no release by row_id=."
+        )
     if missing:
         said.append(f"{every(missing)} have missing values, which are exchanged as values are.")
     if passed:

@@ -60,6 +60,11 @@ class Parts:
     choose: Array
     test: Array
 
+    @property
+    def all(self) -> tuple[Array, Array, Array]:
+        """All three of them."""
+        return self.train, self.choose, self.test
+
     @classmethod
     def of(cls, n_rows: int, seed: int) -> Parts:
         """Return the parts of so many rows.
@@ -381,7 +386,12 @@ def boosted(max_iter: int) -> Any:
         early_stopping=False,
         categorical_features="from_dtype",
     )
-    return _AsTheyCome([("boosted", model)])
+    return as_they_come(model)
+
+
+def as_they_come(model: Any) -> Any:
+    """Return a model that is given columns as they are, words as ``category``."""
+    return _AsTheyCome([("model", model)])
 
 
 def trained(attacker: Any, rows: Any, labels: Array) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
+from sklearn.utils import shuffle
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import (
@@ -32,6 +33,8 @@ from sklearn_puffer._noiser import (
     HeldSwap,
     PufferfishRelease,
     ReleaseTransformer,
+    check_one_secret,
+    group_codes,
     held_channel,
     held_swap,
 )
@@ -65,6 +68,7 @@ from sklearn_puffer._signoff.readers import (
     who_know,
 )
 from sklearn_puffer._signoff.survived import Task, correlations, margins, task_figures, task_of
+from sklearn_puffer._signoff.whole_groups import Groups
 from sklearn_puffer._tables import (
     Features,
     Name,
@@ -72,6 +76,7 @@ from sklearn_puffer._tables import (
     Values,
     frame_table,
     read_secret,
+    resolve,
     secret_columns,
 )
 
@@ -90,6 +95,7 @@ def audit(
     repeats: int = 5,
     knows: Any = None,
     peers: Any = None,
+    groups: Any = None,
     max_rows: int | None = _MOST_ROWS,
     random_state: int = 0,
     verbose: int = 0,
@@ -107,8 +113,8 @@ def audit(
         Fitted, or read from its form. A form holds no laws: what needs these is left out, and said.
     table : DataFrame
         In memory, of pandas, polars or pyarrow: rows that were not in `fit`, with the sensitive
-        columns and those that are released. Rows must be independent of each other: keep one of
-        each person.
+        columns and those that are released. Rows must be independent of each other, or groups of
+        them, where the noiser has groups: else keep one of each person, or name them in ``groups``.
     attackers : classifier, list or {name: classifier}, default=None
         None for boosted trees, nearest neighbours and logistic regression. A pipeline is given the
         released columns as a DataFrame, with words as ``category``; any other classifier numbers
@@ -131,8 +137,12 @@ def audit(
     peers : {name: DataFrame}, default=None
         The rows of ``table`` as other ways released them, as many and in the same order: the same
         attackers learn from these. They have no such promise, and no findings.
+    groups : str or int, default=None
+        The column of groups of rows that hang together. A noiser with ``groups=`` has one, and
+        then attackers see all released rows of a group, and one adds up what single rows tell; of
+        others one row of each group is audited, by lot.
     max_rows : int or None, default=20000
-        Most rows that are released, drawn from the table; None for all.
+        Most rows that are released, drawn from the table, whole groups of them; None for all.
     random_state : int, default=0
         Draws which rows train, choose and test; never noise.
     verbose : int, default=0
@@ -220,12 +230,16 @@ def audit(
     frame = _frame(table)
     source = frame_table(frame, "table")
     secrets = _secrets(noiser, source, sensitive_features, frame)
-    rows = _rows(source.n_rows, max_rows, 0 if seed is None else seed)
+    rows, grouped, told = _chosen(
+        noiser, source, secrets, groups, max_rows, 0 if seed is None else seed
+    )
     work = task_of(task, source)
     known = _known(noiser, source, knows)
     times = check_count(repeats, "repeats")
     others = peers_of(peers, source.n_rows, list(noiser.utility_.index))
-    asked = _Asked(chosen, work, error, 0 if seed is None else seed, times, known, others)
+    asked = _Asked(
+        chosen, work, error, 0 if seed is None else seed, times, known, others, grouped, told
+    )
     with (
         listening(check_verbose(verbose), "audit"),
         reported("stages of an audit", _STAGES) as done,
@@ -248,6 +262,8 @@ class _Asked:
     repeats: int
     known: Sequence[Name]
     peers: Mapping[str, Any]
+    grouped: Name | None
+    told: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,28 +285,35 @@ def _audit(
 ) -> Audit:
     part = frame.iloc[rows]
     codes = [each.codes[rows] for each in secrets]
-    parts = Parts.of(len(rows), asked.seed)
+    units = _units(part, asked.grouped)
+    if units is not None:
+        names = list(noiser.utility_.index)
+        asked = replace(asked, attackers=units.attackers(asked.attackers, names))
+    parts = Parts.of(len(part) if units is None else len(units), asked.seed)
+    single = parts if units is None else Parts(*map(units.rows, parts.all))
     held = _held_swap(noiser, part, secrets, codes, parts)
-    fields, few = _fields(noiser, secrets, codes, asked, parts, held)
-    released = _released(noiser, part, parts)
+    own_codes = codes if units is None else [each[units.wide.first] for each in codes]
+    fields, few = _fields(noiser, secrets, own_codes, asked, parts, held)
+    released = _released(noiser, part, single)
     done()
     columns = [name for name in released.columns if name in noiser.utility_.index]
     before, after = _features(part, columns), _features(released, columns)
     found = []
     for seen, view in ((after, RELEASED), (before, CONTROL)):
-        own = [a for field in fields for a in attacks_on(field, seen, asked.attackers, view)]
+        shown = _view(units, seen)
+        own = [a for field in fields for a in attacks_on(field, shown, asked.attackers, view)]
         found.append(corrected(own))
         done()
     attacks, control = found
     drift = _drift(noiser, frame, secrets)
     channel = held_channel(noiser)
     excluded = None if channel is None else exclusion(channel, fields[0].promise)
-    others = _others(noiser, part, after, columns, fields, asked)
+    others = _others(noiser, part, after, columns, fields, asked, single, units)
     others += [] if excluded is None else excluded.attacks
     done()
-    survived = _survived(before, after, columns, asked.work, rows, parts)
+    survived = _survived(before, after, columns, asked.work, rows, single)
     done()
-    beside = list(_peers(before, rows, fields, asked))
+    beside = list(_peers(before, rows, fields, asked, single, units))
     done()
     return Audit(
         attacks=tuple(attacks),
@@ -300,9 +323,9 @@ def _audit(
         promise=noiser.certificate_.promise(),
         n_rows=len(part),
         n_given=len(frame),
-        n_train=len(parts.train),
-        n_choose=len(parts.choose),
-        n_test=len(parts.test),
+        n_train=len(single.train),
+        n_choose=len(single.choose),
+        n_test=len(single.test),
         survived=tuple(survived),
         exclusion=excluded,
         peers=tuple(beside),
@@ -313,6 +336,7 @@ def _audit(
         untested=pair_names(few),
         within=None if held is None or held.within is None else _around(held.within),
         notes=(
+            *asked.told,
             *_channel_notes(noiser, excluded),
             *_swap_notes(noiser.certificate_, held),
             *_notes(noiser, part, released, columns),
@@ -464,28 +488,37 @@ def _others(
     columns: Sequence[Name],
     fields: Sequence[Field],
     asked: _Asked,
+    single: Parts,
+    units: Groups | None,
 ) -> list[Attack]:
     """Return what readers find out whom the promise does not cover."""
     first = dict(list(asked.attackers.items())[:1])
     found = []
     if asked.repeats > 1:
         more = [
-            _features(_released(noiser, part, fields[0].parts), columns)
+            _features(_released(noiser, part, single), columns)
             for _ in counted(range(asked.repeats - 1), "releases")
         ]
-        found += who_average(fields, [after, *more], first)
-    true = {name: _features(part, [name])[name] for name in asked.known}
-    return [*found, *who_know(fields, after, true)]
+        found += who_average(fields, [_view(units, each) for each in (after, *more)], first)
+    true = {name: _view(units, _features(part, [name])) for name in asked.known}
+    return [*found, *who_know(fields, _view(units, after), true)]
 
 
-def _peers(before: Any, rows: Array, fields: Sequence[Field], asked: _Asked) -> Iterator[Peer]:
+def _peers(
+    before: Any,
+    rows: Array,
+    fields: Sequence[Field],
+    asked: _Asked,
+    single: Parts,
+    units: Groups | None,
+) -> Iterator[Peer]:
     """Yield what the same attackers find out of rows that are hidden in other ways."""
     for name, given in counted(list(asked.peers.items()), "peers"):
         columns = list(given.columns)
         after = _features(given.iloc[rows], columns)
-        own, parts = before[columns], fields[0].parts
-        kept = _survived(own, after, columns, asked.work, rows, parts)
-        yield peer_of(name, after, fields, asked.attackers, kept)
+        attackers = asked.attackers if units is None else units.attackers(asked.attackers, columns)
+        kept = _survived(before[columns], after, columns, asked.work, rows, single)
+        yield peer_of(name, _view(units, after), fields, attackers, kept)
 
 
 def _known(noiser: Any, source: Table, knows: Any) -> list[Name]:
@@ -664,6 +697,63 @@ def _check_values(name: Name, labels: Sequence[Any], fitted: set[Any]) -> None:
             f"{listed(sorted(fitted, key=str), 5)} of it; give rows of the table that was fitted, "
             "with values as they were."
         )
+
+
+_Chosen = tuple[Array, Name | None, tuple[str, ...]]
+
+
+def _chosen(
+    noiser: Any, source: Table, secrets: Sequence[_Secret], groups: Any, max_rows: Any, seed: int
+) -> _Chosen:
+    """Return the rows to audit, the column of the groups that are attacked, and what to say."""
+    rules = noiser._fitted.rules
+    own = None if rules.groups is None else rules.groups.column
+    if own is None and groups is None:
+        return _rows(source.n_rows, max_rows, seed), None, ()
+    [asked] = resolve(own if groups is None else groups, source.names, "groups")
+    if own not in (None, asked):
+        raise ValueError(
+            f"groups={quoted(asked)}, and noiser promises groups of {quoted(own)}; leave groups "
+            "out."
+        )
+    codes = group_codes(source, asked)
+    units = Groups.of(codes)
+    if own is None:
+        told = f"One row of each of {len(units):,} groups of {quoted(asked)} was audited, by lot."
+        order = shuffle(np.arange(source.n_rows), random_state=seed)
+        alone = np.sort(order[np.unique(codes[order], return_index=True)[1]])
+        return alone[_rows(len(alone), max_rows, seed)], None, (told,)
+    check_one_secret(codes, own, {each.name: each.codes for each in secrets})
+    return _chosen_groups(noiser, own, units, max_rows, seed)
+
+
+def _chosen_groups(noiser: Any, own: Name, units: Groups, max_rows: Any, seed: int) -> _Chosen:
+    """Return the rows of groups, of as many rows each where no promise is about their sizes."""
+    sizes, told = units.wide.sizes, ""
+    kept = np.arange(len(units))
+    if not hasattr(noiser, "swap_") and len(np.unique(sizes)) > 1:
+        size = int(np.argmax(np.bincount(sizes) * np.arange(sizes.max() + 1)))
+        kept = np.flatnonzero(sizes == size)
+        told = f", those of {size} rows, since sizes of groups are taken to be known"
+    if max_rows is not None:
+        most = check_count(max_rows, "max_rows")
+        share = max(most * len(kept) // int(sizes[kept].sum()), 2)
+        kept = kept[_rows(len(kept), share, seed)]
+    said = (
+        f"Attackers saw all released rows of a group, and had {len(kept):,} groups of "
+        f"{quoted(own)}{told}."
+    )
+    return units.rows(kept), own, (said,)
+
+
+def _units(part: Any, column: Name | None) -> Groups | None:
+    """Return the groups of rows, if these are attacked as a whole."""
+    return None if column is None else Groups.of(group_codes(frame_table(part), column))
+
+
+def _view(units: Groups | None, frame: Any) -> Any:
+    """Return what attackers see of rows, or of groups of them."""
+    return frame if units is None else units.seen(frame)
 
 
 def _rows(n_rows: int, max_rows: Any, seed: int) -> Array:

@@ -19,6 +19,7 @@ _FEW = 200  # values of a number, up to which noise is tried without bins
 _SET = "over the 95 % set"
 
 ROW = "who reads one row"
+GROUP = "who reads the rows of one group"
 TABLE = "who reads the table"
 
 
@@ -65,7 +66,9 @@ def candidates_of(
     for label, params in _plain(fixed, columns):
         own = {**fixed, **params}
         swap = record_swap(own["noise"]) is not None
-        found.append(Candidate(epsilon, label, TABLE if swap else ROW, own))
+        found.append(
+            Candidate(epsilon, label, TABLE if swap else GROUP if "groups" in fixed else ROW, own)
+        )
         if swap and fixed.get("adversaries") is None:
             own = {**own, "adversaries": "confidence"}
             found.append(Candidate(epsilon, f"{label}, {_SET}", f"{TABLE}, {_SET}", own))
@@ -91,7 +94,9 @@ def _plain(
     tried: list[tuple[str, dict[str, Any]]] = [
         (f"swap, {number} cells", {"noise": RecordSwap(cells=number)}) for number in CELLS
     ]
-    if _cells(columns, None) <= _NARROW:
+    if "groups" in fixed:  # of which there is no channel
+        pass
+    elif _cells(columns, None) <= _NARROW:
         tried.append(("optimal channel", {"noise": OPTIMAL}))
     elif _cells(columns, BINS) <= _NARROW:
         tried.append((f"optimal channel, {BINS} bins", {"noise": OPTIMAL, "n_bins": BINS}))

@@ -99,19 +99,22 @@ def attacked(
     attackers: Mapping[str, Any],
     *,
     copies: bool,
+    groups: Array | None = None,
 ) -> Attacked:
     """Return the best attack on released rows, as `seen` returns them.
 
     Attackers learn on the first half, and are judged on the second. What is reported was chosen
-    within the first, so that its figure is unbiased and its interval that of rows drawn anew.
+    within the first, so that its figure is unbiased and its interval that of rows drawn anew; or of
+    groups drawn anew, where ``groups`` has a number for each row: then halves have whole groups.
     """
     given = with_copies(rows) if copies else rows
+    groups = np.arange(len(rows)) if groups is None else groups
     tried = [
         (
             own,
             name,
-            _areas(given, own, _cut(halves[0], own), attacker),
-            _areas(given, own, halves, attacker),
+            _areas(given, own, _cut(halves[0], own, groups), attacker, groups),
+            _areas(given, own, halves, attacker, groups),
         )
         for own in secrets
         for name, attacker in counted(list(attackers.items()), "attackers")
@@ -135,13 +138,21 @@ def attacked(
     )
 
 
-def _cut(rows: Array, own: Secrets) -> tuple[Array, Array]:
-    """Return two halves of rows, with as many of each secret in both."""
-    ordered = rows[np.argsort(own.codes[rows], kind="stable")]
-    return ordered[::2], ordered[1::2]
+def _cut(rows: Array, own: Secrets, groups: Array) -> tuple[Array, Array]:
+    """Return two halves of rows, with as many groups of each secret in both."""
+    _, firsts, back = np.unique(groups[rows], return_index=True, return_inverse=True)
+    ordered = np.argsort(own.codes[rows[firsts]], kind="stable")
+    ranks = np.empty(len(ordered), dtype=np.intp)
+    ranks[ordered] = np.arange(len(ordered))
+    ranks = ranks[back.ravel()]
+    in_order = np.argsort(ranks, kind="stable")
+    first = ranks[in_order] % 2 == 0
+    return rows[in_order[first]], rows[in_order[~first]]
 
 
-def _areas(rows: Any, own: Secrets, halves: tuple[Array, Array], attacker: Any) -> FloatArray:
+def _areas(
+    rows: Any, own: Secrets, halves: tuple[Array, Array], attacker: Any, groups: Array
+) -> FloatArray:
     """Return AUC and its variance of each pair, learnt on the first half, judged on the second."""
     asked = np.unique(np.array(own.pairs))
     learn, judge = (half[np.isin(own.codes[half], asked)] for half in halves)
@@ -149,22 +160,31 @@ def _areas(rows: Any, own: Secrets, halves: tuple[Array, Array], attacker: Any) 
     found = np.empty((len(own.pairs), 2))
     for k, (i, j) in enumerate(own.pairs):
         x, y = (judge[own.codes[judge] == code] for code in (i, j))
-        both = scored(model, rows.iloc[np.concatenate([x, y])], i, j)
-        found[k] = area(both[: len(x)], both[len(x) :])
+        both = np.concatenate([x, y])
+        scores = scored(model, rows.iloc[both], i, j)
+        found[k] = area(scores[: len(x)], scores[len(x) :], groups[both])
     return found
 
 
-def area(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[float, float]:
     """Return the area under the ROC curve of x above y, and its variance.
 
     E. DeLong, D. DeLong and D. Clarke-Pearson, 1988; where it is 0, what one pair of rows makes.
+    Of groups, a number for each x and then for each y, it is N. Obuchowski's (1997): what rows of
+    one group add is summed before it is squared.
 
     >>> area(np.array([1.0, 2.0]), np.array([0.0, 1.0]))[0]
     0.875
     """
     above, below = _places(x, y), 1.0 - _places(y, x)
-    variance = above.var() / max(len(x) - 1, 1) + below.var() / max(len(y) - 1, 1)
-    return float(above.mean()), float(variance + 0.25 / (len(x) * len(y)))
+    least = 0.25 / (len(x) * len(y))
+    if groups is None or len(np.unique(groups)) == len(groups):
+        variance = above.var() / max(len(x) - 1, 1) + below.var() / max(len(y) - 1, 1)
+        return float(above.mean()), float(variance + least)
+    parts = [(each - each.mean()) / max(len(each) - 1, 1) for each in (above, below)]
+    own = np.unique(groups, return_inverse=True)[1].ravel()
+    sums = np.bincount(own, np.concatenate(parts))
+    return float(above.mean()), float(sums @ sums + least)
 
 
 def _places(x: FloatArray, y: FloatArray) -> FloatArray:

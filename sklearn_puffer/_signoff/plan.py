@@ -405,8 +405,7 @@ class Plan(Document):
         promise = Promise(epsilon, row.noiser.delta, row.noiser.alpha)
         own = replace(own, allowed=promise.auc())
         if candidate.is_swap:
-            names = [n for n in own.held.columns if n in {*own.columns, *own.sensitive}]
-            curve = SwapCurve.of(row.noiser, frame_table(own.held[names]))
+            curve = SwapCurve.of(row.noiser, frame_table(own.held[own.names_of(row.noiser)]))
             gets, loss = curve.at(epsilon)
             rows = own.held[list(own.columns)].iloc[gets].reset_index(drop=True)
             found = own.measure(row.label, rows)

@@ -40,9 +40,10 @@ from sklearn_puffer._signoff.attack import attackers_of
 from sklearn_puffer._signoff.candidates import Candidate, candidates_of
 from sklearn_puffer._signoff.columns import ColumnFacts, in_memory, read_columns, without_odd_gaps
 from sklearn_puffer._signoff.exact_tests import Promise
-from sklearn_puffer._signoff.measured import Secrets
+from sklearn_puffer._signoff.measured import Attacked, Secrets
 from sklearn_puffer._signoff.plan import Plan, Row, ranked
 from sklearn_puffer._signoff.survived import Task, task_of
+from sklearn_puffer._signoff.whole_groups import Groups
 from sklearn_puffer._tables import (
     Name,
     Table,
@@ -62,7 +63,11 @@ _DRIFT = 0.55  # an AUC between table and hold-out, above which they are told ap
 
 @dataclass(frozen=True, eq=False)
 class Measurer:
-    """The rows that settings are fitted to, those that they are measured on, and what is asked."""
+    """The rows that settings are fitted to, those that they are measured on, and what is asked.
+
+    Rows of a group lie in one half; where the promise is for ``whole`` groups, these are attacked.
+    ``lone`` has one row of each group, of those fitted and of those held out.
+    """
 
     fitted: Any
     held: Any
@@ -73,6 +78,9 @@ class Measurer:
     task: Task | None
     allowed: float
     seed: int
+    lone: tuple[Array, Array]
+    groups: Groups | None = None
+    whole: bool = False
 
     def fit(self, candidate: Candidate) -> Any:
         """Return the fitted noiser of a candidate."""
@@ -98,9 +106,7 @@ class Measurer:
         local = replace(self.local(part), held=raw)
         found = None
         if not blind:
-            found = measured.attacked(
-                own, local.secrets, local.halves, attackers_of(None), copies=copies
-            )
+            found = local.attacked(own, attackers_of(None), copies=copies)
         score = float("nan")
         if local.task is not None:
             score = measured.task_score(local.task, raw, own, local.halves)
@@ -116,6 +122,19 @@ class Measurer:
             groups=measured.groups(released, self.columns),
         )
 
+    def attacked(self, seen: Any, attackers: Mapping[str, Any], *, copies: bool) -> Attacked:
+        """Return the best attack on released rows, or on groups of them, as `measured.seen` has."""
+        groups = self.groups
+        if groups is None or not self.whole:
+            codes = None if groups is None else groups.codes
+            return measured.attacked(
+                seen, self.secrets, self.halves, attackers, copies=copies, groups=codes
+            )
+        secrets = [replace(own, codes=own.codes[groups.wide.first]) for own in self.secrets]
+        halves = groups.among(self.halves[0]), groups.among(self.halves[1])
+        more = groups.attackers(attackers, list(seen.columns))
+        return measured.attacked(groups.seen(seen), secrets, halves, more, copies=copies)
+
     def local(self, part: Array) -> Measurer:
         """Return the same with rows numbered within the part that is measured."""
         return replace(
@@ -123,7 +142,13 @@ class Measurer:
             secrets=[replace(own, codes=own.codes[part]) for own in self.secrets],
             halves=(np.searchsorted(part, self.halves[0]), np.searchsorted(part, self.halves[1])),
             task=None if self.task is None else self.task.of(part),
+            groups=None if self.groups is None else self.groups.of_rows(part),
         )
+
+    def names_of(self, noiser: Any) -> list[Name]:
+        """Return the columns that a noiser was fitted to."""
+        own = {*self.columns, *self.sensitive, noiser.groups}
+        return [name for name in self.held.columns if name in own]
 
     def _payer(self, equal: Array) -> tuple[Name, Any, float]:
         """Return the secret whose rows stay least often, and how often they do."""
@@ -165,6 +190,7 @@ def plan(
     task: Any = None,
     holdout: Any = 0.4,
     groups: Any = None,
+    max_group: int | str | None = None,
     lookup: Any = None,
     dates: str | None = None,
     max_rows: int | None = _FITTED,
@@ -198,7 +224,11 @@ def plan(
     holdout : float or DataFrame, default=0.4
         The share of the rows that are held out, by ``random_state``, or a table of such rows.
     groups : str, int or array-like of shape (n_rows,), default=None
-        Rows of one group are all fitted, or all held out: visits of a patient, say.
+        Rows of one group are all fitted or all held out, and learnt from or judged: visits of a
+        patient, say.
+    max_group : int or "count", default=None
+        As in `PufferfishNoiser`: then settings promise, and attackers see, whole groups, of which
+        ``groups`` names the column, and not single rows.
     lookup : str, int or list of these, default=None
         Columns by which people can be found: swaps are also tried with all of them known.
     dates : "days" or None, default=None
@@ -238,7 +268,8 @@ def plan(
     >>> found.table["setting"].tolist()[:2]
     ['the rows as they are', 'nothing but constants']
     """
-    fixed = _checked(settings)
+    fixed = _checked(settings) | ({} if max_group is None else {"max_group": max_group})
+    _check_whole(fixed, groups, holdout)
     epsilon = check_positive(epsilon, "epsilon", "choose one budget in nats; Plan.curve has others")
     if dates is not None:
         check_choice(dates, "dates", ["days"])
@@ -255,8 +286,9 @@ def plan(
     timed = [name for name in date_columns(frame) if name not in days]
     orders = fixed.get("categories") or {}
     facts = without_odd_gaps(read_columns(source, hidden, asked, timed, days, orders))
-    if aim is not None:
-        facts = [replace(e, use="not asked for") if e.name == aim else e for e in facts]
+    grouping = resolve(groups, source.names, "groups") if _is_name(groups) else []
+    for each in (*grouping, *([] if aim is None else [aim])):
+        facts = [replace(e, use="not asked for") if e.name == each else e for e in facts]
     names = [each.name for each in facts if each.use == "release"]
     if not names:
         raise ValueError(
@@ -268,9 +300,10 @@ def plan(
     fixed.setdefault("missing", _missing(facts))
     fixed.setdefault("unknown", "nearest")
     with listening(check_verbose(verbose), "plan"):
-        frames = _split(frame, held, holdout, groups, seed)
+        frames, codes = _split(frame, held, holdout, groups, seed)
         fixed |= {"sensitive": hidden, "public": names}
-        measurer = _measurer(frames, hidden, names, aim, fixed, epsilon, max_rows, seed)
+        fixed |= {"groups": grouping[0]} if "max_group" in fixed else {}
+        measurer = _measurer(frames, codes, hidden, names, aim, fixed, epsilon, max_rows, seed)
         facts = _with_constants(facts, frames[1])
         return _plan(measurer, facts, fixed, epsilon, looked, days, frames, holdout)
 
@@ -358,9 +391,7 @@ def _most_telling(measurer: Measurer) -> Name:
     local = measurer.local(part)
     rows = measured.seen(measurer.held.iloc[part], measurer.columns)
     alone = {
-        name: measured.attacked(
-            rows[[name]], local.secrets, local.halves, _boosted(), copies=False
-        ).auc
+        name: local.attacked(rows[[name]], _boosted(), copies=False).auc
         for name in counted(list(measurer.columns), "columns")
     }
     return max(alone, key=lambda name: alone[name])
@@ -374,8 +405,14 @@ def _boosted() -> dict[str, Any]:
 # -------------------------------------------------------------------------------------- the rows
 
 
-def _split(frame: Any, held: Any, holdout: Any, groups: Any, seed: int) -> tuple[Any, Any]:
-    """Return the rows to fit, and those that are held out."""
+_Codes = tuple[Array | None, Array | None]
+
+
+def _split(
+    frame: Any, held: Any, holdout: Any, groups: Any, seed: int
+) -> tuple[tuple[Any, Any], _Codes]:
+    """Return the rows to fit and those that are held out, and the groups of either, if any."""
+    of = None if groups is None else _groups(frame, groups)
     if held is not None:
         absent = [name for name in frame.columns if name not in held.columns]
         if absent:
@@ -383,18 +420,35 @@ def _split(frame: Any, held: Any, holdout: Any, groups: Any, seed: int) -> tuple
                 f"holdout lacks column {quoted(absent[0])} of table; give rows with the same "
                 "columns, or the share of the rows to hold out."
             )
-        return frame, held
+        return (frame, held), (of, None if of is None else _groups(held, groups))
     if isinstance(holdout, bool) or not 0.0 < float(holdout) < 1.0:
         raise ValueError(
             f"holdout={quoted(holdout)} is no share of the rows between 0 and 1; give one such as "
             "0.4, or a table."
         )
-    of = np.arange(len(frame)) if groups is None else _groups(frame, groups)
-    kinds, places = np.unique(of, return_inverse=True)
+    kinds, places = np.unique(np.arange(len(frame)) if of is None else of, return_inverse=True)
     chosen = shuffle(np.arange(len(kinds)), random_state=seed)
     chosen = chosen[: round(float(holdout) * len(kinds))]
     out = np.isin(places, chosen)
-    return frame[~out], frame[out]
+    return (frame[~out], frame[out]), (None, None) if of is None else (of[~out], of[out])
+
+
+def _is_name(groups: Any) -> bool:
+    return groups is not None and np.ndim(groups) == 0
+
+
+def _check_whole(fixed: Mapping[str, Any], groups: Any, holdout: Any) -> None:
+    """Refuse groups that are to be promised or held out and have no name."""
+    if "max_group" in fixed and not _is_name(groups):
+        raise ValueError(
+            f"max_group={quoted(fixed['max_group'])} asks for a promise about whole groups, whose "
+            "column groups= must name; name it, or leave max_group out."
+        )
+    if groups is not None and not _is_name(groups) and not isinstance(holdout, Real):
+        raise ValueError(
+            "groups holds those of the rows of table, and holdout has rows of its own; name a "
+            "column of both."
+        )
 
 
 def _groups(frame: Any, groups: Any) -> Array:
@@ -411,6 +465,7 @@ def _groups(frame: Any, groups: Any) -> Array:
 
 def _measurer(
     frames: tuple[Any, Any],
+    codes: _Codes,
     hidden: Sequence[Name],
     names: Sequence[Name],
     aim: Name | None,
@@ -419,19 +474,50 @@ def _measurer(
     max_rows: int | None,
     seed: int,
 ) -> Measurer:
-    fitted, held = frames
+    (fitted, held), of_fitted = frames, codes[0]
     if max_rows is not None and len(fitted) > check_count(max_rows, "max_rows", minimum=2):
-        fitted = fitted.iloc[np.sort(shuffle(np.arange(len(fitted)), random_state=seed)[:max_rows])]
-    own = [name for name in frames[0].columns if name in {*hidden, *names}]
+        drawn = _drawn(_of_table(len(fitted), of_fitted), max_rows, seed)
+        fitted, of_fitted = fitted.iloc[drawn], None if of_fitted is None else of_fitted[drawn]
+    own = [name for name in frames[0].columns if name in {*hidden, *names, fixed.get("groups")}]
     held = held.reset_index(drop=True)
     task = None if aim is None else task_of(aim, frame_table(held))
+    groups = _of_table(len(held), codes[1])
+    whole = "groups" in fixed
     secrets = [_secret(held, name) for name in hidden]
-    some = _some(shuffle(np.arange(len(held)), random_state=seed), secrets)
-    halves = np.sort(some[::2]), np.sort(some[1::2])
-    secrets = [_with_pairs(each, halves) for each in secrets]
-    _check_attackable(secrets, halves)
+    some = _some(shuffle(np.arange(len(groups)), random_state=seed), secrets, groups)
+    sides = np.sort(some[::2]), np.sort(some[1::2])
+    halves = groups.rows(sides[0]), groups.rows(sides[1])
+    judged = [replace(e, codes=e.codes[groups.wide.first]) for e in secrets] if whole else secrets
+    judged = [_with_pairs(each, sides if whole else halves) for each in judged]
+    _check_attackable(judged)
+    secrets = [replace(a, pairs=b.pairs) for a, b in zip(secrets, judged, strict=True)]
     promise = Promise(epsilon, fixed.get("delta", 0.0), fixed.get("alpha"))
-    return Measurer(fitted[own], held, names, hidden, secrets, halves, task, promise.auc(), seed)
+    return Measurer(
+        fitted[own],
+        held,
+        names,
+        hidden,
+        secrets,
+        halves,
+        task,
+        promise.auc(),
+        seed,
+        (_of_table(len(fitted), of_fitted).wide.first, groups.wide.first),
+        None if codes[1] is None else groups,
+        whole,
+    )
+
+
+def _of_table(n_rows: int, codes: Array | None) -> Groups:
+    """Return the groups of so many rows, each by itself where there are none."""
+    return Groups.of(np.arange(n_rows) if codes is None else codes)
+
+
+def _drawn(groups: Groups, most: int, seed: int) -> Array:
+    """Return so many rows, ascending; of groups all rows or none."""
+    order = shuffle(np.arange(len(groups)), random_state=seed)
+    few = int((np.cumsum(groups.wide.sizes[order]) <= most).sum())
+    return groups.rows(order[: max(few, 1)])
 
 
 def _secret(held: Any, name: Name) -> Secrets:
@@ -448,12 +534,13 @@ def _secret(held: Any, name: Name) -> Secrets:
     return Secrets(name, labels, codes, [])
 
 
-def _some(order: Array, secrets: Sequence[Secrets]) -> Array:
-    """Return rows to measure: some thousand, and more of rare secrets."""
-    chosen = order[:_MEASURED]
+def _some(order: Array, secrets: Sequence[Secrets], groups: Groups) -> Array:
+    """Return groups of rows to measure: those of some thousand rows, and more of rare secrets."""
+    chosen = order[: _MEASURED * len(order) // int(groups.wide.sizes.sum())]
     for own in secrets:
+        codes = own.codes[groups.wide.first]
         for code in range(len(own.labels)):
-            rare = order[own.codes[order] == code][:400]
+            rare = order[codes[order] == code][:400]
             chosen = np.concatenate([chosen, np.setdiff1d(rare, chosen)])
     return chosen
 
@@ -463,7 +550,7 @@ def _with_pairs(own: Secrets, halves: tuple[Array, Array]) -> Secrets:
     return replace(own, pairs=measured.pairs_to_attack(own.codes, len(own.labels), there))
 
 
-def _check_attackable(secrets: Sequence[Secrets], halves: tuple[Array, Array]) -> None:
+def _check_attackable(secrets: Sequence[Secrets]) -> None:
     """Refuse a hold-out in which no pair of secrets has rows enough."""
     for own in secrets:
         counts = np.bincount(own.codes[own.codes >= 0], minlength=len(own.labels))
@@ -579,9 +666,24 @@ def _notes(
     """Return what there is to know of the rows, in sentences."""
     return [
         *_rare(measurer),
+        *_of_groups(measurer),
         *([] if isinstance(holdout, Real) else _drift(measurer)),
         *_odd_columns(measurer.held, columns),
         *_known(measurer, kept),
+    ]
+
+
+def _of_groups(measurer: Measurer) -> list[str]:
+    if measurer.groups is None:
+        return []
+    if measurer.whole:
+        return [
+            "promises and attacks are about all rows of a group together, and changes about "
+            "single rows; attackers see how many rows a group has, which no setting hides."
+        ]
+    return [
+        "groups= keeps the rows of a group on one side, and figures and promises are those of "
+        "single rows; give max_group=, too, for a promise about all rows of a group together."
     ]
 
 
@@ -600,11 +702,12 @@ def _rare(measurer: Measurer) -> list[str]:
 
 def _drift(measurer: Measurer) -> list[str]:
     """Name a hold-out that a model tells from the table, and the column by which it does best."""
-    few = min(len(measurer.fitted), len(measurer.held), _MEASURED // 2)
+    few = min(*map(len, measurer.lone), _MEASURED // 2)
     both = [
-        each[list(measurer.columns)].iloc[measured.halves_of(len(each), measurer.seed)[0][:few]]
-        for each in (measurer.fitted, measurer.held)
+        each[list(measurer.columns)].iloc[rows[measured.halves_of(len(rows), measurer.seed)[0]]]
+        for each, rows in zip((measurer.fitted, measurer.held), measurer.lone, strict=True)
     ]
+    both = [each.iloc[:few] for each in both]
     codes = np.repeat([0, 1], [len(each) for each in both])
     rows = measured.seen(measured.stacked(both), measurer.columns)
     own = Secrets("table", ["fitted", "held out"], codes, [(0, 1)])
@@ -652,7 +755,7 @@ def _known(measurer: Measurer, kept: Sequence[Row]) -> list[str]:
     row = next((r for r in swaps if r.noiser.known is None), None)
     if row is None:
         return []
-    names = [n for n in measurer.held.columns if n in {*measurer.columns, *measurer.sensitive}]
+    names = measurer.names_of(row.noiser)
     curve = SwapCurve.of(row.noiser, frame_table(measurer.held[names]))
     own, few = curve.kept_if_known([]), []
     costs = {}

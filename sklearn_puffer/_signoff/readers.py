@@ -86,15 +86,18 @@ def who_know(
 ) -> list[Attack]:
     """Return what one who knows the true values of a column finds out, without and with a release.
 
+    ``columns`` has a frame for each of them: of groups, that of all their rows.
     The difference is what the release tells beyond what he knew. His columns are not those of the
     release, so he uses a classifier that takes any.
     """
     attackers = {"boosted": boosted(20)}
     found = []
-    for name, column in counted(list(columns.items()), "readers"):
-        alone = column.to_frame(beside(after.columns, f"{name} as it was"))
-        both = after.copy()
-        both[alone.columns[0]] = column.array
+    for name, known in counted(list(columns.items()), "readers"):
+        both, was = after.copy(), {}
+        for own in known.columns:
+            was[own] = beside(both.columns, f"{own} as it was")
+            both[was[own]] = known[own].array
+        alone = known.rename(columns=was)
         for field in fields:
             found += attacks_on(field, alone, attackers, f"knows {name}, no release")
             found += attacks_on(field, both, attackers, f"knows {name}, and the release")

@@ -37,7 +37,7 @@ def audit_parameters() -> dict[str, str]:
     """Return those of `audit` that can be typed."""
     from sklearn_puffer import audit
 
-    typed = ("task", "level", "repeats", "knows", "max_rows", "random_state")
+    typed = ("task", "level", "repeats", "knows", "groups", "max_rows", "random_state")
     return {name: said for name, said in _parameters(audit).items() if name in typed}
 
 
