@@ -31,7 +31,6 @@ from engine_cases import (
 )
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._tables import coarse
 
 pytestmark = [pytest.mark.usefixtures("thin_cells"), *MARKS]
 
@@ -70,8 +69,7 @@ def test_groups_bins_gaps_and_secrets_are_those_of_pandas(lazy):
         agree(lazy, *case)
 
 
-def test_bins_of_more_numbers_than_are_fetched_are_those_of_pandas(lazy, monkeypatch):
-    monkeypatch.setattr(coarse, "MOST_DISTINCT", 64)
+def test_bins_of_doubles_and_gaps_are_those_of_pandas(lazy):
     own = np.where(np.arange(N_ROWS) % 3 == 0, 0.5, np.sin(np.arange(N_ROWS)) * 10)
     frame = TABLE.assign(x=own, age=(own * 1000).astype(np.int32))
     frame.loc[::7, "x"] = np.nan

@@ -20,7 +20,7 @@ from sklearn_puffer import PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._noiser import margins
 from sklearn_puffer._noiser.margins import Watch, margin_of, picked_rows, too_many
 from sklearn_puffer._sets import error_share, set_around_counts
-from sklearn_puffer._tables import Column, Values, coarse, column_reader, learn_column, rule_of
+from sklearn_puffer._tables import Column, Values, column_reader, engine, learn_column, rule_of
 from sklearn_puffer.priors import Discrete, GaussianMixture
 
 pytestmark = pytest.mark.usefixtures("thin_cells")
@@ -676,21 +676,21 @@ def test_a_saved_certificate_checks_as_before_and_keeps_no_law(certificate):
     assert again.fitted.conditional._counted is None
 
 
-@pytest.mark.parametrize("engine", ["polars", "duckdb"])
-def test_a_lazy_column_of_more_values_than_are_fetched_is_checked_by_its_bins(engine, monkeypatch):
+@pytest.mark.parametrize("where", ["polars", "duckdb"])
+def test_a_lazy_column_of_more_values_than_are_fetched_is_checked_by_its_bins(where, monkeypatch):
     rng = np.random.default_rng(0)
     table = people(400).assign(pay=rng.normal(size=400), age=rng.integers(-200, 200, 400))
     own = PufferfishNoiser(sensitive="ill", public=["age", "pay"], n_bins=5, missing="propagate")
     own = own.fit(table).certificate_
     new = table.assign(pay=rng.normal(size=400) + 0.2, age=rng.integers(-300, 200, 400))
     new.loc[::50, "pay"] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e300, -1e300, np.inf]
-    monkeypatch.setattr(coarse, "MOST_DISTINCT", 50)
+    monkeypatch.setattr(engine, "MOST_CELLS", 50)
     frame = pl.from_pandas(new, nan_to_null=True)
-    lazy = frame.lazy() if engine == "polars" else duckdb.from_arrow(frame.to_arrow())
+    lazy = frame.lazy() if where == "polars" else duckdb.from_arrow(frame.to_arrow())
     assert own.check(lazy) == own.check(new)
     assert own.check(lazy).table["outside"].tolist() == [0.0, 3 / 400]
     raw = noiser_of(people(400).assign(pay=1), n_bins=None).certificate_
-    with pytest.raises(ValueError, match=r"column 'pay' of table has more than 50 .*sample of its"):
+    with pytest.raises(ValueError, match=r"column 'pay' has more than 50 .*sample of the rows"):
         raw.check(lazy)
 
 

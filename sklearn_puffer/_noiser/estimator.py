@@ -351,14 +351,12 @@ class PufferfishNoiser(ReleaseTransformer):
             (a path, a folder of Parquet, or a pattern such as ``"rows/*.parquet"``). What is
             fetched are counts of distinct values and rows, in one query, a scan of the table, where
             the columns are protected together and have no bins; elsewhere in one for each column
-            (2^22 values at most; of numbers with ``n_bins`` any number of them, in some five
-            queries), and one for all columns and bins together, or, if their rows may be too many,
-            one for each sensitive column and group of columns (2^23 rows at most). What is learnt
-            is what is learnt of the same rows in memory.
+            that may be binned, and one for each sensitive column and group of columns (2^23
+            distinct values or rows at most, each time). What is learnt is what is learnt of the
+            same rows in memory.
             Channels and classifiers are fitted on all distinct rows of the sensitive and public
-            columns, before they are binned, which is one scan. A swap learns from at most 131,072
-            different ones, chosen by digests of their public values, and has the engine count the
-            secrets of all rows in their cells.
+            columns, before they are binned, which is one scan. So is a swap, whose classifiers and
+            cells are learnt from at most 131,072 of them, chosen by digests of their public values.
         y : ignored
             Never taken for a secret.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None

@@ -1,4 +1,4 @@
-"""A swap of a lazy table: learnt from a sample, counted by the engine, released as its plan.
+"""A swap of a lazy table: learnt from its distinct rows, and released as its plan.
 
 Of each row some numbers are held in memory, and of those that leave their cell, which are a part of
 all, the public values. What is drawn is a function of the key and the table, by the code that swaps
@@ -9,7 +9,7 @@ often, has the same permutation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.lazy_release import CHANGED_SINCE, KeyedPart, check_ids, read_lazily
 from sklearn_puffer._noiser.mechanism import FittedMechanism
 from sklearn_puffer._noiser.read_table import sensitive_of
-from sklearn_puffer._noiser.rows import DistinctRows, LazyRows, check_size
+from sklearn_puffer._noiser.rows import Rows, check_size, distinct_rows
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import (
     SwapFound,
@@ -32,35 +32,30 @@ from sklearn_puffer._noiser.swap_fit import (
 from sklearn_puffer._noiser.swap_release import SwapRelease, keyed_choices
 from sklearn_puffer._noiser.swap_release import check_size as check_swappable
 from sklearn_puffer._noiser.swap_rows import Columns, Points, ValueCells, columns_of
+from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
-    CHANGED,
     Finished,
     LazyTable,
     Name,
-    Secret,
     Table,
     Text,
     check_lazy_kinds,
     chosen,
     frame_table,
     free_name,
-    learn_secret,
-    opened,
     planned,
     public_columns,
-    read_secret,
     replaced,
     row_digests,
     row_marks,
     rows_with,
-    sample_rows,
+    smallest,
     with_numbers,
 )
 
 MOST_LEARNT = 1 << 17
 """Distinct rows that a classifier and cells are learnt from; of more, secrets are counted alone."""
 
-_MOST_GROUPS = 1 << 23
 _NUMBERS = ("first", "second", "stratum", "cell", "digest")
 
 
@@ -84,72 +79,41 @@ def find_lazily(settings: Settings, table: LazyTable) -> SwapFound:
     passed = [n for n in table.names if passing and n not in {*public, *hidden}]
     for name in (*hidden, *public, *passed):
         table.check_type(name)
-    whole = LazyTable(table.opened, table.weight)
-    n_rows = None if table.weight is None else whole.check_weights()
-    secrets = [learn_secret(name, whole.values(name), settings.missing) for name in hidden]
-    check_size(whole.n_rows, 2, "row")
-    sample_rows(table, [*hidden, *passed], public, MOST_LEARNT, n_rows or whole.n_rows)
-    rows = DistinctRows(table, [*hidden, *passed, *public])
-    read = read_rows(settings, table, None, None, rows)
-    _check_none_lost(secrets, read, whole)
+    n_rows = None if table.weight is None else table.check_weights()
+    names = [*hidden, *passed, *public]
+    counted = table.count(names)
+    check_size(table.n_rows if n_rows is None else n_rows, 2, "row")
+    if not counted:
+        raise ValueError(say.too_many_rows_sentence(names, 'noise="swap" is'))
+    rows = distinct_rows(table, names)
+    assert rows.weights is not None
+    whole = read_rows(settings, table, None, None, rows)
+    kept = smallest(whole.digests, MOST_LEARNT)
+    if kept.all():
+        return find_swap(whole)
+    read = read_rows(settings, table, None, None, Rows(rows.table, rows.weights * kept))
+    _check_none_lost(whole, read)
     found = find_swap(read)
-    if read.n_rows == whole.n_rows:
-        return found
     if isinstance(found.release.cells, ValueCells):
         raise ValueError(
             f'cells="values" makes a cell of every row, and X has more than {MOST_LEARNT:,} '
             "different ones; leave cells out, or give their number."
         )
-    return recounted(found, *_counted(whole, read, found.release))
+    return recounted(found, whole.codes, *found.release.places(whole.columns), whole.weights)
 
 
-def _check_none_lost(secrets: Sequence[Secret], read: SwapRead, table: LazyTable) -> None:
+def _check_none_lost(whole: SwapRead, read: SwapRead) -> None:
     """Refuse a secret that no row has of which something is learnt."""
-    rows = LazyRows(table)
-    for whole, secret in zip(secrets, read.secrets, strict=True):
-        lost = [label for label in whole.labels if label not in secret.labels]
+    for every, secret in zip(whole.secrets, read.secrets, strict=True):
+        lost = [label for label in every.labels if label not in secret.labels]
         if lost:
-            count = sum(int(rows.tally(whole)[whole.find(label)]) for label in lost)
+            among = np.isin(whole.codes[every.name], [every.find(label) for label in lost])
             raise ValueError(
-                f"none of the {count} row(s) with {listed(lost, 10)} in column {whole.name!r} are "
-                f"among the {MOST_LEARNT:,} different ones that a swap of a lazy table learns "
-                "from; merge rare values of the column, or fit on rows in memory."
+                f"none of the {whole.weights[among].sum()} row(s) with {listed(lost, 10)} in "
+                f"column {every.name!r} are among the {MOST_LEARNT:,} different ones that a swap "
+                "of a lazy table learns from; merge rare values of the column, or fit on rows in "
+                "memory."
             )
-
-
-def _counted(
-    table: LazyTable, read: SwapRead, release: SwapRelease
-) -> tuple[dict[Name, Array], Array, Array, IntArray]:
-    """Return the secrets, strata and cells of all rows, in groups with counts; one query."""
-    secrets = [str(secret.name) for secret in read.secrets]
-    sent = list(dict.fromkeys([*secrets, *map(str, release.seen)]))
-    sent += [] if table.weight is None else [table.weight]
-    names = [free_name(sent, each) for each in ("stratum", "cell")]
-    own = opened(planned(table.opened.native, sent, _AddPlaces(release, names)))
-    placed = LazyTable(replace(own, levels=table.opened.levels), table.weight)
-    found = placed.groups([*secrets, *names], _MOST_GROUPS)
-    assert found is not None  # secrets, strata and cells are few
-    *of_secrets, strata, cells = found
-    assert cells.counts is not None
-    codes = {}
-    for secret, values in zip(read.secrets, of_secrets, strict=True):
-        now = read_secret(secret.name, values, read.settings.missing)
-        if int(cells.counts.sum()) != table.n_rows or now.labels != secret.labels:
-            raise ValueError(CHANGED)
-        codes[secret.name] = now.codes(len(cells))
-    return codes, strata.data.astype(np.intp), cells.data.astype(np.intp), cells.counts
-
-
-class _AddPlaces:
-    """What adds the stratum and the cell of each row to a part of a table."""
-
-    def __init__(self, release: SwapRelease, names: Sequence[str]) -> None:
-        self.release, self.names = release, names
-
-    def __call__(self, part: Any) -> Any:
-        """Return a part of the table with two more columns."""
-        places = _places(self.release, frame_table(part))[1]
-        return with_numbers(part, dict(zip(self.names, places, strict=True)))
 
 
 def _places(release: SwapRelease, table: Table) -> tuple[Columns, tuple[Array, Array]]:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._noiser.conditional_priors import given_priors
 from sklearn_puffer._noiser.groups import RowGroups, check_one_column, fitted_groups, group_names
-from sklearn_puffer._noiser.rows import DistinctRows, LazyRows, Rows, check_size, rows_of
+from sklearn_puffer._noiser.rows import LazyRows, Rows, check_size, distinct_rows, rows_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
@@ -151,7 +151,7 @@ def read_table(
     if isinstance(rows, LazyRows):
         faults.of(rows.table.check_type, [*hidden, *public])
         faults.refuse()  # before anything is computed
-        rows = _count_first(settings, rows, [*hidden, *public], groups)
+        rows = _count_first(settings, rows, hidden, [[public[k] for k in own] for own in groups])
     secrets = faults.of(
         lambda name: secret_of(settings, rows, given_secrets, name),
         list(given_secrets) if given_secrets is not None else hidden,
@@ -162,9 +162,6 @@ def read_table(
     )
     faults.refuse()
     grouped = _groups_of(settings, rows, grouping, secrets)
-    if isinstance(rows, LazyRows):
-        whole = settings.channel is not None
-        rows.table.count_cells(hidden, [column for column, _ in learnt], at_once=whole)
     n_adversaries = 1 + len(settings.adversaries)
     alone = not settings.at_once
     used, passing = {*hidden, *public}, settings.remainder == "passthrough"
@@ -195,26 +192,33 @@ def _groups_of(
 
 
 def _count_first(
-    settings: Settings, rows: LazyRows, names: Sequence[Name], groups: Sequence[Sequence[int]]
+    settings: Settings, rows: LazyRows, hidden: Sequence[Name], groups: Sequence[Sequence[Name]]
 ) -> Rows:
-    """Count the rows of a lazy table by all columns, if just those groups are asked for in the end.
+    """Count the rows of a lazy table by the columns of each group, which tells their values, too.
 
-    Bins, and columns that are protected apart, have fewer groups than their columns together.
+    Rows of bins are counted when these are known, and have fewer groups.
     """
-    table = rows.table
+    table, names = rows.table, [*hidden, *(name for group in groups for name in group)]
     n_rows = None if table.weight is None else table.check_weights()
     whole = settings.channel is not None or bool(settings.models)
     found = False
-    if whole or (settings.n_bins is None and len(groups) == 1):
-        found = table.count_rows(names)
-    else:
+    if whole:
+        found = table.count(names)
+    elif settings.n_bins is None:
+        for group in groups:
+            table.count([*hidden, *group])
+    if not found:
         table.values(names[0])
     check_size(table.n_rows if n_rows is None else n_rows, 2, "row")
     _check_counted(table)
     if found or not whole:
-        return DistinctRows(table, names) if whole else rows
+        return distinct_rows(table, names) if whole else rows
     if settings.models or settings.n_bins is None:
-        raise ValueError(say.too_many_rows_sentence(names, settings.channel is not None))
+        raise ValueError(
+            say.too_many_rows_sentence(
+                names, 'noise="optimal" is' if settings.channel else "classifiers are"
+            )
+        )
     return rows  # of which a channel needs no more than the rows of bins
 
 
@@ -244,8 +248,7 @@ def secret_of(
 def _learn_column(
     settings: Settings, rows: Rows, name: Name, position: int, *, continuous: bool
 ) -> tuple[Column, Reader]:
-    counted = settings.bins_of(name) if name not in settings.categories else None
-    values = rows.values(name, counted)
+    values = rows.values(name)
     unknown = unknown_rule(settings, name, values.kind)
     column = learn_column(
         name,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,8 @@ class Rows:
         kept = replace(values, data=values.data[self.mask], missing=missing if some else None)
         return without_unused(kept)
 
-    def values(self, name: Name, n_bins: int | None = None) -> Values:
-        """Return a column's values of the rows that count; those that have bins may be coarse."""
+    def values(self, name: Name) -> Values:
+        """Return a column's values of the rows that count."""
         return self.kept(self.table.values(name))
 
     def tally(self, secret: Secret) -> Array:
@@ -68,9 +68,9 @@ class LazyRows(Rows):
     def __init__(self, table: LazyTable) -> None:
         super().__init__(table, None)
 
-    def values(self, name: Name, n_bins: int | None = None) -> Values:
+    def values(self, name: Name) -> Values:
         """Return a column's distinct values, and how often each occurs."""
-        return self.table.values(name, n_bins)
+        return self.table.values(name)
 
     def tally(self, secret: Secret) -> Array:
         """Return how many rows each value of a secret has."""
@@ -82,25 +82,26 @@ class LazyRows(Rows):
         return self.tally(secret)
 
 
-class DistinctRows(Rows):
-    """The distinct rows of a lazy table, in memory and in their order, and how often each counts.
+@dataclass(frozen=True, eq=False)
+class _Distinct:
+    """The distinct rows of a lazy table, in memory and in their order."""
+
+    names: tuple[Name, ...]
+    n_rows: int
+    columns: Mapping[Name, Values]
+
+    def values(self, name: Name) -> Values:
+        """Return a column."""
+        return self.columns[name]
+
+
+def distinct_rows(table: LazyTable, names: Sequence[Name]) -> Rows:
+    """Return the distinct rows that a lazy table has counted, as often as each of them counts.
 
     What takes rows takes these, so that it does not depend on the engine, or on the order of rows.
     """
-
-    def __init__(self, table: LazyTable, names: Sequence[Name]) -> None:
-        super().__init__(table, None)
-        self.columns, self.weights = table.rows(names)
-
-    @property
-    def n_rows(self) -> int:
-        """How many of them there are."""
-        assert self.weights is not None
-        return len(self.weights)
-
-    def values(self, name: Name, n_bins: int | None = None) -> Values:
-        """Return a column's values."""
-        return self.columns[name]
+    columns, counts = table.rows(names)
+    return Rows(_Distinct(table.names, len(counts), columns), counts)
 
 
 def check_size(count: int, least: int, what: str) -> None:

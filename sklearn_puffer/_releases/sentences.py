@@ -348,9 +348,8 @@ def too_large_sentence(names: Sequence[Name], points: int, limit: int, exact: st
     )
 
 
-def too_many_rows_sentence(names: Sequence[Name], channel: bool) -> str:
+def too_many_rows_sentence(names: Sequence[Name], what: str) -> str:
     """Return the error about a lazy table whose distinct rows are not fetched."""
-    what = 'noise="optimal" is' if channel else "classifiers are"
     return (
         f"columns {listed(list(names), 10)} have more different rows than are fetched from an "
         f"engine, and {what} fitted on those; fit a sample of the rows, round, bin or merge "

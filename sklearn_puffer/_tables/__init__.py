@@ -21,7 +21,7 @@ from sklearn_puffer._tables.counting import (
     ranks_of,
     tally,
 )
-from sklearn_puffer._tables.digests import row_digests, row_marks
+from sklearn_puffer._tables.digests import row_digests, row_marks, smallest
 from sklearn_puffer._tables.distinct import BLOCK_ROWS, distinct
 from sklearn_puffer._tables.engine import CHANGED, LazyTable, lazy_table
 from sklearn_puffer._tables.files import Layout, TableFile, TableWriter, kind_of, type_of
@@ -80,5 +80,4 @@ from sklearn_puffer._tables.selection import (
     resolve,
     secret_pairs_of,
 )
-from sklearn_puffer._tables.thinning import sample_rows
 from sklearn_puffer._tables.values import Faults, Kind, Name, Values, without_na

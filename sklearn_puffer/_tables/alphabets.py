@@ -21,7 +21,6 @@ from sklearn_puffer._base import (
     refuse_masked,
     sum_by_halves,
 )
-from sklearn_puffer._tables import coarse
 from sklearn_puffer._tables.columns import Column
 from sklearn_puffer._tables.distinct import distinct, distinct_numbers
 from sklearn_puffer._tables.kinds import (
@@ -39,6 +38,8 @@ from sklearn_puffer._tables.values import Name, Values
 # beyond these the powers in losses and spreads are no floats; a table of that kind has odd units
 _LARGEST_NUMBER = 1e120
 _SMALLEST_SPAN = 1e-120
+# what survives of a column of more values than four times these is computed from that many
+_MOST_RUNS, _LEAST_RUN = 1 << 20, 4
 
 
 def learn_column(
@@ -96,7 +97,7 @@ def _number_column(name: Name, values: Values, n_bins: int | None, weights: Arra
     column = Column(name, values.kind, atoms, np.ones(len(atoms), dtype=bool))
     if n_bins is None or counts is None:
         return column
-    return _binned(column, counts, n_bins, as_cells=values.coarse)
+    return _binned(column, counts, n_bins)
 
 
 def _with_missing_boolean(column: Column, values: Values) -> Column:
@@ -107,11 +108,9 @@ def _with_missing_boolean(column: Column, values: Values) -> Column:
     return replace(column, atoms=atoms, known=known, missing_code=len(atoms) - 1)
 
 
-def _binned(column: Column, counts: Array, n_bins: int, *, as_cells: bool) -> Column:
+def _binned(column: Column, counts: Array, n_bins: int) -> Column:
     atoms, whole = column.atoms, column.kind == "integer"
     bins = quantile_bins(atoms, counts, n_bins, whole=whole)
-    if as_cells or len(atoms) > coarse.MOST_DISTINCT:
-        atoms, counts = coarse.coarse(atoms, counts, bins.edges, whole=whole)
     return replace(
         column,
         atoms=bins.values,
@@ -119,8 +118,21 @@ def _binned(column: Column, counts: Array, n_bins: int, *, as_cells: bool) -> Co
         edges=bins.edges,
         merged=bins.merged,
         spread=standard_deviation(atoms, counts),
-        raw=(atoms, counts),
+        raw=_in_runs(atoms, counts, bins.edges, whole=whole),
     )
+
+
+def _in_runs(
+    atoms: FloatArray, counts: Array, edges: FloatArray, *, whole: bool
+) -> tuple[FloatArray, Array]:
+    """Return values and their counts; of very many the middles of runs, each within a bin."""
+    length = len(atoms) // _MOST_RUNS
+    if length < _LEAST_RUN:
+        return atoms, counts
+    starts = np.union1d(np.arange(0, len(atoms), length), np.searchsorted(atoms, edges, "right"))
+    ends = atoms[np.append(starts[1:], len(atoms)) - 1]
+    middles = atoms[starts] / 2 + ends / 2
+    return np.floor(middles) if whole else middles, np.add.reduceat(counts, starts)
 
 
 def _level_column(name: Name, values: Values, missing: Missing, unknown: Unknown) -> Column:

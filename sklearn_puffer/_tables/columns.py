@@ -42,8 +42,8 @@ class Column:
     free : bool
         Whether any number may be released, seen in `fit` or not: its priors are continuous.
     raw : tuple of ndarray, or None
-        While it is learnt: the distinct numbers of a binned column, or the middles of cells of very
-        many, and how often each occurs.
+        While it is learnt: the distinct numbers of a binned column, or of very many the middles of
+        runs, and how often each occurs.
     """
 
     name: Name

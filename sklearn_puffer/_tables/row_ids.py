@@ -16,8 +16,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from sklearn_puffer._base import on_one_line, quoted, task
-from sklearn_puffer._tables.engine import lazy_table
+from sklearn_puffer._base import on_one_line, quoted
+from sklearn_puffer._tables.engine import collected, lazy_table
 from sklearn_puffer._tables.frame import Table, frame_table
 from sklearn_puffer._tables.opening import engine_of, in_narwhals, is_of
 from sklearn_puffer._tables.values import Name, Values, take_levels
@@ -156,7 +156,7 @@ def count_ids(X: Any, name: str) -> IdCounts:
         "absent": nw.when(gone).then(size).otherwise(0),
         "distinct": nw.when(gone).then(0).otherwise(1),
     }
-    found = _collected(groups.select(*(each.sum().alias(key) for key, each in sums.items())))
+    found = collected(groups.select(*(each.sum().alias(key) for key, each in sums.items())))
     return IdCounts(*(int(found[each][0] or 0) for each in IdCounts._fields))
 
 
@@ -166,10 +166,3 @@ def _as_texts(part: pd.DataFrame, name: str) -> pd.DataFrame:
     ids = own.data.tolist() if own.levels is None else take_levels(own.levels, own.data)
     texts = [None if each is None else f"{type(each).__name__} {each}" for each in ids]
     return pd.DataFrame({"id": pd.array(texts, dtype="string")}, index=part.index)
-
-
-def _collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
-    with task("query of the engine"):
-        if frame.implementation.is_polars():
-            return frame.collect("polars", engine="streaming")
-        return frame.collect("pyarrow")

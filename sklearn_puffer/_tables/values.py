@@ -49,8 +49,6 @@ class Values:
         Whether it declares an order of them, too.
     counts : ndarray of int of shape (n,), or None
         How many rows hold each, where the data are distinct values; None where each is a row.
-    coarse : bool
-        Whether the data are ends of cells that hold further numbers.
     """
 
     kind: Kind
@@ -60,7 +58,6 @@ class Values:
     declared: bool = False
     ordered: bool = False
     counts: Array | None = None
-    coarse: bool = False
 
     def __len__(self) -> int:
         return len(self.data)
