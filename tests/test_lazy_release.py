@@ -27,7 +27,7 @@ from release_cases import (
 
 from sklearn_puffer import PufferfishRelease, UncertifiedError
 from sklearn_puffer._noiser import lazy_release
-from sklearn_puffer._tables import row_ids
+from sklearn_puffer._tables import plans
 
 pytestmark = pytest.mark.usefixtures("thin_cells")
 
@@ -416,7 +416,7 @@ def test_what_cannot_be_planned_is_refused(lazy, noiser, change, options, error,
 
 
 def test_columns_are_checked_before_anything_is_computed(lazy, noiser, monkeypatch):
-    monkeypatch.setattr(row_ids, "_collected", None)
+    monkeypatch.setattr(plans, "collected", None)
     rows = pl.from_pandas(TABLE)
     with pytest.raises(ValueError, match="X lacks column 'age', which fit released"):
         keyed(noiser, lazy(rows.drop("age")))

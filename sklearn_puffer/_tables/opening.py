@@ -11,18 +11,18 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
+import pandas as pd
 
 from sklearn_puffer._base import listed, on_one_line, quoted, way_to_table
 from sklearn_puffer._tables.csv_types import other_separator, typed_csv
-from sklearn_puffer._tables.dask_plan import checked_labels, refused_category
-from sklearn_puffer._tables.duckdb_plan import selected
+from sklearn_puffer._tables.values import check_objects
 
 Levels = tuple[tuple[str, ...], bool]
 """Labels that the type of a column lists, and whether in an order."""
@@ -185,14 +185,48 @@ def _of_polars(X: Any, types: Mapping[str, Any]) -> Any:
     return X.rename({name: str(k) for k, name in enumerate(types)})
 
 
+def _checked_labels(column: pd.Series[Any], name: str) -> pd.Series[Any]:
+    """Return a part of a column of categories as strings, or of objects; called in a worker."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        check_objects(column, name)
+        return column
+    if fault := _refused_category(column.dtype, name):
+        raise fault
+    return column.astype("string")
+
+
+def _refused_category(dtype: Any, name: str) -> TypeError | None:
+    """Return the error about a category that is no string."""
+    strange = [level for level in dtype.categories if not isinstance(level, str)]
+    if not strange:
+        return None
+    return TypeError(
+        f"column {name!r} has the category {quoted(strange[0])}, which is no string; convert it to "
+        "numbers, or to strings with astype(str)."
+    )
+
+
 def _of_dask(X: Any, types: Mapping[str, Any]) -> Any:
     """Return a Dask table by place, with labels for categories: each part may have own codes."""
     own = X.rename(columns={name: str(k) for k, name in enumerate(types)})
     for k, (name, dtype) in enumerate(X.dtypes.items()):
         if dtype.name in ("category", "object"):  # which says too little of what is in it
             like = (name, "string" if dtype.name == "category" else object)
-            own[str(k)] = X[name].map_partitions(checked_labels, name, meta=like)
+            own[str(k)] = X[name].map_partitions(_checked_labels, name, meta=like)
     return own
+
+
+def selected(X: Any, columns: Sequence[tuple[str, str]]) -> Any:
+    """Return columns of a relation, each with a name; "#1" is the first, since names ignore case.
+
+    Parameters
+    ----------
+    X : DuckDBPyRelation
+    columns : sequence of pairs
+        What is computed, in SQL, and its name.
+    """
+    quoted = [(own, name.replace('"', '""')) for own, name in columns]
+    return X.project(", ".join(f'{own} as "{name}"' for own, name in quoted))
 
 
 def _of_duckdb(X: Any, types: Mapping[str, Any]) -> Any:
@@ -255,7 +289,7 @@ def _of_category(X: Any, name: str) -> Levels | TypeError | ValueError | None:
     """Return the labels of a categorical column of Dask, or None where it does not know them."""
     column, dtype = X[name].cat, X.dtypes[name]
     if column.known and len(dtype.categories):  # a file that lists none "knows" none
-        return refused_category(dtype, name) or (tuple(dtype.categories), bool(dtype.ordered))
+        return _refused_category(dtype, name) or (tuple(dtype.categories), bool(dtype.ordered))
     if not dtype.ordered:
         return None
     return ValueError(  # as_known() would not keep their order

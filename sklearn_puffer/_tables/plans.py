@@ -1,147 +1,37 @@
-"""Lazy tables whose rows pass through a function, a part at a time: one plan for each engine.
+"""Lazy tables whose rows pass through a function, a part at a time, and the ids of their rows.
 
 The function takes a table in memory and returns one of as many rows: a polars DataFrame on polars,
 a pandas one on Dask, an Arrow table elsewhere. It is called with no rows for the types of its
 result, so that a plan is made without a job, and with the rows of a part whenever an engine
 computes that part.
 
-Rows of an Ibis table that pass through a function of Arrow tables.
-
-Parts of a Spark DataFrame that pass through a function of Arrow tables.
+An id is the same in every type that holds it: a whole number as an integer, a decimal or an object,
+a UUID as itself, its 16 bytes or its text, a date as itself, the first moment of it or its text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, Signature
-from itertools import count
-from typing import Any
+from itertools import count, pairwise
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 
-from sklearn_puffer._base import Array, on_one_line, task
-from sklearn_puffer._tables.dask_plan import on_dask
-from sklearn_puffer._tables.duckdb_plan import on_duckdb
-from sklearn_puffer._tables.engine import lazy_table
-from sklearn_puffer._tables.opening import engine_of, in_narwhals
-from sklearn_puffer._tables.values import Kind, Name, check_type
+from sklearn_puffer._base import Array, on_one_line, quoted, task
+from sklearn_puffer._tables.engine import collected, lazy_table
+from sklearn_puffer._tables.frame import Table, frame_table
+from sklearn_puffer._tables.opening import engine_of, in_narwhals, is_of, selected
+from sklearn_puffer._tables.values import Kind, Name, Values, check_type, take_levels
 
 Release = Callable[[Any], Any]
 Plan = Callable[[Any, Sequence[str], Release], Any]
-
-
-_TYPES = {
-    "boolean": "bool",
-    "tinyint": "int8",
-    "smallint": "int16",
-    "int": "int32",
-    "bigint": "int64",
-    "float": "float",
-    "double": "double",
-    "string": "string",
-}
-"""Spark's types and those of Arrow: what can be released, and what comes of it."""
-
-
-def on_spark(X: Any, names: Sequence[str], release: Release) -> Any:
-    """Return the Spark DataFrame of what ``release`` makes of some columns; no job is started."""
-    fields = {field.name: field for field in X.schema.fields}
-    # by place: Spark's names ignore case, and a dot in one asks for a part of it
-    places = [str(k) for k in range(len(X.columns))]
-    kept = [place for place, name in zip(places, X.columns, strict=True) if name in names]
-    own = X.toDF(*places).select(*kept)
-    result = release(_no_rows([fields[name] for name in names])).schema
-    part = partial(_parts, names=list(names), release=release)
-    schema = import_module("pyspark.sql.types").StructType(
-        [_field(each, fields.get(each.name)) for each in result]
-    )
-    return own.mapInArrow(part, schema)
-
-
-def _no_rows(fields: Sequence[Any]) -> Any:
-    """Return an Arrow table of such columns; one that is only passed needs no type in it."""
-    pyarrow = import_module("pyarrow")
-    types = [_TYPES.get(_kind(field.dataType), "null") for field in fields]
-    return pyarrow.schema(
-        [(field.name, own) for field, own in zip(fields, types, strict=True)]
-    ).empty_table()
-
-
-def _kind(dtype: Any) -> str:
-    """Return Spark's own name of a type, for strings without the collation that it may have."""
-    return str(dtype.simpleString()).split(" ")[0]
-
-
-def _field(released: Any, own: Any) -> Any:
-    """Return the Spark field of a released column: as it was, wherever its type is as it was."""
-    types = import_module("pyspark.sql.types")
-    if own is not None and str(released.type) == _TYPES.get(_kind(own.dataType), "null"):
-        return types.StructField(released.name, own.dataType, True)
-    [name] = [spark for spark, arrow in _TYPES.items() if arrow == str(released.type)]
-    made = types.DataType.fromDDL(name)
-    return types.StructField(released.name, made, True)
-
-
-def _parts(batches: Iterator[Any], names: Sequence[str], release: Release) -> Iterator[Any]:
-    """Release the batches of a part; called in a worker."""
-    pyarrow = import_module("pyarrow")
-    for batch in batches:
-        table = pyarrow.Table.from_batches([batch]).rename_columns(list(names))
-        yield from release(table).combine_chunks().to_batches()
-
-
-_numbers = count()  # a function is registered by its name, and two plans have two
-
-
-def on_ibis(X: Any, names: Sequence[str], release: Release) -> Any:
-    """Return the Ibis table of what ``release`` makes of some columns of X; nothing is computed.
-
-    Raises
-    ------
-    TypeError
-        If the backend has no functions of Arrow arrays.
-    """
-    if X.get_backend().name != "duckdb":
-        raise TypeError(
-            f"X is an Ibis table of {X.get_backend().name}, whose rows do not pass through Python; "
-            "write it once and take the files (pl.scan_parquet, or transform_batches), or use "
-            "Ibis on DuckDB."
-        )
-    own = X.select(*names)
-    schema = own.schema().to_pyarrow()
-    result = release(schema.empty_table()).schema
-    rows = _function(own.schema(), schema, result, release)(*(own[name] for name in names))
-    return own.select(released=rows).unpack("released")
-
-
-def _function(own: Any, schema: Any, result: Any, release: Release) -> Any:
-    """Return a function of columns as Ibis knows it, to a struct of the released ones."""
-    pyarrow, ibis = import_module("pyarrow"), import_module("ibis")
-    kinds = import_module("ibis.expr.datatypes").DataType
-
-    def released(*columns: Any) -> Any:
-        part = release(pyarrow.Table.from_arrays(list(columns), schema=schema)).cast(result)
-        arrays = [column.combine_chunks() for column in part.columns]
-        return pyarrow.StructArray.from_arrays(arrays, fields=list(result))
-
-    # Ibis and DuckDB count the parameters
-    released.__signature__ = _signature(len(schema))  # type: ignore[attr-defined]
-    return ibis.udf.scalar.pyarrow(
-        released,
-        name=f"puffer_release_{next(_numbers)}",
-        signature=(tuple(own.types), kinds.from_pyarrow(pyarrow.struct(list(result)))),
-        # a row that misses a value is a row, and a function of constants is not folded
-        null_handling="special",
-        side_effects=True,
-    )
-
-
-def _signature(n_columns: int) -> Signature:
-    kind = Parameter.POSITIONAL_OR_KEYWORD
-    return Signature([Parameter(f"column_{k}", kind) for k in range(n_columns)])
 
 
 def planned(X: Any, names: Sequence[str], release: Release) -> Any:
@@ -254,6 +144,9 @@ def check_lazy_kinds(X: Any, kinds: Mapping[str, Kind]) -> None:
             )
 
 
+# -------------------------------------------------------------------------------- polars
+
+
 def _on_polars(X: Any, names: Sequence[str], release: Release) -> Any:
     polars = import_module("polars")
     known = X.collect_schema().names()
@@ -276,10 +169,412 @@ def _polars_part(frame: Any, release: Release, schema: Any) -> Any:
     return type(frame)([column.cast(schema[column.name]) for column in release(frame)])
 
 
+# -------------------------------------------------------------------------------- DuckDB
+
+_NUMBERS: tuple[str, ...] = (
+    "boolean",
+    "tinyint",
+    "smallint",
+    "integer",
+    "bigint",
+    "utinyint",
+    "usmallint",
+)
+_NUMBERS += ("uinteger", "ubigint", "float", "double")
+_WORDS = ("varchar", "enum")
+_AS_TEXT: tuple[str, ...] = ("date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns")
+_AS_TEXT += ("decimal", "time", "hugeint", "uhugeint", "uuid", "timestamp with time zone", "blob")
+"""What DuckDB hands to Python and back: labels, and other types as text."""
+
+
+def _on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
+    """Return the relation of what ``release`` makes of some columns of X; nothing is computed.
+
+    Raises
+    ------
+    TypeError
+        If one of the columns has a type that does not come back as it was.
+    """
+    duckdb = import_module("duckdb")
+    kinds = {name: kind for name, kind in zip(X.columns, X.types, strict=True) if name in names}
+    places = {name: place for place, name in enumerate(X.columns, 1)}
+    own = [_sent(f"#{places[name]}", name, kinds[name]) for name in names]
+    sent = selected(X, [(column, str(k)) for k, column in enumerate(own)])
+    schema = sent.limit(0).to_arrow_table().rename_columns(list(names)).schema
+    result = release(schema.empty_table()).schema
+    types = duckdb.from_arrow(result.empty_table()).types
+    out = {str(k): kind for k, kind in enumerate(types)}
+    part = partial(_duckdb_part, schema=schema, result=result, release=release)
+    return (
+        _with_masks(duckdb, sent)
+        .map(part, schema=out)
+        .select(*(_back(duckdb, str(k), name, kinds) for k, name in enumerate(result.names)))
+    )
+
+
+def _sent(column: str, name: str, kind: Any) -> str:
+    """Return a column as it is handed to Python."""
+    if kind.id in _WORDS + _AS_TEXT:
+        return f"hex({column})" if kind.id == "blob" else f"cast({column} as VARCHAR)"
+    if kind.id not in _NUMBERS:
+        raise TypeError(
+            f"column {name!r} has type {on_one_line(kind)}, which would not come back from Python "
+            "as it was; drop it from the relation, or convert it to a number, a string or a date."
+        )
+    return column
+
+
+def _with_masks(duckdb: Any, sent: Any) -> Any:
+    """Return columns with a mask beside each whose missing values pandas has no place for."""
+    chosen = []
+    for k, kind in enumerate(sent.types):
+        column = duckdb.ColumnExpression(str(k))
+        if kind.id == "varchar":
+            chosen.append(column)
+            continue
+        zero = duckdb.ConstantExpression(0).cast(kind)
+        chosen.append(duckdb.CoalesceOperator(column, zero).alias(str(k)))
+        chosen.append(column.isnull().alias(f"no {k}"))
+    return sent.select(*chosen)
+
+
+def _back(duckdb: Any, place: str, name: str, kinds: Mapping[str, Any]) -> Any:
+    """Return a column of the result by its name, and in its own type where it came as text."""
+    column = duckdb.ColumnExpression(place)
+    kind = kinds.get(name)
+    if kind is not None and kind.id == "blob":
+        column = duckdb.FunctionExpression("unhex", column)
+    elif kind is not None and kind.id in _AS_TEXT:
+        column = column.cast(kind)
+    return column.alias(name)
+
+
+def _duckdb_part(frame: pd.DataFrame, schema: Any, result: Any, release: Release) -> pd.DataFrame:
+    """Release a part of a relation; called by DuckDB."""
+    released = release(_as_arrow(frame, schema)).cast(result)
+    return pd.DataFrame({str(k): _in_pandas(each) for k, each in enumerate(released.columns)})
+
+
+def _in_pandas(column: Any) -> Any:
+    own = np.dtype(column.type.to_pandas_dtype())
+    is_text = own.kind == "O"
+    if not is_text and not column.null_count:
+        return column.to_numpy()  # parts are small, and pandas' own types are slow to make
+    kind = pd.StringDtype() if is_text else pd.array(np.empty(0, dtype=own)).dtype
+    return column.to_pandas(types_mapper=lambda dtype: kind)
+
+
+def _as_arrow(frame: pd.DataFrame, schema: Any) -> Any:
+    pyarrow = import_module("pyarrow")
+    arrays = []
+    for k, field in enumerate(schema):
+        values: Any = frame[str(k)]
+        if f"no {k}" in frame:
+            mask = frame[f"no {k}"].to_numpy(dtype=bool)
+            gone = mask if mask.any() else None
+            arrays.append(pyarrow.array(values.to_numpy(), type=field.type, mask=gone))
+        else:
+            arrays.append(pyarrow.array(values, type=field.type))
+    return pyarrow.Table.from_arrays(arrays, schema=schema)
+
+
+# ---------------------------------------------------------------------------------- Dask
+
+
+def _on_dask(X: Any, names: Sequence[str], release: Release) -> Any:
+    """Return the Dask DataFrame of what ``release`` makes of some columns; nothing is computed."""
+    own = X[list(names)]
+    # the types are known without a part: an index has no place in them but its name
+    empty = pd.DataFrame({name: pd.Series(dtype=own.dtypes[name]) for name in names})
+    like = release(empty)
+    like.index = _no_index(X)
+    part = partial(_dask_part, release=release, dtypes=dict(like.dtypes))
+    return own.map_partitions(part, meta=like, align_dataframes=False)
+
+
+def _no_index(X: Any) -> Any:
+    """Return an index without rows of the type that X has."""
+    index = X.index
+    return pd.Index([], dtype=index.dtype, name=index.name)
+
+
+def _dask_part(frame: pd.DataFrame, release: Release, dtypes: dict[str, Any]) -> pd.DataFrame:
+    """Release a part, which keeps its index; called in a worker."""
+    released: pd.DataFrame = release(frame)
+    # no integer of numpy is missing: Dask has floats in such a part, and so has its release
+    whole = [name for name, dtype in dtypes.items() if isinstance(dtype, np.dtype)]
+    gaps = {name for name in whole if dtypes[name].kind in "iu" and released[name].isna().any()}
+    return released.astype({name: dtypes[name] for name in dtypes if name not in gaps})
+
+
+# --------------------------------------------------------------------------------- Spark
+
+_SPARK_TYPES = {
+    "boolean": "bool",
+    "tinyint": "int8",
+    "smallint": "int16",
+    "int": "int32",
+    "bigint": "int64",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+}
+"""Spark's types and those of Arrow: what can be released, and what comes of it."""
+
+
+def _on_spark(X: Any, names: Sequence[str], release: Release) -> Any:
+    """Return the Spark DataFrame of what ``release`` makes of some columns; no job is started."""
+    fields = {field.name: field for field in X.schema.fields}
+    # by place: Spark's names ignore case, and a dot in one asks for a part of it
+    places = [str(k) for k in range(len(X.columns))]
+    kept = [place for place, name in zip(places, X.columns, strict=True) if name in names]
+    own = X.toDF(*places).select(*kept)
+    result = release(_no_spark_rows([fields[name] for name in names])).schema
+    part = partial(_spark_parts, names=list(names), release=release)
+    schema = import_module("pyspark.sql.types").StructType(
+        [_spark_field(each, fields.get(each.name)) for each in result]
+    )
+    return own.mapInArrow(part, schema)
+
+
+def _no_spark_rows(fields: Sequence[Any]) -> Any:
+    """Return an Arrow table of such columns; one that is only passed needs no type in it."""
+    pyarrow = import_module("pyarrow")
+    types = [_SPARK_TYPES.get(_spark_kind(field.dataType), "null") for field in fields]
+    return pyarrow.schema(
+        [(field.name, own) for field, own in zip(fields, types, strict=True)]
+    ).empty_table()
+
+
+def _spark_kind(dtype: Any) -> str:
+    """Return Spark's own name of a type, for strings without the collation that it may have."""
+    return str(dtype.simpleString()).split(" ")[0]
+
+
+def _spark_field(released: Any, own: Any) -> Any:
+    """Return the Spark field of a released column: as it was, wherever its type is as it was."""
+    types = import_module("pyspark.sql.types")
+    kind = None if own is None else _SPARK_TYPES.get(_spark_kind(own.dataType), "null")
+    if str(released.type) == kind:
+        return types.StructField(released.name, own.dataType, True)
+    [name] = [spark for spark, arrow in _SPARK_TYPES.items() if arrow == str(released.type)]
+    made = types.DataType.fromDDL(name)
+    return types.StructField(released.name, made, True)
+
+
+def _spark_parts(batches: Iterator[Any], names: Sequence[str], release: Release) -> Iterator[Any]:
+    """Release the batches of a part; called in a worker."""
+    pyarrow = import_module("pyarrow")
+    for batch in batches:
+        table = pyarrow.Table.from_batches([batch]).rename_columns(list(names))
+        yield from release(table).combine_chunks().to_batches()
+
+
+# ---------------------------------------------------------------------------------- Ibis
+
+_numbers = count()  # a function is registered by its name, and two plans have two
+
+
+def _on_ibis(X: Any, names: Sequence[str], release: Release) -> Any:
+    """Return the Ibis table of what ``release`` makes of some columns of X; nothing is computed.
+
+    Raises
+    ------
+    TypeError
+        If the backend has no functions of Arrow arrays.
+    """
+    if X.get_backend().name != "duckdb":
+        raise TypeError(
+            f"X is an Ibis table of {X.get_backend().name}, whose rows do not pass through Python; "
+            "write it once and take the files (pl.scan_parquet, or transform_batches), or use "
+            "Ibis on DuckDB."
+        )
+    own = X.select(*names)
+    schema = own.schema().to_pyarrow()
+    result = release(schema.empty_table()).schema
+    rows = _function(own.schema(), schema, result, release)(*(own[name] for name in names))
+    return own.select(released=rows).unpack("released")
+
+
+def _function(own: Any, schema: Any, result: Any, release: Release) -> Any:
+    """Return a function of columns as Ibis knows it, to a struct of the released ones."""
+    pyarrow, ibis = import_module("pyarrow"), import_module("ibis")
+    kinds = import_module("ibis.expr.datatypes").DataType
+
+    def released(*columns: Any) -> Any:
+        part = release(pyarrow.Table.from_arrays(list(columns), schema=schema)).cast(result)
+        arrays = [column.combine_chunks() for column in part.columns]
+        return pyarrow.StructArray.from_arrays(arrays, fields=list(result))
+
+    # Ibis and DuckDB count the parameters
+    released.__signature__ = _signature(len(schema))  # type: ignore[attr-defined]
+    return ibis.udf.scalar.pyarrow(
+        released,
+        name=f"puffer_release_{next(_numbers)}",
+        signature=(tuple(own.types), kinds.from_pyarrow(pyarrow.struct(list(result)))),
+        # a row that misses a value is a row, and a function of constants is not folded
+        null_handling="special",
+        side_effects=True,
+    )
+
+
+def _signature(n_columns: int) -> Signature:
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    return Signature([Parameter(f"column_{k}", kind) for k in range(n_columns)])
+
+
 _PLANS: dict[str, Plan] = {
     "polars": _on_polars,
-    "duckdb": on_duckdb,
-    "dask": on_dask,
-    "spark": on_spark,
-    "ibis": on_ibis,
+    "duckdb": _on_duckdb,
+    "dask": _on_dask,
+    "spark": _on_spark,
+    "ibis": _on_ibis,
 }
+
+
+# ----------------------------------------------------------------------------------- ids
+
+_is_uuid = is_of("uuid", "UUID")
+_MOST = 1 << 127  # a number of 128 bits is an id as it is
+_LABELS = (nw.String, nw.Categorical, nw.Enum, nw.Object)
+_WRITTEN: dict[Any, Callable[[str], Any]] = {
+    nw.Decimal: Decimal,
+    nw.Int128: int,
+    nw.UInt128: int,
+    nw.Date: pd.Timestamp,
+    nw.Datetime: pd.Timestamp,
+    nw.Binary: bytes.fromhex,
+}
+"""What the text is that DuckDB hands on for other types."""
+
+Text = Callable[[str], Any] | None
+"""How the text is read that is handed on for ids; None of text that is the id."""
+
+
+class IdCounts(NamedTuple):
+    """How many rows a table has, how many lack an id, and how many distinct ids there are."""
+
+    rows: int
+    absent: int
+    distinct: int
+
+
+def canonical_id(value: Any) -> int | str | None:
+    """Return the number or the text that an id is in any type; None of what is no id.
+
+    >>> canonical_id(Decimal("7.00")), canonical_id(bytes(15) + b"*")
+    (7, '00000000-0000-0000-0000-00000000002a')
+    >>> canonical_id(datetime(2020, 1, 31)), canonical_id(b"id"), canonical_id(0.5)
+    ('2020-01-31', '6964', None)
+    """
+    if isinstance(value, Decimal) and value.is_finite():
+        return canonical_id(int(value)) if value == int(value) else f"{value:f}".rstrip("0")
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value) if -_MOST <= int(value) < _MOST else str(int(value))
+    if isinstance(value, bytes):
+        parts = [value[start:stop].hex() for start, stop in pairwise((0, 4, 6, 8, 10, 16))]
+        return "-".join(parts) if len(value) == 16 else value.hex()
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo is None else value.astimezone(UTC)
+        return moment.isoformat().removesuffix("T00:00:00")
+    return str(value) if isinstance(value, str | date) or _is_uuid(value) else None
+
+
+def read_ids(table: Table, name: Name, text: Text = None) -> Values:
+    """Return ids as integers, or as codes into levels that are strings or numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are no ids, or strings beside others.
+    """
+    column, fault = table.original(name), None
+    try:
+        found = None if text else table.values(name)
+    except (TypeError, ValueError) as error:  # of a kind that is not released, or strings at fault
+        found, fault = None, error
+    levels = () if found is None else found.levels or ()
+    if found is not None and (found.kind == "integer" or {str} == {*map(type, levels)}):
+        return found
+    if found is not None and levels:
+        column = take_levels(levels, found.data)
+    objects = [text(x) if text and isinstance(x, str) else x for x in _objects(column)]
+    kinds = {type(x).__name__ for x in pd.Series(objects, dtype=object).dropna()}
+    if fault is not None and kinds == {"str"}:
+        raise fault
+    return _canonical(objects, kinds, name)
+
+
+def _canonical(objects: Sequence[Any], kinds: set[str], name: Name) -> Values:
+    gone = pd.Series(objects, dtype=object).isna().to_numpy()
+    ids = [None if absent else canonical_id(x) for x, absent in zip(objects, gone, strict=True)]
+    if "str" in kinds or ids.count(None) > gone.sum():
+        raise _no_ids(name, ", ".join(sorted(kinds)))
+    codes, levels = pd.factorize(np.array(ids, dtype=object))
+    return Values("category", codes, gone if gone.any() else None, tuple(levels))
+
+
+def _no_ids(name: Name, kind: Any) -> TypeError:
+    return TypeError(
+        f"row_id {quoted(name)} holds no ids, which are whole numbers, strings, UUIDs, bytes, "
+        f"dates or times ({on_one_line(kind)}); convert it to one of them."
+    )
+
+
+def _objects(column: Any) -> list[Any]:
+    if isinstance(column, nw.Series):
+        if not (column.dtype == nw.Datetime and column.implementation.is_polars()):
+            return column.to_list()
+        column = column.to_pandas()  # a list of polars would lack nanoseconds
+    return list(pd.Series(column).astype(object))
+
+
+def check_id_type(X: Any, name: str) -> Text:
+    """Refuse ids of a lazy table by their type; nothing is computed.
+
+    Returns
+    -------
+    callable or None
+        What reads the text that the engine hands on for them.
+    """
+    dtype = lazy_table(X).types[name]
+    written = [read for kind, read in _WRITTEN.items() if dtype == kind]
+    if not (written or dtype in _LABELS or dtype.is_integer() or _holds_uuids(X, name)):
+        raise _no_ids(name, dtype)
+    return written[0] if written and engine_of(X) == "duckdb" else None
+
+
+def _holds_uuids(X: Any, name: str) -> bool:
+    engine = engine_of(X)  # narwhals knows no UUIDs
+    own = X.schema().items() if engine == "ibis" else ()
+    kinds = dict(zip(X.columns, X.types, strict=True) if engine == "duckdb" else own)
+    return str(kinds.get(name)).lower() == "uuid"
+
+
+def count_ids(X: Any, name: str) -> IdCounts:
+    """Return the counts of a column of ids of a lazy table, all of them exact; one query."""
+    table = lazy_table(X)
+    frame, own = table.frame, table.column(name)
+    if table.types[name] == nw.Categorical:
+        own = own.cast(nw.String)
+    if table.types[name] == nw.Object:  # of Dask: of any kind, and as yet unread
+        parts = X[[name]].map_partitions(_as_texts, name, meta={"id": "string"})
+        frame, own = in_narwhals(parts), nw.col("id")
+    # what an engine offers to count distinct values is an estimate in some of them
+    groups = frame.select(own.alias("id")).group_by("id").agg(nw.len().alias("n"))
+    gone, size = nw.col("id").is_null(), nw.col("n")
+    sums = {
+        "rows": size,
+        "absent": nw.when(gone).then(size).otherwise(0),
+        "distinct": nw.when(gone).then(0).otherwise(1),
+    }
+    found = collected(groups.select(*(each.sum().alias(key) for key, each in sums.items())))
+    return IdCounts(*(int(found[each][0] or 0) for each in IdCounts._fields))
+
+
+def _as_texts(part: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return ids as texts that differ where ids do; called in a worker."""
+    own = read_ids(frame_table(part), name)
+    ids = own.data.tolist() if own.levels is None else take_levels(own.levels, own.data)
+    texts = [None if each is None else f"{type(each).__name__} {each}" for each in ids]
+    return pd.DataFrame({"id": pd.array(texts, dtype="string")}, index=part.index)
