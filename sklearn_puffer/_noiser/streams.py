@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -283,10 +283,10 @@ _ON_DISK = 1 << 21  # ids in a run that is moved to the disk: 32 MB
 
 
 class SeenIds:
-    """The ids of a stream so far, as sorted runs of 128 bits each.
+    """The ids of a stream so far, as sorted runs of 16 bytes each.
 
-    Runs are merged up to a length, and then lie in an unnamed file: 16 bytes an id, which the
-    system keeps in memory only as long as it likes.
+    Runs are merged up to a length, and then lie in an unnamed file, which the system keeps in
+    memory only as long as it likes.
 
     Examples
     --------
@@ -299,8 +299,8 @@ class SeenIds:
 
     def __init__(self, on_disk: int = _ON_DISK) -> None:
         self._on_disk = on_disk
-        self._runs: list[_Run] = []
-        self._filed: list[_Run] = []
+        self._runs: list[Array] = []
+        self._filed: list[Array] = []
 
     def __len__(self) -> int:
         return sum(map(len, (*self._filed, *self._runs)))
@@ -313,61 +313,30 @@ class SeenIds:
         ids : ndarray of uint64 of shape (n, 2)
             They differ from each other.
         """
-        order = np.lexsort((ids[:, 1], ids[:, 0]))
-        own = _Run(ids[order, 0], ids[order, 1])
+        if not len(ids):
+            return None
+        own: Array = np.ascontiguousarray(ids).view("S16")[:, 0]
+        order = np.argsort(own)
+        own = own[order]
         for run in (*self._filed, *self._runs):
-            found = run.places_in(own)
+            found = np.flatnonzero(run.take(np.searchsorted(run, own), mode="clip") == own)
             if found.size:
                 return int(order[found[0]])
         self._add(own)
         return None
 
-    def _add(self, run: _Run) -> None:
+    def _add(self, run: Array) -> None:
         """Keep a run; short ones become one, so that there are few."""
         while self._runs and len(self._runs[-1]) <= 2 * len(run):
-            run = self._runs.pop().merged(run)
+            run = np.sort(np.concatenate([self._runs.pop(), run]), kind="stable")
         if len(run) >= self._on_disk:
-            self._filed.append(run.on_disk())
+            self._filed.append(_filed(run))
         else:
             self._runs.append(run)
 
 
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """Different ids, in ascending order of their two words."""
-
-    first: Array
-    second: Array
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    def places_in(self, other: _Run) -> Array:
-        """Return which places of another run hold an id of this one."""
-        start = np.searchsorted(self.first, other.first, "left")
-        stop = np.searchsorted(self.first, other.first, "right")
-        near = np.flatnonzero(start < stop)  # the same first word: nearly always the same id
-        same = [
-            other.second[k] in self.second[begin:end]
-            for k, begin, end in zip(near, start[near], stop[near], strict=True)
-        ]
-        places: Array = near[np.array(same, dtype=bool)]
-        return places
-
-    def merged(self, other: _Run) -> _Run:
-        """Return both as one run."""
-        first = np.concatenate([self.first, other.first])
-        second = np.concatenate([self.second, other.second])
-        order = np.lexsort((second, first))
-        return _Run(first[order], second[order])
-
-    def on_disk(self) -> _Run:
-        """Return the same, in a file that is gone with it."""
-        return _Run(_filed(self.first), _filed(self.second))
-
-
-def _filed(words: Array) -> Array:
+def _filed(run: Array) -> Array:
     with TemporaryFile() as file:  # what is mapped stays, and has no name
-        file.write(words.tobytes())
+        file.write(run.tobytes())
         file.flush()
-        return np.memmap(file, dtype=words.dtype, mode="r")
+        return np.memmap(file, dtype=run.dtype, mode="r")

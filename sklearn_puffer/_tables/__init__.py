@@ -8,9 +8,9 @@ from sklearn_puffer._tables.alphabets import (
     quantile_bins,
     standard_deviation,
 )
-from sklearn_puffer._tables.batches import Stream, arrow, reader_of, stream_of
-from sklearn_puffer._tables.columns import Column, Placed, placed_in
+from sklearn_puffer._tables.columns import Column, Placed, Reader, column_reader, placed_in
 from sklearn_puffer._tables.counting import (
+    BLOCK_ROWS,
     Cells,
     CodeArray,
     Coded,
@@ -18,13 +18,22 @@ from sklearn_puffer._tables.counting import (
     Features,
     NoCodes,
     count,
+    distinct,
     ranks_of,
     tally,
 )
-from sklearn_puffer._tables.digests import row_digests, row_marks, smallest
-from sklearn_puffer._tables.distinct import BLOCK_ROWS, distinct
 from sklearn_puffer._tables.engine import CHANGED, LazyTable, lazy_table
-from sklearn_puffer._tables.files import Layout, TableFile, TableWriter, kind_of, type_of
+from sklearn_puffer._tables.files import (
+    Layout,
+    Stream,
+    TableFile,
+    TableWriter,
+    arrow,
+    kind_of,
+    reader_of,
+    stream_of,
+    type_of,
+)
 from sklearn_puffer._tables.frame import (
     Finished,
     Source,
@@ -44,18 +53,6 @@ from sklearn_puffer._tables.frame import (
     series,
     taken_rows,
 )
-from sklearn_puffer._tables.kinds import (
-    Missing,
-    as_levels,
-    check_finite,
-    check_integers,
-    check_whole,
-    date_columns,
-    of_kind,
-    present,
-    recoded,
-    without_unused,
-)
 from sklearn_puffer._tables.lookup import NEAREST, Unknown, nearest, rule_of
 from sklearn_puffer._tables.opening import is_lazy, opened, way_to_rows
 from sklearn_puffer._tables.plans import (
@@ -73,7 +70,6 @@ from sklearn_puffer._tables.plans import (
     rows_with,
     with_numbers,
 )
-from sklearn_puffer._tables.readers import Reader, column_reader
 from sklearn_puffer._tables.selection import (
     Pair,
     Secret,
@@ -84,4 +80,23 @@ from sklearn_puffer._tables.selection import (
     resolve,
     secret_pairs_of,
 )
-from sklearn_puffer._tables.values import Faults, Kind, Name, Values, without_na
+from sklearn_puffer._tables.values import (
+    Faults,
+    Kind,
+    Missing,
+    Name,
+    Values,
+    as_levels,
+    check_finite,
+    check_integers,
+    check_whole,
+    date_columns,
+    of_kind,
+    present,
+    recoded,
+    row_digests,
+    row_marks,
+    smallest,
+    without_na,
+    without_unused,
+)

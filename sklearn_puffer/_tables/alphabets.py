@@ -22,9 +22,12 @@ from sklearn_puffer._base import (
     sum_by_halves,
 )
 from sklearn_puffer._tables.columns import Column
-from sklearn_puffer._tables.distinct import distinct, distinct_numbers
-from sklearn_puffer._tables.kinds import (
+from sklearn_puffer._tables.counting import distinct, distinct_numbers
+from sklearn_puffer._tables.lookup import Other, Unknown, with_other
+from sklearn_puffer._tables.values import (
     Missing,
+    Name,
+    Values,
     as_levels,
     check_finite,
     check_integers,
@@ -32,8 +35,6 @@ from sklearn_puffer._tables.kinds import (
     present,
     used_levels,
 )
-from sklearn_puffer._tables.lookup import Other, Unknown, with_other
-from sklearn_puffer._tables.values import Name, Values
 
 # beyond these the powers in losses and spreads are no floats; a table of that kind has odd units
 _LARGEST_NUMBER = 1e120

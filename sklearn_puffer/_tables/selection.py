@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import LARGEST_INTEGER, Array, check_pairs, listed, meant, plain, quoted
-from sklearn_puffer._tables.counting import Coded, CodeSource
-from sklearn_puffer._tables.distinct import distinct_numbers
-from sklearn_puffer._tables.kinds import Missing, as_levels, check_finite, present
+from sklearn_puffer._tables.counting import Coded, CodeSource, distinct_numbers
 from sklearn_puffer._tables.lookup import Lookup
-from sklearn_puffer._tables.values import Name, Values
+from sklearn_puffer._tables.values import Missing, Name, Values, as_levels, check_finite, present
 
 Pair = tuple[Any, Any]
 
