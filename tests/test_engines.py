@@ -324,63 +324,6 @@ def test_more_distinct_rows_than_a_channel_is_fitted_on_are_refused(lazy, monkey
     noiser = PufferfishNoiser(1.0, sensitive="s", public=["age", "x"], noise="optimal")
     with pytest.raises(ValueError, match=r"columns 's', 'age', 'x' have more different rows than"):
         noiser.fit(lazy(TABLE))
-    few = noiser.set_params(n_bins=7)
-    with pytest.raises(
-        ValueError, match=r"'x' have more than 60 different rows, the most that are"
-    ):
-        few.fit(lazy(TABLE))
-
-
-@pytest.mark.parametrize("sensitive", ["s", ["s", "t"]])
-def test_a_channel_of_more_rows_than_are_fetched_is_found_from_their_bins(
-    lazy, monkeypatch, sensitive
-):
-    options = {"public": ["age", "x"], "noise": "optimal", "n_bins": 3, "sensitive": sensitive}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = PufferfishNoiser(1.0, **options).fit(TABLE)
-        monkeypatch.setattr(engine, "MOST_CELLS", 60)  # of some 150 rows
-        found = PufferfishNoiser(1.0, **options).fit(lazy(TABLE))
-    assert (found.channel_.numerators != expected.channel_.numerators).nnz == 0
-    assert _without_values(found) == _without_values(expected)
-    assert found.channel_.unchanged == pytest.approx(expected.channel_.unchanged, abs=0.03)
-    assert found.utility_["change"].to_numpy() == pytest.approx(_changes_by_bins(found))
-    assert found.utility_["change"].to_numpy() == pytest.approx(expected.utility_["change"], 0.2)
-
-
-def _without_values(noiser):
-    """Return the certificate without what becomes of values by themselves, and not of bins."""
-    told = noiser.certificate_.to_dict() | {"date": 0, "utility": 0}
-    kept = [{**each, "share": 0} for each in told["channel"]["kept"]]
-    return told | {"channel": told["channel"] | {"unchanged": 0, "kept": kept}}
-
-
-def _changes_by_bins(noiser):
-    """Return the expected changes where a number is as frequent in each cell of its bin."""
-    cells = noiser.channel_.cells
-    matrix = noiser.channel_.matrix.toarray()
-    changes = []
-    for name in cells.columns:
-        atoms = np.unique(cells[name])
-        # every number of these columns lies nearer to its own median than beyond the next edge
-        bins = noiser._fitted.channel.columns[list(cells.columns).index(name)].column.edges
-        raw = TABLE.assign(bin=np.searchsorted(bins, TABLE[name]))
-        of_cells = TABLE.assign(
-            **{
-                each: noiser._fitted.channel.columns[k].column.atoms[
-                    np.searchsorted(noiser._fitted.channel.columns[k].column.edges, TABLE[each])
-                ]
-                for k, each in enumerate(cells.columns)
-            }
-        )
-        sizes = of_cells.groupby(list(cells.columns)).size()
-        change = 0.0
-        for place, cell in enumerate(cells.itertuples(index=False)):
-            own = raw[raw["bin"] == np.searchsorted(atoms, getattr(cell, name))][name].to_numpy()
-            moved = np.abs(own[:, None] - cells[name].to_numpy()[None, :]).mean(axis=0)
-            change += sizes[tuple(cell)] / len(TABLE) * (matrix[place] @ moved)
-        changes.append(change)
-    return changes
 
 
 def test_a_lazy_table_is_not_released_and_the_way_out_is_named(lazy, tmp_path):

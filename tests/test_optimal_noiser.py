@@ -788,7 +788,7 @@ def test_what_does_not_go_with_a_channel_is_refused_by_name(options, message, mo
     def work(*args, **kwargs):
         raise AssertionError("worked before it refused")
 
-    monkeypatch.setattr(channel_cells, "counted_cells", work)
+    monkeypatch.setattr(channel_cells, "_counted_cells", work)
     with pytest.raises(ValueError, match=message):
         optimal(**options).fit(TABLE)
 

@@ -14,10 +14,8 @@ import numpy as np
 
 from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray
 from sklearn_puffer._channels import most_cells
-from sklearn_puffer._noiser.lazy_rows import counted_cells
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._noiser.rows import LazyRows
-from sklearn_puffer._tables import BLOCK_ROWS, Column
+from sklearn_puffer._tables import BLOCK_ROWS, Coded, Column, count
 from sklearn_puffer.priors import Discrete
 
 _CHUNK = 1 << 16  # distances held at a time: they stay in the cache
@@ -108,13 +106,23 @@ def count_cells(read: TableRead, priors: Sequence[Discrete]) -> CountedCells:
     ValueError
         If they are more than a program is solved for, before the laws over them are allocated.
     """
-    found = counted_cells(read)
+    found = _counted_cells(read)
     sizes = [len(column.atoms) for column in read.columns]
     seen = [cells.codes for cells in found[0]]
     further = [_codes(law, read.columns) for law in priors]
     cells = Cells.of(np.concatenate([*seen, *further]), sizes)
     _check_size(read, len(cells))
     return CountedCells(cells, _placed(cells, found))
+
+
+def _counted_cells(read: TableRead, some: Array | None = None) -> list[list[Any]]:
+    """Return how often each row of all public columns occurs with each secret, among ``some``."""
+    secrets, weights = [secret.coded for secret in read.secrets], read.rows.weights
+    columns = [Coded(reader, len(reader.column.atoms)) for reader in read.readers]
+    if some is not None:
+        weights = some.astype(np.int64) if weights is None else weights * some
+    found = count(secrets, columns, [list(range(len(columns)))], read.rows.n_rows, weights)
+    return [of_secrets for [of_secrets] in found]
 
 
 def _placed(cells: Cells, found: Sequence[Sequence[Any]]) -> list[IntArray]:
@@ -129,20 +137,11 @@ def _placed(cells: Cells, found: Sequence[Sequence[Any]]) -> list[IntArray]:
 
 
 def count_representatives(read: TableRead, counted: CountedCells) -> list[Any]:
-    """Return how many rows of each cell are equal to it, by secret as `CountedCells.counts`.
-
-    Of a lazy table rows of bins are all that is counted: a number is then taken to be as frequent
-    in each of them, as in its bin.
-    """
+    """Return how many rows of each cell are equal to it, by secret as `CountedCells.counts`."""
     merged = [k for k, column in enumerate(read.columns) if column.merged]
     if not merged:
         return list(counted.counts)
-    if not isinstance(read.rows, LazyRows):
-        return _placed(counted.cells, counted_cells(read, _are_representatives(read, merged)))
-    shares = np.ones(len(counted.cells))
-    for k in merged:
-        shares *= _shares_of_representatives(read.columns[k])[counted.cells.codes[:, k]]
-    return [table * shares for table in counted.counts]
+    return _placed(counted.cells, _counted_cells(read, _are_representatives(read, merged)))
 
 
 def _are_representatives(read: TableRead, merged: Sequence[int]) -> Array:
@@ -157,16 +156,6 @@ def _are_representatives(read: TableRead, merged: Sequence[int]) -> Array:
             data = reader.data(rows)
             same[rows] &= (data == read.columns[k].atoms[codes]) | np.isnan(data)
     return same
-
-
-def _shares_of_representatives(column: Column) -> FloatArray:
-    assert column.raw is not None
-    values, counts = column.raw
-    bins = column.places_of_ascending(values)
-    every = np.bincount(bins, counts, len(column.atoms))
-    equal = np.bincount(bins, counts * (values == column.atoms[bins]), len(column.atoms))
-    shares: FloatArray = np.divide(equal, every, out=np.zeros(len(every)), where=every > 0)
-    return shares
 
 
 def _codes(law: Discrete, columns: Sequence[Column]) -> Array:

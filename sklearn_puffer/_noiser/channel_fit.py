@@ -29,11 +29,10 @@ from sklearn_puffer._noiser.channel_release import as_matrix
 from sklearn_puffer._noiser.channel_result import LearntChannel
 from sklearn_puffer._noiser.known_values import known_columns
 from sklearn_puffer._noiser.read_table import TableRead, read_table
-from sklearn_puffer._noiser.rows import LazyRows
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.utility import changes_of, utility_of, utility_without_order
 from sklearn_puffer._releases import ColumnUtility
-from sklearn_puffer._tables import BLOCK_ROWS, Column, Name, Source, Values, nearest
+from sklearn_puffer._tables import BLOCK_ROWS, Name, Source, Values, nearest
 from sklearn_puffer.priors import Discrete
 
 
@@ -119,12 +118,9 @@ def _utility(
     becomes = matrix @ coo_array((ones, (every, codes)), shape=(n_cells, n_atoms)).tocsr()
     stood = coo_array((counted.rows.astype(float), (every, codes)), shape=(n_cells, n_atoms))
     raw = column.atoms if column.raw is None else column.raw[0]
-    if column.raw is not None and not isinstance(read.rows, LazyRows):
+    if column.raw is not None:
         stood = _raw_counts(read, counted.cells, k)
-    joint = stood.tocsr().T @ becomes  # how often each value is released as each
-    if column.raw is not None and isinstance(read.rows, LazyRows):
-        joint = _shares_of_bins(column) @ joint
-    joint = joint.tocoo()
+    joint = (stood.tocsr().T @ becomes).tocoo()  # how often each value is released as each
     before, after = joint.coords
     shares = joint.data / read.rows.total
     if column.unordered:
@@ -132,19 +128,6 @@ def _utility(
         return utility_without_order(column.name, known.raw[k], same)
     changes = changes_of(np.abs(column.atoms[after] - raw[before]), shares)
     return utility_of(column.name, known.raw[k], float(known.spreads[k]), *changes)
-
-
-def _shares_of_bins(column: Column) -> Any:
-    """Return which part of the rows of each bin has each of its numbers, shape (numbers, bins).
-
-    Where groups of rows of bins are all that is counted, a number is as frequent in each of them.
-    """
-    assert column.raw is not None
-    values, counts = column.raw
-    bins = column.places_of_ascending(values)
-    totals = np.bincount(bins, counts, len(column.atoms))
-    where = (np.arange(len(values)), bins)
-    return coo_array((counts / totals[bins], where), shape=(len(values), len(totals))).tocsr()
 
 
 def _raw_counts(read: TableRead, cells: Cells, k: int) -> Any:

@@ -19,14 +19,12 @@ from sklearn_puffer._noiser.rows import LazyRows
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._tables import (
     CHANGED,
-    Cells,
     Coded,
     Column,
     Reader,
     Secret,
     Values,
     column_reader,
-    count,
     learn_secret,
     tally,
     way_to_rows,
@@ -79,42 +77,7 @@ def counted_adversary(read: TableRead, groups: Sequence[Sequence[int]]) -> Adver
 def _of_group(
     read: TableRead, rows: LazyRows, secret: Secret, group: Sequence[int]
 ) -> dict[Any, Any]:
-    """Return the laws of one group of columns for each secret; one query."""
-    columns = [read.columns[k] for k in group]
-    own, readers, counts = _grouped(read, rows, secret, group)
-    everything = [list(range(len(group)))]
-    return empirical_adversary([own], columns, readers, everything, len(counts), counts)[own.name]
-
-
-def counted_cells(read: TableRead, some: Array | None = None) -> list[list[Cells]]:
-    """Return how often each row of all public columns occurs with each secret, by sensitive column.
-
-    Of a lazy table its groups of equal bins are counted; of one in memory all rows, or ``some``.
-    """
-    everything = list(range(len(read.columns)))
-    rows, secrets = read.rows, [secret.coded for secret in read.secrets]
-    if not isinstance(rows, LazyRows):
-        weights = rows.weights
-        if some is not None:
-            weights = some.astype(np.int64) if weights is None else weights * some
-        found = count(secrets, _coded(read.readers), [everything], rows.n_rows, weights)
-        return [list(of_secrets) for [of_secrets] in found]
-    counted = []
-    for secret in read.secrets:
-        own, readers, counts = _grouped(read, rows, secret, everything)
-        [[cells]] = count([own.coded], _coded(readers), [everything], len(counts), counts)
-        counted.append(list(cells))
-    return counted
-
-
-def _coded(readers: Sequence[Reader]) -> list[Coded]:
-    return [Coded(reader, len(reader.column.atoms)) for reader in readers]
-
-
-def _grouped(
-    read: TableRead, rows: LazyRows, secret: Secret, group: Sequence[int]
-) -> tuple[Secret, list[Reader], Array]:
-    """Return a secret and columns of the groups of equal rows, and how often each occurs."""
+    """Return the laws of one group of columns for each secret, from groups of equal rows."""
     columns = [read.columns[k] for k in group]
     [of_secret, *of_columns] = rows.table.cells(secret.name, columns)
     counts = of_secret.counts
@@ -130,7 +93,8 @@ def _grouped(
         same = False
     if not same:
         raise ValueError(CHANGED)
-    return own, readers, counts
+    everything = [list(range(len(group)))]
+    return empirical_adversary([own], columns, readers, everything, len(counts), counts)[own.name]
 
 
 def _reader(read: TableRead, column: Column, values: Values) -> Reader:

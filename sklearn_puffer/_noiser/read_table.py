@@ -211,15 +211,10 @@ def _count_first(
         table.values(names[0])
     check_size(table.n_rows if n_rows is None else n_rows, 2, "row")
     _check_counted(table)
-    if found or not whole:
-        return distinct_rows(table, names) if whole else rows
-    if settings.models or settings.n_bins is None:
-        raise ValueError(
-            say.too_many_rows_sentence(
-                names, 'noise="optimal" is' if settings.channel else "classifiers are"
-            )
-        )
-    return rows  # of which a channel needs no more than the rows of bins
+    if whole and not found:
+        what = "classifiers are" if settings.channel is None else 'noise="optimal" is'
+        raise ValueError(say.too_many_rows_sentence(names, what))
+    return distinct_rows(table, names) if whole else rows
 
 
 def _check_counted(table: LazyTable) -> None:

@@ -408,10 +408,10 @@ def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool, name: N
     """Return labels as codes into the levels that the type of their column lists."""
     index = pd.Index(levels, dtype=object)
     codes = index.get_indexer(pd.Index(labels, dtype=object))
-    for label, code in zip(labels, codes, strict=True):
-        if code < 0 and label is not None:  # it must not pass for missing
-            raise ValueError(
-                f"column {name!r} holds {label!r}, which its type does not list; convert it "
-                "to strings with astype(str)."
-            )
+    strange = {*labels} - {*levels, None}
+    if strange:  # which must not pass for missing
+        raise ValueError(
+            f"column {name!r} holds {min(strange)!r}, which its type does not list; convert it "
+            "to strings with astype(str)."
+        )
     return declared_values(codes, index, ordered)

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -323,6 +324,7 @@ class TableFile:
     def __init__(self, path: str | Path, layout: Layout | None = None) -> None:
         self.path, self.layout = Path(path), Layout() if layout is None else layout
         self.kind = kind_of(self.path)
+        self._separator = separator_of(self.path, self.layout)
         self._whole = arrow(_NEEDED_BY)
         self._read = 0
         if self.path.exists() and not self.path.is_file():
@@ -485,36 +487,24 @@ class TableFile:
         read = csv.ReadOptions(use_threads=False, block_size=1 << 22)
         return read, parse, convert
 
-    @property
-    def _separator(self) -> str:
-        return separator_of(self.path, self.layout)
-
-    def _explained(self) -> _Explained:
-        return _Explained(self)
-
-
-class _Explained:
-    """What makes one sentence of what pyarrow says of a file."""
-
-    def __init__(self, file: TableFile) -> None:
-        self._file = file
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        own = arrow(_NEEDED_BY).ArrowException
-        if isinstance(error, own | OSError) and not isinstance(error, MemoryError):
-            told = on_one_line(error).rstrip(".")
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Make one sentence of what pyarrow says of the file."""
+        try:
+            yield
+        except (self._whole.ArrowException, OSError) as error:
+            if isinstance(error, MemoryError):
+                raise
+            told = self._named(on_one_line(error).rstrip("."))
             raise ValueError(
-                f"the file {str(self._file.path)!r} cannot be read as {self._file.kind.upper()}: "
-                f"{self._named(told)}; mend it, or say how it is written (its separator, what "
-                "stands for missing values, types of columns)."
+                f"the file {str(self.path)!r} cannot be read as {self.kind.upper()}: {told}; mend "
+                "it, or say how it is written (its separator, what stands for missing values, "
+                "types of columns)."
             ) from error
 
     def _named(self, told: str) -> str:
         """Name the column that pyarrow counts."""
-        names = getattr(self._file, "names", ())
+        names = getattr(self, "names", ())
 
         def name(found: re.Match[str]) -> str:
             place = int(found[1])
