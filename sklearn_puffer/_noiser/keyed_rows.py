@@ -18,7 +18,7 @@ from sklearn_puffer._noise import (
     integer_ids,
     read_key,
 )
-from sklearn_puffer._tables import Name, Table, Text, Values, beside, read_ids, resolve
+from sklearn_puffer._tables import Name, Table, Values, beside, plans, resolve
 
 
 class Noted:
@@ -174,7 +174,7 @@ def keyed_rows(
     row_id: Any,
     X: Any = None,
     noting: Noting | None = None,
-    text: Text = None,
+    text: plans.Text = None,
 ) -> KeyedRows:
     """Return the bits of the rows of a table, by the ids in it, which may be text, or beside X."""
     name, values = _ids_of(row_id, table, X, text)
@@ -220,11 +220,11 @@ def _check_fresh(key: Any, dataset: str, release: int) -> None:
             )
 
 
-def _ids_of(row_id: Any, table: Table, X: Any, text: Text) -> tuple[Name, Values]:
+def _ids_of(row_id: Any, table: Table, X: Any, text: plans.Text) -> tuple[Name, Values]:
     if isinstance(row_id, str | int | np.integer):
         name = resolve(row_id, table.names, "row_id")[0]
-        return name, read_ids(table, name, text)
-    columns = beside(row_id, table.n_rows, X, "row_id", read_ids)
+        return name, plans.read_ids(table, name, text)
+    columns = beside(row_id, table.n_rows, X, "row_id", plans.read_ids)
     if len(columns) != 1:
         raise ValueError(f"row_id has {len(columns)} columns; give one id for each row.")
     return next(iter(columns.items()))

@@ -25,20 +25,7 @@ from sklearn_puffer._noiser.mechanism import FittedMechanism
 from sklearn_puffer._noiser.release import Draw
 from sklearn_puffer._noiser.settings import check_unknown
 from sklearn_puffer._noiser.written_release import as_text, from_text
-from sklearn_puffer._tables import (
-    Name,
-    Table,
-    Text,
-    check_id_type,
-    check_lazy_kinds,
-    column_reader,
-    count_ids,
-    frame_table,
-    lazy_names,
-    planned,
-    resolve,
-    rule_of,
-)
+from sklearn_puffer._tables import Name, Table, column_reader, frame_table, plans, resolve, rule_of
 
 
 def plan_release(fitted: FittedMechanism, unknown: Any, X: Any, keying: Keying) -> Any:
@@ -52,15 +39,15 @@ def plan_release(fitted: FittedMechanism, unknown: Any, X: Any, keying: Keying) 
     check_unknown(unknown)
     names, keyed = read_lazily(fitted, X, keying)
     task = PartRelease(as_text(form_of(fitted, unknown)), *keyed)
-    check_lazy_kinds(X, {column.name: column.kind for column in task.columns})
-    plan = planned(X, names, task)
+    plans.check_lazy_kinds(X, {column.name: column.kind for column in task.columns})
+    plan = plans.planned(X, names, task)
     check_ids(X, keyed[2])
     return plan
 
 
 def read_lazily(
     fitted: FittedMechanism, X: Any, keying: Keying
-) -> tuple[list[str], tuple[ShippedKey, str, str, Text]]:
+) -> tuple[list[str], tuple[ShippedKey, str, str, plans.Text]]:
     """Return the columns of a lazy table that are read, and what a `KeyedPart` is made of.
 
     Raises
@@ -68,10 +55,10 @@ def read_lazily(
     TypeError, ValueError
         If the columns do not fit, or that of ids is none.
     """
-    names = lazy_names(X)
+    names = plans.lazy_names(X)
     fitted.rules.check_columns(names)
     row_id = _id_column(keying.row_id, names)
-    key, text = shipped_key(keying.given, keying.key), check_id_type(X, row_id)
+    key, text = shipped_key(keying.given, keying.key), plans.check_id_type(X, row_id)
     wanted = {*fitted.rules.order, row_id}
     return [name for name in names if name in wanted], (key, fitted.context(keying), row_id, text)
 
@@ -108,7 +95,7 @@ def _id_column(row_id: Any, names: tuple[Name, ...]) -> str:
 def check_ids(X: Any, row_id: str) -> None:
     """Refuse ids that are missing or not unique in the whole table, as it is now."""
     with task("ids counted by the engine"):
-        rows, absent, distinct = count_ids(X, row_id)
+        rows, absent, distinct = plans.count_ids(X, row_id)
     check_rows(rows)
     check_present(absent, rows, row_id)
     check_unlike(distinct, rows, row_id)
@@ -149,7 +136,7 @@ class KeyedPart:
         What reads the text that the engine hands on for them.
     """
 
-    def __init__(self, key: ShippedKey, context: str, row_id: str, text: Text = None) -> None:
+    def __init__(self, key: ShippedKey, context: str, row_id: str, text: plans.Text = None) -> None:
         self._key, self._context, self._row_id, self._text = key, context, row_id, text
 
     way_out: str
@@ -222,7 +209,7 @@ class PartRelease(KeyedPart):
     )
 
     def __init__(
-        self, form: str, key: ShippedKey, context: str, row_id: str, text: Text = None
+        self, form: str, key: ShippedKey, context: str, row_id: str, text: plans.Text = None
     ) -> None:
         super().__init__(key, context, row_id, text)
         self._form = form

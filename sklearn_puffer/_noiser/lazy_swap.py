@@ -38,19 +38,12 @@ from sklearn_puffer._tables import (
     LazyTable,
     Name,
     Table,
-    Text,
-    check_lazy_kinds,
-    chosen,
     frame_table,
-    free_name,
-    planned,
+    plans,
     public_columns,
-    replaced,
     row_digests,
     row_marks,
-    rows_with,
     smallest,
-    with_numbers,
 )
 
 MOST_LEARNT = 1 << 17
@@ -148,7 +141,7 @@ def plan_swap(fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
             "leave cost out of RecordSwap, or release the rows in memory."
         )
     names, keyed = read_lazily(fitted, X, keying)
-    check_lazy_kinds(X, {str(each.column.name): each.column.kind for each in fitted.columns})
+    plans.check_lazy_kinds(X, {str(each.column.name): each.column.kind for each in fitted.columns})
     check_ids(X, keyed[2])
     ids, places, digests = _fetched(X, names, _Scored(swap, *keyed))
     check_swappable(len(ids))
@@ -164,12 +157,12 @@ def plan_swap(fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
     del places, digests, ids
     rows, sources = leavers.sources(gets)
     task = _Exchanged(swap, fitted.rules.order, marks[ranked], sources[ranked], rows, *keyed)
-    return planned(X, names, task)
+    return plans.planned(X, names, task)
 
 
 def _fetched(X: Any, names: Sequence[str], task: _Scored) -> tuple[Array, Any, Array]:
     """Return what is held of all rows: ids, strata and cells, and digests."""
-    table = frame_table(rows_with(planned(X, names, task), _NUMBERS[-1]))
+    table = frame_table(plans.rows_with(plans.planned(X, names, task), _NUMBERS[-1]))
     numbers = (table.values(name).data.astype(np.int64) for name in _NUMBERS)
     first, second, *places, digests = numbers
     ids = np.stack([first.view(np.uint64), second.view(np.uint64)], axis=1)
@@ -198,7 +191,7 @@ class _Leavers:
     X: Any
     names: list[str]
     swap: SwapRelease
-    keyed: tuple[ShippedKey, str, str, Text]
+    keyed: tuple[ShippedKey, str, str, plans.Text]
     marks: IntArray
     _leaving: Array | None = None
     _rows: Any = None
@@ -211,15 +204,15 @@ class _Leavers:
     def fetch(self, leaving: Array) -> Any:
         """Return the public columns of those rows, in this order."""
         order = np.argsort(self.marks[leaving])
-        name = free_name(self.names, "place")
+        name = plans.free_name(self.names, "place")
         task = _Leaving(self.swap, name, self.marks[leaving][order], *self.keyed)
-        frame = rows_with(planned(self.X, self.names, task), name)
+        frame = plans.rows_with(plans.planned(self.X, self.names, task), name)
         found = frame_table(frame).values(name).data.astype(np.intp)
         if not np.array_equal(np.sort(found), np.arange(len(leaving))):
             raise ValueError(CHANGED_SINCE)
         places = np.empty(len(leaving), dtype=np.intp)
         places[order[found]] = np.arange(len(found))
-        self._leaving, self._rows = leaving, chosen(frame, self.swap.public, places)
+        self._leaving, self._rows = leaving, plans.chosen(frame, self.swap.public, places)
         return self._rows
 
     def sources(self, gets: Array) -> tuple[Any, Array]:
@@ -238,7 +231,7 @@ class _SwapPart(KeyedPart):
     way_out = "leave out what is infinite, and values of known= and passed columns new to fit"
 
     def __init__(
-        self, swap: SwapRelease, key: ShippedKey, context: str, row_id: str, text: Text = None
+        self, swap: SwapRelease, key: ShippedKey, context: str, row_id: str, text: plans.Text = None
     ) -> None:
         super().__init__(key, context, row_id, text)
         self._swap = swap
@@ -268,8 +261,8 @@ class _Scored(_SwapPart):
         ids = self.keyed(table, bits).ids.astype(np.uint64).view(np.int64).reshape(-1, 2)
         columns, places = _places(self._swap, table)
         numbers = [*ids.T, *places, row_digests(columns)]
-        with_all = with_numbers(part, dict(zip(_NUMBERS, numbers, strict=True)))
-        return chosen(with_all, _NUMBERS)
+        with_all = plans.with_numbers(part, dict(zip(_NUMBERS, numbers, strict=True)))
+        return plans.chosen(with_all, _NUMBERS)
 
 
 class _Leaving(_SwapPart):
@@ -284,7 +277,7 @@ class _Leaving(_SwapPart):
         marks = self.marks(part, bits)
         places = np.searchsorted(self._leaving, marks)
         places[~_found(self._leaving, places, marks)] = -1
-        return with_numbers(chosen(part, self._swap.public), {self._name: places})
+        return plans.with_numbers(plans.chosen(part, self._swap.public), {self._name: places})
 
 
 class _Exchanged(_SwapPart):
@@ -308,8 +301,8 @@ class _Exchanged(_SwapPart):
         places = np.searchsorted(self._known, marks)
         if not _found(self._known, places, marks).all():
             raise ValueError(CHANGED_SINCE)
-        own = chosen(part, self._swap.public)
-        found = frame_table(replaced(own, self._rows, self._sources[places]))
+        own = plans.chosen(part, self._swap.public)
+        found = frame_table(plans.replaced(own, self._rows, self._sources[places]))
         public = set(self._swap.public)
         written = {
             name: Finished((found if name in public else table).original(name), passed=True)

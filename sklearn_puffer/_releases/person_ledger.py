@@ -38,7 +38,7 @@ from sklearn_puffer._releases.person_spend import (
     start,
 )
 from sklearn_puffer._releases.store import LedgerError, Sheet, put_away
-from sklearn_puffer._tables import canonical_id, is_lazy, taken_rows
+from sklearn_puffer._tables import is_lazy, plans, taken_rows
 
 Answer = TypeVar("Answer")
 Changes = Literal["refuse", "count"]
@@ -375,7 +375,7 @@ class PersonLedger(Account[About]):
             ids = marks.ids_of([known]) if isinstance(known, str) else integer_ids(number)
             return book.left(marks.persons(ids))
 
-        known = canonical_id(person)
+        known = plans.canonical_id(person)
         if known is None:
             raise TypeError(f"person must be an id, such as a str or an int, got {quoted(person)}.")
         return self._read(look)

@@ -55,21 +55,6 @@ from sklearn_puffer._tables.frame import (
 )
 from sklearn_puffer._tables.lookup import NEAREST, Unknown, nearest, rule_of
 from sklearn_puffer._tables.opening import is_lazy, opened, way_to_rows
-from sklearn_puffer._tables.plans import (
-    Text,
-    canonical_id,
-    check_id_type,
-    check_lazy_kinds,
-    chosen,
-    count_ids,
-    free_name,
-    lazy_names,
-    planned,
-    read_ids,
-    replaced,
-    rows_with,
-    with_numbers,
-)
 from sklearn_puffer._tables.selection import (
     Pair,
     Secret,
