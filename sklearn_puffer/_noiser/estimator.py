@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -15,9 +16,8 @@ from sklearn_puffer._noiser.channel_fit import learn_channel
 from sklearn_puffer._noiser.channel_result import LearntChannel
 from sklearn_puffer._noiser.fit_table import learn
 from sklearn_puffer._noiser.groups import refuse_weights
-from sklearn_puffer._noiser.input_table import first_table, next_table, refuse_lazy
+from sklearn_puffer._noiser.input_table import check_beside, first_table, next_table, refuse_lazy
 from sklearn_puffer._noiser.keyed_rows import Keying
-from sklearn_puffer._noiser.lazy_rows import check_beside, with_sensitive
 from sklearn_puffer._noiser.lazy_swap import find_lazily
 from sklearn_puffer._noiser.margins import Watch
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
@@ -483,7 +483,8 @@ class PufferfishNoiser(ReleaseTransformer):
             )
         if is_lazy(X):
             check_beside(X, sensitive_features, sample_weight)
-            settings = with_sensitive(settings, sensitive_features)
+            if sensitive_features is not None:
+                settings = replace(settings, sensitive=sensitive_features)
             table, sample_weight = first_table(self, X, sample_weight), None
         else:
             X = known(X)

@@ -48,6 +48,25 @@ def first_table(estimator: Any, X: Any, weight: str | None = None) -> Source:
     return table
 
 
+def check_beside(X: Any, sensitive_features: Any, sample_weight: Any) -> None:
+    """Refuse what stands beside a lazy table: its rows have no order to align anything with.
+
+    Raises
+    ------
+    TypeError
+        Naming the argument and the way out.
+    """
+    several = isinstance(sensitive_features, list | tuple) and len(sensitive_features) > 0
+    features = sensitive_features if several else [sensitive_features]
+    for name, given in (("sensitive_features", features), ("sample_weight", [sample_weight])):
+        if not all(each is None or isinstance(each, str) for each in given):
+            raise TypeError(
+                f"X is a lazy table ({type(X).__name__}), whose rows have no order, and {name}= is "
+                "aligned by position; make it a column of X and pass its name, or pass "
+                f"{way_to_rows(X)}."
+            )
+
+
 def next_table(estimator: Any, X: Any) -> Table:
     """Return the table of the X of `transform`, with the columns that were fitted."""
     refuse_lazy(X)
