@@ -56,9 +56,9 @@ class PufferfishNoiser(ReleaseTransformer):
 
     .. math:: \left|\log \frac{P(Y = y \mid S = s_i)}{P(Y = y \mid S = s_j)}\right| \le \varepsilon
 
-    for every protected pair (s_i, s_j); `transform` adds that noise. With ``noise="optimal"`` there
-    is no noise: every row is released as a row that `fit` saw, drawn from the law that changes
-    least on average among all that keep the promise.
+    for every protected pair (s_i, s_j); `transform` adds that noise. With ``noise="swap"`` there is
+    none: people exchange their rows, so that the table stays what it was, and whose a row is is
+    known only within the budget. The page "Parameters" says more of each setting.
 
     Parameters
     ----------
@@ -68,166 +68,84 @@ class PufferfishNoiser(ReleaseTransformer):
         With delta > 0 the promise is (epsilon, delta)-Pufferfish privacy.
     alpha : float or None, default=None
         With alpha > 1 the promise bounds the Renyi divergence of that order by epsilon; with a
-        delta besides, given events of probability 1 - delta (strategies "approximate",
-        "wasserstein" and "sensitivity").
+        delta besides, given events of probability 1 - delta.
     releases : int, default=1
-        How often the same rows may be released: the promise is about all of these releases
-        together. k of them need k times the noise (Gaussian noise: sqrt(k) times; columns
-        without an order what `Ledger` counts for them); Cauchy noise may be released once.
+        How often the same rows may be released: the promise is about all these releases together.
     sensitive : str, int or list of these, default=None
-        The sensitive columns of X; an int is a position, a str a name. They are never released.
-        Without them, pass ``sensitive_features`` to `fit`.
+        The sensitive columns of X, by name or position. They are never released. Without them, pass
+        ``sensitive_features`` to `fit`.
     public : str, int or list of these, default=None
         The columns to release; None for every column that is not sensitive.
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
-        The pairs (s_i, s_j) to protect, always in both directions; a column may have "all", and
-        one that is not named has. At most 262,144 of them, as "all" makes of 724 values; and at
-        most 1,275, of 51 values, under other than Laplace noise, a delta, an alpha or Gaussian
-        priors, where the loss of each is computed on its own.
+        The pairs (s_i, s_j) to protect, always in both directions.
     prior : "empirical", "gaussian", "gmm", fit, classifier or mapping, default="empirical"
-        What the adversary knows: the laws counted from the rows, a Gaussian or a Gaussian mixture
-        fitted to them (`fits.GaussianFit`, `fits.MixtureFit` have the settings), or
-        {secret: prior object} ({column: {secret: prior object}} for several sensitive columns),
-        over all public columns in X's order. Under Gaussian and mixture priors any number can be
-        released, seen in `fit` or not. A classifier with ``predict_proba`` (or {column:
-        classifier} for several sensitive columns, or `fits.ClassifierFit` for its settings) stands
-        for what can be learnt of the secret from the public columns, where wide rows occur once;
-        a weak one certifies anything, so the certificate says how much it knows.
+        What the adversary knows: laws counted from the rows, fitted to them (`fits`), given as
+        {secret: prior object}, or learnt by a classifier.
     strategy : name or strategy object, default="exact"
-        How the scale is found. "exact" needs the least noise; "relaxed", "distribution_aware",
-        "approximate", "wasserstein" and "sensitivity" are the published mechanisms, and "monge"
-        is one that the certificate catches where it is wrong.
+        How the scale is found. "exact" needs the least noise; the others are published mechanisms.
     noise : "laplace", "gaussian", "cauchy", "swap", "optimal" or an object, default="laplace"
-        A family object, such as ``noise.GeneralizedCauchy(1.0, k=4)``, gives the shape; its scale
-        is not used. "swap", or a `noise.RecordSwap` with its settings, adds nothing: people
-        exchange their rows, so that the released table has exactly those of X, and whose they are
-        is known within the budget, also to who reads the whole table. There ``prior`` is a
-        classifier (by default boosted trees), ``known`` and passed columns say who swaps with whom,
-        and ``n_bins``, ``output``, ``strategy`` and ``dependence`` are left alone.
-        "optimal", or a `noise.OptimalChannel` with its settings, changes least of all:
-        rows become rows of `fit`, under pure and (epsilon, delta) promises. Its certificate says
-        what that takes for granted: above all that the reader sees one released row and not the
-        released table, and knows neither the fitted rows nor anything else about a row. It is for
-        narrow tables whose cells hold many rows: others are refused.
+        A family of noise; "swap", in which people exchange their rows (`noise.RecordSwap` has the
+        settings); or "optimal", the channel of values that changes least (`noise.OptimalChannel`),
+        for narrow tables.
     dependence : "joint", "independent" or list of column groups, default="joint"
-        "joint" protects the row as a whole; its loss is exact up to `accounting.MAX_CELLS` cells
-        of the grid that the columns' atoms span, and a proven bound beyond. "independent" trusts
-        that the columns are independent given the secret; a list of groups trusts that of the
-        groups.
+        "joint" protects the row as a whole. The others trust that columns, or groups of them, are
+        independent given the secret.
     adversaries : list, "confidence" or ConfidenceSet, default=None
-        Further priors, each a mapping or a classifier as in ``prior``, or "empirical" for the
-        counted one; the promise then holds against every one of them.
-        Their atoms belong to the columns' values from then on, and fall into bins as rows do.
-        `priors.ConfidenceSet(level)` (also within the list; "confidence" for 0.95) stands for all
-        priors in a simultaneous confidence set around the counted ones, which are not the true
-        laws. It pays where few cells hold many rows, and takes very much noise elsewhere. For
-        Gaussian and mixture priors and classifiers it stands for draws and refits, and what is said
-        of them is an estimate. An optimal channel has neither sets nor classifiers.
+        Further priors that the promise holds against; "confidence" stands for all priors that the
+        number of rows leaves possible.
     weights : "spread", "optimal" or mapping, default="spread"
-        Proportions of the columns' scales: their standard deviations, those that make the expected
-        error per standard deviation small, or {column: positive number}. Of columns without an
-        order they are those of -log(1 - rho), by default log(1 + n / (e^(1/2) - 1)) of one with n
-        values: then a move away from one of n even shares loses what half a standard deviation
-        does.
-        With an optimal channel they are the units in which changes are counted, each 1 by default
-        where values have no order; a large one makes changes of its column cheap.
+        Proportions of the columns' scales: standard deviations, those of the least expected error,
+        or {column: positive number}. Of an optimal channel, units of change.
     categories : {column: list}, default=None
-        The values of a column in the order of their codes 0..n-1; its noise is in codes, as that of
-        ordered categorical types is. Booleans and other categories have no order, and get no noise:
-        a value stays with the chance 1 - rho, or else is drawn anew, whatever it was, from the
-        shares of the column in all rows, to which every declared value adds one more row.
+        The values of a column in their order; its noise is then in codes, as that of ordered
+        categorical types is.
     n_bins : int or {column: int}, default=None
-        Quantile bins for numeric columns. The released value is then the bin's representative,
-        its median (the lower one for integers), plus noise; any later value falls into a bin. A
-        column of no more distinct values than bins keeps its values, each a bin of its own; one
-        that falls into fewer bins, because many rows share a value, is named in a warning.
+        Quantile bins for numeric columns, each of which is released as its median, plus noise.
     missing : {"error", "category", "propagate"}, default="error"
-        Missing values are refused, a value of their own (in boolean and categorical columns), or
-        left missing. Left missing, which values are missing is not protected, and rows are refused
-        that lack other values of a joint group of columns than any row of `fit` did.
+        Missing values are refused, a value of their own (of booleans and categories), or left
+        missing, which is then not protected.
     unknown : "error", "nearest" or {column: value}, default="error"
-        What `transform` does with values not seen in `fit`: refuse them, or move them before the
-        noise, with a warning that counts them: a number to the nearest one seen, a category, which
-        none is near, to the commonest one. Or name the category that new ones become:
-        ``unknown={"job": "other"}`` makes "other" a category of "job", whether `fit` sees it or
-        not; where ``categories`` lists those of "job", what it does not list becomes "other" in
-        `fit`, too. A column of numbers takes "error" or "nearest" there. With an optimal channel
-        it is rows that must have been seen: "nearest" moves new ones to their nearest row of
-        `fit`, by the other columns where a category is new. ``set_params(unknown="nearest")``
-        needs no new `fit`.
+        What `transform` does with values not seen in `fit`: refuse them, move them to the nearest
+        (of categories, the commonest) one, or make them the category that is named.
     output : {"native", "remapped", "noisy"}, default="native"
-        Columns in their own type (whole numbers stay whole), or raw value plus noise as float64;
-        of a column without an order the code of the released value, so that a table is all numbers.
-        "remapped" releases values of the column alone: each noisy value becomes the median of what
-        it may have come from (of values without an order, the most probable one), by the shares of
-        the rows of `fit`, and so no other map of it changes a value (of a binned column, its
-        representative) less on average. The promise and the noise
-        are those of "native". Released values are biased towards the middle of the column: they
-        serve single rows, and not sums or means.
+        Columns in their own type; values that the column has, the likeliest for what was drawn; or
+        raw value plus noise as float64.
     remainder : {"drop", "passthrough"}, default="drop"
         What becomes of columns neither sensitive nor public. Passed columns are not protected.
     on_uncertified : {"raise", "warn"}, default="raise"
         What `transform` does where the certificate does not hold.
     known : str, int, tuple of these, or list of either, default=None
-        Public columns whose values the adversary may know besides, each by itself; those in a tuple
-        he knows together. They stay as they are (binned ones as the representative of their bin,
-        which is then what is known), and the budget holds given each of their values, too. What
-        they tell by themselves must be within it.
+        Public columns that a reader may know besides, each by itself, or those of a tuple together.
+        They stay as they are, and the budget holds given each of their values.
     groups : str or int, default=None
-        The column of ids of groups of rows, such as households, whose rows share their secret: the
-        promise is then about all released rows of a group together. Ids are neither sensitive nor
-        public: they are handed through, and are needed by `transform`, too. Without groups nothing
-        is promised about a household.
+        The column of ids of groups of rows, such as households, that share their secret: the
+        promise is then about all released rows of a group together. It is handed through.
     max_group : int or "count", default=None
-        The most rows of a group, needed with ``groups``: tables with a larger one are refused.
-        "count" takes that of the table given to `fit`, where the sizes of groups are public.
+        The most rows of a group, needed with ``groups``; "count" takes that of the table of `fit`,
+        where sizes are public.
     within_group : {"independent", "any"}, default="independent"
-        How rows of a group hang together given its secret: independently, or in any way at all. A
-        swap exchanges whole groups of as many rows, and its promise holds for any way.
+        How rows of a group hang together given its secret: independently, or in any way at all.
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
     n_jobs : int or None, default=None
-        Threads for couplings and columns; keyed noise is drawn in one. Inside
-        `joblib.parallel_config` blocks go to the workers of its backend (loky, Dask, Ray), and the
-        laws of the table with them.
+        Threads for couplings and columns.
     verbose : int, default=0
-        1 shows what `fit`, `transform` and `transform_batches` are doing after two seconds: what
-        is done, how much of it and, where that can be known, the time left, on standard error. In
-        a terminal or a notebook that is a bar of tqdm, where that is installed, and
-        elsewhere a line every two seconds. It holds counts, and nothing protected.
+        1 shows after two seconds on standard error what is done, and how much is left.
 
     Attributes
     ----------
-    swap_ : Swap
-        With a swap only: by sensitive column ``posteriors``, the share of each secret in each cell,
-        and the ``counts`` they are of; ``costs`` between cells, and mean ``flows`` as shares of
-        the rows; ``unchanged``, the share of rows that stay with their owners, and
-        ``unchanged_by_secret``.
-    theta_ : pandas.Series of shape (n_public,)
-        Noise scale of each public column in its own units; 0 where no noise is needed, and of
-        columns that may be known. Of a column
-        without an order it is -log(1 - rho).
-        Not there with an optimal channel.
-    channel_ : Channel
-        With an optimal channel only: ``cells``, the distinct rows of `fit`; ``matrix``, row x of
-        which is the law of what is released for cell x, and ``numerators``, the same in whole
-        numbers of 2^-62; ``expected_change`` in units of change; ``stayed``, the share of rows that
-        are not moved (binned ones stay in their bins), ``unchanged``, that of rows that come out
-        equal, and ``stayed_by_secret`` and ``unchanged_by_secret``.
-        It is key material: keep it where you keep the table.
     certificate_ : Certificate
         What is promised and what was checked.
     utility_ : pandas.DataFrame of shape (n_public, 8)
-        How much of each public column survives one release, computed from the laws of the rows of
-        `fit` (their weights included) and of the noise: ``change``, the expected distance between
-        the released value and the original one as it stood in the table, before binning, in the
-        column's unit (of categories with an order, their codes'; without one a change counts 1);
-        ``change_sd``, in its standard deviations; ``median_change``, which speaks where the mean
-        is infinite, as under Cauchy noise; ``unchanged``, the probability that the released value
-        is the original one (a value left missing is unchanged, and does not count in the changes).
-        ``constant``, ``constant_sd``, ``constant_median`` and ``constant_unchanged`` are the same
-        for the best constant in its place, the column's median, or its most frequent category.
-        `fit` warns (`UtilityWarning`) of columns that change more than the constant does.
+        How much of each public column survives, beside what the best constant in its place does.
+    theta_ : pandas.Series of shape (n_public,)
+        Noise scale of each public column in its own units; 0 where no noise is needed. Of a column
+        without an order it is -log(1 - rho). Of noise only.
+    swap_ : Swap
+        Of a swap only: posteriors, counts, costs, flows, and who stays.
+    channel_ : Channel
+        Of an optimal channel only: cells, matrix, and what stays. It is key material: keep it where
+        you keep the table.
     priors_ : dict
         ``priors_[sensitive][secret][columns]``: the law of the columns given the secret.
     secret_pairs_ : dict
@@ -235,6 +153,11 @@ class PufferfishNoiser(ReleaseTransformer):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only where X has string column names.
+
+    See Also
+    --------
+    PufferfishRelease : A fitted release without its priors.
+    plan : Which settings to take, measured on rows that nobody fitted.
 
     Raises
     ------
