@@ -76,6 +76,14 @@ class Number:
         self.low, self.high = (low, bound) if is_less else (bound, high)
         return is_less
 
+    def __radd__(self, other):
+        """Return a sum: now the number is decided."""
+        numbers = range(self.low, self.high)
+        if len(numbers) > 1:
+            self.low += self.draws.branch([Fraction(1, len(numbers))] * len(numbers))
+            self.high = self.low + 1
+        return other + self.low
+
     def __le__(self, bound):
         return self < bound + 1
 

@@ -27,7 +27,15 @@ from sklearn_puffer._noiser.swap_result import largest_gap
 from sklearn_puffer._noiser.swap_rows import Columns, Distance, Points, ValueCells, columns_of
 from sklearn_puffer._releases import OverspentError, ReserveFacts
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
-from sklearn_puffer._swaps import RUNS_OUT, Pool, SwapProblem, UsedUpError, mean_flows, most_rows
+from sklearn_puffer._swaps import (
+    RUNS_OUT,
+    Costs,
+    Pool,
+    SwapProblem,
+    UsedUpError,
+    mean_flows,
+    most_rows,
+)
 from sklearn_puffer._tables import (
     Finished,
     LazyTable,
@@ -192,8 +200,8 @@ def _reserve(found: SwapFound, aside: Any, weights: Array | None) -> tuple[Array
 def _check_forms(table: Any, aside: Any, names: Sequence[Name]) -> None:
     """Refuse donors in another form than the fitted rows, such as shorter floats."""
     for name in names:
-        table.replaced(name, aside, np.full(table.n_rows, -1))
-        aside.replaced(name, aside, np.full(aside.n_rows, -1))
+        table.in_form_of(name, aside)
+        aside.in_form_of(name, aside)
 
 
 def _check_others(found: SwapFound, columns: Columns) -> None:
@@ -397,13 +405,13 @@ class Service(NotCopied):
                 "rows in the type of the table that was fitted."
             )
         for name in release.public:  # in one form with the donors, before one of them is drawn
-            table.replaced(name, self._aside, np.full(table.n_rows, -1))
+            table.in_form_of(name, self._aside)
         columns = columns_of(table, [*release.public, *passed])
         strata, cells = release.places(columns)
-        points = self._points.followed_by(_points(release.distance, columns, self._own))
+        costs = self._costs(_points(release.distance, columns, self._own))
         with self._lock, task("rows drawn"):
             self._count(strata)
-            gets = self._drawn(strata, cells, points, Choices(entropy))
+            gets = self._drawn(strata, cells, costs, Choices(entropy))
         public = set(release.public)
         written = {
             name: Finished(
@@ -431,13 +439,26 @@ class Service(NotCopied):
             )
         self._released = after
 
-    def _drawn(self, strata: Array, cells: Array, points: Points, choices: Choices) -> Array:
+    def _costs(self, came: Points) -> Costs:
+        """Return what changes between rows; those that came in are numbered after the reserve."""
+        first = len(self._rows)
+
+        def costs(own: Array, donors: Array) -> FloatArray:
+            new, few = own >= first, np.arange(len(own))
+            theirs = came.taken(np.where(new, own - first, 0))
+            known = self._points.taken(np.append(np.where(new, 0, own), donors))
+            both = known.followed_by(theirs)
+            return both.between(few + new * len(known.numbers), len(own) + np.arange(len(donors)))
+
+        return costs
+
+    def _drawn(self, strata: Array, cells: Array, costs: Costs, choices: Choices) -> Array:
         """Return the row of the reserve that each becomes, -1 for none."""
         gets = np.full(len(cells), -1)
         first = len(self._rows)
         for row, (stratum, cell) in enumerate(zip(strata.tolist(), cells.tolist(), strict=True)):
             try:
-                found = self._pools[stratum].given(first + row, cell, points.between, choices)
+                found = self._pools[stratum].given(first + row, cell, costs, choices)
             except UsedUpError:
                 self._most[stratum] = self._released[stratum]
                 raise OverspentError(

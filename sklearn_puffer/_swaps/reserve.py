@@ -83,11 +83,19 @@ class Pool:
         few = min(MATCHED, len(donors), len(senders) + 1)
         own = np.array([row, *(senders.pop() for _ in range(few - 1))])
         own = own[draws.shuffled(few)]  # no tie may be broken by who comes first
-        offered = np.array(donors)[draws.shuffled(len(donors))[:few]]
+        offered = _by_lot(donors, few, draws)
         sources, places = linear_sum_assignment(costs(own, offered))
         found = int(offered[places[own[sources] == row]][0])
         donors.remove(found)
         return found
+
+
+def _by_lot(donors: list[int], few: int, draws: Draws) -> Array:
+    """Return some of the donors, each as probable as any other, which become the first ones."""
+    for place in range(few):
+        other = place + draws.below(len(donors) - place)
+        donors[place], donors[other] = donors[other], donors[place]
+    return np.array(donors[:few])
 
 
 def most_rows(rates: FloatArray, donors: Array, chance: float) -> int:

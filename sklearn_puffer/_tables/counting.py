@@ -378,10 +378,16 @@ class Features:
 
     def without_many_levels(self, most: int) -> Features:
         """Return the same rows with columns of more levels than that as codes of their values."""
+        codes = {
+            name: self.keys[:, place]
+            for place, (name, dtype) in enumerate(self.frame.dtypes.items())
+            if isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories) > most
+        }
+        if not codes:
+            return self
         frame = self.frame.copy(deep=False)
-        for place, (name, dtype) in enumerate(frame.dtypes.items()):
-            if isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories) > most:
-                frame[name] = self.keys[:, place]
+        for name, own in codes.items():
+            frame[name] = own
         return Features(frame, self.keys)
 
     def beside(self, numbers: Array) -> Features:

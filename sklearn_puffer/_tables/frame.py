@@ -66,6 +66,9 @@ class Table(Source, Protocol):
     def original(self, name: Name, rows: Array | None = None) -> Any:
         """Return a column untouched, as `build` takes it; with ``rows``, each value from there."""
 
+    def in_form_of(self, name: Name, other: Any) -> Any:
+        """Return a column in the form of another table's, of the same class, or refuse it."""
+
     def replaced(self, name: Name, other: Any, rows: Array) -> Any:
         """Return a column with values of another table's rows, but its own where these are -1.
 
@@ -322,9 +325,11 @@ class _PandasTable(_FrameTable):
         column = self._columns[name]
         return column if rows is None else column.iloc[rows].set_axis(column.index)
 
+    def in_form_of(self, name: Name, other: Any) -> Any:
+        return _in_form_of(self.original(name), other.original(name), name)
+
     def replaced(self, name: Name, other: Any, rows: Array) -> Any:
-        others = other.original(name)
-        own = _in_form_of(self.original(name), others, name)
+        own, others = self.in_form_of(name, other), other.original(name)
         if len(rows) == 1:  # a service waits for it
             source, row = (others, rows) if rows[0] >= 0 else (own, np.zeros(1, dtype=np.intp))
             found = pd.Series(source.array.take(row), own.index, others.dtype, copy=False)
@@ -394,11 +399,15 @@ class _NarwhalsTable(_FrameTable):
         column = self.frame[str(name)]
         return column if rows is None else column[rows.tolist()]
 
+    def in_form_of(self, name: Name, other: Any) -> Any:
+        own, dtype = self.original(name), other.original(name).dtype
+        if own.dtype != dtype and not (own.dtype.is_integer() and dtype.is_float()):
+            raise TypeError(_of_another_form(name, own.dtype, dtype))
+        return own.cast(dtype)
+
     def replaced(self, name: Name, other: Any, rows: Array) -> Any:
-        own, taken = self.original(name), other.original(name)[np.maximum(rows, 0).tolist()]
-        if own.dtype != taken.dtype and not (own.dtype.is_integer() and taken.dtype.is_float()):
-            raise TypeError(_of_another_form(name, own.dtype, taken.dtype))
-        parts = [taken.to_frame(), own.cast(taken.dtype).to_frame()]
+        taken = other.original(name)[np.maximum(rows, 0).tolist()]
+        parts = [taken.to_frame(), self.in_form_of(name, other).to_frame()]
         found = nw.concat(parts, how="vertical")[str(name)][_from_both(rows).tolist()]
         return found.fill_nan(None) if found.dtype.is_float() else found
 
@@ -467,12 +476,15 @@ class _ArrayTable:
         column = self.array[:, self.names.index(name)]
         return column if rows is None else column[rows]
 
-    def replaced(self, name: Name, other: Any, rows: Array) -> Any:
+    def in_form_of(self, name: Name, other: Any) -> Any:
         kinds = self.array.dtype, other.array.dtype
         if kinds[0] != kinds[1] and not (kinds[0].kind in "iu" and kinds[1].kind == "f"):
             raise TypeError(_of_another_form(name, *kinds))
-        both = np.concatenate([other.original(name)[np.maximum(rows, 0)], self.original(name)])
-        return both[_from_both(rows)]
+        return self.original(name)
+
+    def replaced(self, name: Name, other: Any, rows: Array) -> Any:
+        taken = other.original(name)[np.maximum(rows, 0)]
+        return np.concatenate([taken, self.in_form_of(name, other)])[_from_both(rows)]
 
     def build(self, columns: Mapping[Name, Finished]) -> Array:
         arrays = [done.data if done.passed else self._column(done) for done in columns.values()]
