@@ -487,7 +487,7 @@ def test_swaps_are_compared_hashed_and_shown_without_a_look_at_donors():
 
 def test_few_rows_to_be_served_are_warned_of():
     with pytest.warns(UtilityWarning, match=r"the donors are for \d+ rows, and then .* refuses"):
-        few = noiser(donors=0.05).fit(TABLE)
+        few = noiser(donors=0.03).fit(TABLE)
     assert few.donors_left_["rows_left"].min() < 100
 
 
