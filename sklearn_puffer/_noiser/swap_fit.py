@@ -666,8 +666,7 @@ def distance_of(read: SwapRead) -> Distance:
         own = plain.numbers(name, read.columns[name])
         spread = 1.0 if own is None else _spread(own, read.weights)
         units[name] = float(given.get(name, 1.0)) * (spread if name not in given else 1.0)
-    assert settings.swap is not None
-    return Distance(units, ordered, settings.swap.cost)
+    return Distance(units, ordered)
 
 
 def _spread(values: FloatArray, weights: Array) -> float:
