@@ -483,6 +483,10 @@ class RecordSwap:
     within : {"stay", "shuffle"}, default="stay"
         "shuffle" exchanges the rows of those, too, who stay in their cell, and matches by lot: then
         a released row tells its cell and no more, and the bound needs no classifier that is right.
+    cost : object, default=None
+        What a change costs, in the place of the distance in units of change: with a method
+        ``between(x, y)``, which takes rows of numbers and codes, shapes (n, d) and (m, d), and
+        returns the costs of all pairs, (n, m).
     donors : float, or table in memory with the columns of X, default=None
         For a service that releases rows one by one: the share, in (0, 1), of the fitted rows that
         `fit` sets aside by lot, or other rows, of the same people, that are never released. Then
@@ -517,6 +521,7 @@ class RecordSwap:
     cells: int | Literal["auto", "values"] = "auto"
     balance: Literal["rows", "secrets"] = "rows"
     within: Literal["stay", "shuffle"] = "stay"
+    cost: Any = None
     donors: Any = None
 
     def __post_init__(self) -> None:
@@ -528,6 +533,11 @@ class RecordSwap:
             check_count(self.cells, "cells", minimum=2)
         check_choice(self.balance, "balance", ["rows", "secrets"])
         check_choice(self.within, "within", ["stay", "shuffle"])
+        if self.cost is not None and not callable(getattr(self.cost, "between", None)):
+            raise TypeError(
+                f"cost must have a method between(x, y), got {self.cost!r}; leave it out for "
+                "distances in units of change."
+            )
 
     @property
     def share(self) -> float | None:
@@ -551,7 +561,7 @@ class RecordSwap:
     def _known(self) -> tuple[Any, ...]:
         """What tells one from another; a table compares value by value, and has no hash."""
         donors = id(self.donors) if self.share is None else self.share
-        return self.cells, self.balance, self.within, donors
+        return self.cells, self.balance, self.within, self.cost, donors
 
     def _check_donors(self) -> None:
         is_table = len(getattr(self.donors, "shape", ())) == 2
@@ -565,10 +575,11 @@ class RecordSwap:
             raise ValueError(
                 f"donors must be a share in (0, 1), got {self.donors!r}; 0.3 sets 30 % aside."
             )
-        if self.within == "shuffle":
+        if self.within == "shuffle" or self.cost is not None:
+            name = "within" if self.within == "shuffle" else "cost"
             raise ValueError(
-                "donors does not go with within='shuffle', which is for whole tables; leave within "
-                "out."
+                f"donors does not go with {name}={getattr(self, name)!r}, which is for whole "
+                f"tables; leave {name} out."
             )
 
 

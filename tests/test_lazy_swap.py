@@ -234,6 +234,13 @@ def test_what_cannot_be_released_is_refused_with_the_way_out(lazy, noiser):
     with pytest.raises(ValueError, match=r"release=1 .* of the same people"):
         keyed(noiser, lazy(ROWS), release=1)
 
+    class Cost:
+        def between(self, x, y):
+            return abs(x[:, None] - y[None]).sum(axis=2)
+
+    with pytest.raises(ValueError, match="leave cost out"):
+        keyed(swap(cost=Cost(), public=PUBLIC).fit(ROWS), lazy(ROWS))
+
 
 def test_a_table_that_changed_since_is_not_released_by_polars(noiser):
     now = [in_polars(ROWS)]

@@ -478,7 +478,8 @@ def test_swaps_are_compared_hashed_and_shown_without_a_look_at_donors():
     assert RecordSwap(donors=0.5) == RecordSwap(donors=np.float32(0.5)) != RecordSwap()
     assert RecordSwap() != "swap"
     assert repr(one) == (
-        "RecordSwap(cells='auto', balance='rows', within='stay', donors=<DataFrame of 300 rows>)"
+        "RecordSwap(cells='auto', balance='rows', within='stay', cost=None, "
+        "donors=<DataFrame of 300 rows>)"
     )
     assert repr(RecordSwap(donors=0.3)).endswith("donors=0.3)")
     assert repr(RecordSwap(4)).endswith("donors=None)")

@@ -70,8 +70,8 @@ def rich_people(n_rows=400):
     return table
 
 
-def swap(epsilon=1.0, cells=4, *, balance="rows", within="stay", **options):
-    noise = RecordSwap(cells=cells, balance=balance, within=within)
+def swap(epsilon=1.0, cells=4, *, balance="rows", within="stay", cost=None, **options):
+    noise = RecordSwap(cells=cells, balance=balance, within=within, cost=cost)
     return PufferfishNoiser(epsilon, **{"sensitive": "ill", "noise": noise} | options)
 
 
@@ -420,6 +420,27 @@ def test_secrets_that_count_alike_spare_a_minority():
     assert rows[2] > secrets[2]
 
 
+class Far:
+    """Likes changes that are large."""
+
+    def between(self, x, y):
+        return 100.0 - abs(x[:, None, :] - y[None]).sum(axis=2)
+
+
+def test_a_cost_of_ones_own_decides_who_is_matched():
+    table = TABLE[["ill", "age"]]
+    moved = []
+    for cost in (None, Far()):
+        noiser, changes = swap(0.2, cost=cost).fit(table), []
+        for _ in range(10):
+            released = noiser.transform(table)
+            assert rows_of(released) == rows_of(table[["age"]])
+            changes.append((released["age"] - table["age"]).abs())
+        change = pd.concat(changes)
+        moved.append(change[change > 0].mean())
+    assert moved[0] < moved[1]
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_whoever_counts_copies_learns_nothing_more():
@@ -590,7 +611,7 @@ def test_cells_of_values_need_no_classifier_and_nothing_within():
         ({"cells": "many"}, "cells must be one of"),
         ({"balance": "people"}, "balance must be one of"),
         ({"within": "leave"}, "within must be one of"),
-        ({"cost": 3}, "unexpected keyword argument 'cost'"),
+        ({"cost": 3}, "cost must have a method between"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, error):

@@ -135,6 +135,11 @@ def plan_swap(fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
     """
     swap = fitted.swap
     assert swap is not None
+    if swap.distance.cost is not None:
+        raise ValueError(
+            "cost= is asked about codes of values, and the parts of a lazy table have other codes; "
+            "leave cost out of RecordSwap, or release the rows in memory."
+        )
     names, keyed = read_lazily(fitted, X, keying)
     plans.check_lazy_kinds(X, {str(each.column.name): each.column.kind for each in fitted.columns})
     check_ids(X, keyed[2])

@@ -666,7 +666,8 @@ def distance_of(read: SwapRead) -> Distance:
         own = plain.numbers(name, read.columns[name])
         spread = 1.0 if own is None else _spread(own, read.weights)
         units[name] = float(given.get(name, 1.0)) * (spread if name not in given else 1.0)
-    return Distance(units, ordered)
+    assert settings.swap is not None
+    return Distance(units, ordered, settings.swap.cost)
 
 
 def _spread(values: FloatArray, weights: Array) -> float:

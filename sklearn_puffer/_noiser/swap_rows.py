@@ -290,15 +290,18 @@ class Distance:
         w by name.
     ordered : dict
         The place of each category, by name of a column that has an order.
+    cost : object or None
+        The caller's own cost, in its place, with a method ``between``.
     """
 
     units: Mapping[Name, float]
     ordered: Mapping[Name, Mapping[Any, int]] = field(default_factory=dict)
+    cost: Any = None
 
     def without(self, names: Sequence[Name]) -> Distance:
         """Return the distance in all other columns."""
         kept = {name: unit for name, unit in self.units.items() if name not in names}
-        return Distance(kept or self.units, self.ordered)
+        return Distance(kept or self.units, self.ordered, self.cost)
 
     def points(self, columns: Columns) -> Points:
         """Return rows as points."""
@@ -312,7 +315,7 @@ class Distance:
                 continue
             gone = np.isnan(own)
             numbers.append(np.where(gone, 0.0, own / unit))
-            if gone.any():
+            if gone.any() and self.cost is None:
                 codes.append(gone.astype(np.intp))
                 units.append(1.0)
         n_rows = len(next(iter(columns.values())))
@@ -322,6 +325,7 @@ class Distance:
             np.ascontiguousarray((np.array(numbers) if numbers else empty).T),
             np.ascontiguousarray(whole.T),
             np.array(units),
+            self.cost,
         )
 
     def numbers(self, name: Name, values: Values) -> FloatArray | None:
@@ -344,18 +348,22 @@ class Points:
     numbers: FloatArray
     codes: FloatArray
     units: FloatArray
+    cost: Any = None
 
     def taken(self, rows: Array) -> Points:
         """Return some of the rows."""
-        return Points(self.numbers[rows], self.codes[rows], self.units)
+        return Points(self.numbers[rows], self.codes[rows], self.units, self.cost)
 
     def followed_by(self, other: Points) -> Points:
         """Return these rows and others, which are points of the same kind."""
         numbers = np.concatenate([self.numbers, other.numbers])
-        return Points(numbers, np.concatenate([self.codes, other.codes]), self.units)
+        return Points(numbers, np.concatenate([self.codes, other.codes]), self.units, self.cost)
 
     def between(self, own: Array, others: Array) -> FloatArray:
         """Return the costs of all pairs, shape (n, m)."""
+        if self.cost is not None:
+            both = np.concatenate([self.numbers, self.codes], axis=1)
+            return np.asarray(self.cost.between(both[own], both[others]), dtype=float)
         found = np.zeros((len(own), len(others)))
         if self.numbers.shape[1]:
             found += cdist(self.numbers[own], self.numbers[others], "cityblock")
