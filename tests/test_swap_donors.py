@@ -142,14 +142,19 @@ def test_what_is_released_is_a_row_of_the_cell_that_was_drawn_whatever_the_own_r
     assert released_one_by_one(cells) == promised(cells)
 
 
-@pytest.mark.parametrize("cells", [(0,), (2,)])
+@pytest.mark.parametrize("cells", [(0,), pytest.param((2,), marks=pytest.mark.slow)])
 def test_more_senders_and_donors_change_nothing(cells):
     assert released_one_by_one(cells, n_senders=2, n_donors=3) == promised(cells)
 
 
 @pytest.mark.parametrize(
     ("broken", "cells", "n_donors"),
-    [(SendersAgain, (0, 0), 3), (DonorsAgain, (0, 0), 2), (Nearest, (0,), 2), (ThinStay, (2,), 2)],
+    [
+        pytest.param(SendersAgain, (0, 0), 3, marks=pytest.mark.slow),
+        (DonorsAgain, (0, 0), 2),
+        (Nearest, (0,), 2),
+        (ThinStay, (2,), 2),
+    ],
 )
 def test_broken_variants_fail_the_comparison(monkeypatch, broken, cells, n_donors):
     monkeypatch.setattr(reserve, "MATCHED", 2)
