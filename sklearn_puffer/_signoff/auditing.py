@@ -680,7 +680,7 @@ def _secrets(noiser: Any, source: Table, given: Any, frame: Any) -> list[_Secret
                 "give it, or sensitive_features as in fit."
             )
         values = columns[name] if name in columns else source.values(name)
-        secret = read_secret(name, values, noiser.missing)
+        secret = read_secret(name, values, noiser._fitted.rules.missing)
         codes = np.empty(source.n_rows, dtype=np.intp)
         secret.source.codes(slice(None), codes)
         _check_values(name, secret.labels, {label for pair in pairs for label in pair})
