@@ -14,7 +14,7 @@ from sklearn_puffer._noiser.channel_cells import CellDistance
 from sklearn_puffer._noiser.channel_release import HeldChannel, held_channel
 from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
-from sklearn_puffer._noiser.expected_moves import ColumnMoves, column_moves, released_shares
+from sklearn_puffer._noiser.expected_moves import column_moves, released_shares
 from sklearn_puffer._noiser.groups import check_one_secret, group_codes
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.problems import Problem
