@@ -227,7 +227,7 @@ def _known_row(names, bar):
         found.append(float((noiser.transform(new) == new).all(axis=1).mean()))
     name = f"swap of Adult, sex, who knows {' and '.join(names)}"
     row = alone(name, float(np.mean(found)), "share of rows unchanged")
-    return row | {"unit": "", "target": f">= {bar}", "reached": np.mean(found) >= bar}
+    return row | {"unit": "", "target": f">= {bar}", "reached": bool(np.mean(found) >= bar)}
 
 
 def _one_by_one(n_rows=300):
