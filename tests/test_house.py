@@ -356,7 +356,7 @@ def test_setup_cfg_holds_what_tools_read_from_nowhere_else_and_no_metadata():
     assert {"flake8", "coverage", "codespell"} & tools.keys() == set()
     assert found.getint("flake8", "max-line-length") == tools["ruff"]["line-length"]
     assert found["coverage:run"]["source_pkgs"] == "sklearn_puffer"
-    assert found.getint("coverage:report", "fail_under") >= 86
+    assert found.getint("coverage:report", "fail_under") >= 84
     for path in re.findall(r"tests/\w+\.py", found["coverage:run"]["command_line"]):
         told = (PYPROJECT.parent / path).read_text(encoding="utf-8")
         assert not re.search("settrace|setitimer|raise_signal", told), path
