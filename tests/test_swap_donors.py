@@ -426,7 +426,7 @@ def test_what_does_not_go_with_donors_is_refused_by_name():
     with pytest.raises(ValueError, match=r"donors lack column\(s\) 'pay'; give a table"):
         noiser(donors=TABLE.drop(columns="pay")).fit(TABLE)
     with pytest.raises(ValueError, match=r"donors leave .* rows at most"):
-        noiser(donors=0.005).fit(TABLE)
+        noiser(donors=0.002).fit(TABLE)
     with pytest.raises(AttributeError, match="donors_left_"):
         _ = noiser(donors=None).fit(TABLE).donors_left_
 
