@@ -9,9 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from swap_tree import ByCells, Table, gaps, joint_law
+from test_swap_exact import exchanged
 
 from sklearn_puffer._losses import SwapLaws
-from sklearn_puffer._swaps import ROW, SwapProblem, exchanged, mean_flows, whole_rows
+from sklearn_puffer._swaps import ROW, SwapProblem, mean_flows, whole_rows
 from sklearn_puffer.notions import Pufferfish
 
 EPSILON = 0.3

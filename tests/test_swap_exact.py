@@ -11,7 +11,15 @@ from swap_tree import ByCells, Table, gaps, joint_law, outcomes
 
 from sklearn_puffer._losses import SwapLaws, swap_losses
 from sklearn_puffer._noise import Choices
-from sklearn_puffer._swaps import ROW, SwapProblem, exchange, exchanged, mean_flows, whole_rows
+from sklearn_puffer._swaps import (
+    ROW,
+    SwapProblem,
+    exchange,
+    leavers_and_places,
+    matched,
+    mean_flows,
+    whole_rows,
+)
 from sklearn_puffer.notions import Pufferfish
 
 PAIR = np.array([[0, 1]])
@@ -42,6 +50,14 @@ def solved(table, epsilon=0.3, delta=0.0):
 
 def quarters(*rows):
     return np.array(rows, dtype=np.int64) * (ROW // 4)
+
+
+def exchanged(cells, flows, costs, draws):
+    """Return whose row each owner gets, by the package's parts as a release puts them together."""
+    gets = np.arange(len(cells))
+    for own, places in leavers_and_places(cells, flows, draws, shuffle=costs is None):
+        gets[own] = places if costs is None else matched(own, places, costs)
+    return gets
 
 
 def swapped(table, flows, *, whole=False, match=True):

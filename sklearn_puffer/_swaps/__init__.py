@@ -9,7 +9,6 @@ from sklearn_puffer._swaps.cells import (
 )
 from sklearn_puffer._swaps.exchange import (
     Costs,
-    exchanged,
     least_cost,
     leavers_and_places,
     matched,

@@ -20,17 +20,19 @@ Costs = Callable[[Array, Array], FloatArray]
 """What it costs that owners of some rows get others, shape (n, m)."""
 
 
-def exchanged(cells: Array, flows: IntArray, costs: Costs | None, draws: Draws) -> Array:
-    """Return the row that the owner of each row gets, a permutation of the rows.
+def leavers_and_places(
+    cells: Array, flows: IntArray, draws: Draws, *, shuffle: bool
+) -> list[tuple[Array, Array]]:
+    """Return who leaves each cell, and as many places for them, which are yet to be matched.
 
     Parameters
     ----------
     cells : ndarray of int of shape (n_rows,)
     flows : ndarray of int64 of shape (n_cells, n_cells)
         How many rows go from cell to cell, in whole rows.
-    costs : callable or None
-        None for places by lot: then all rows of a cell change places among themselves, too.
     draws : Draws
+    shuffle : bool
+        Whether all rows of a cell change places among themselves, too: these are by lot.
 
     Notes
     -----
@@ -39,16 +41,6 @@ def exchanged(cells: Array, flows: IntArray, costs: Costs | None, draws: Draws) 
     cell, is uniform; so, whatever the matches, a place of cell b is held by somebody of cell a with
     chance F(a, b) / N_b (DESIGN, section 14.3).
     """
-    gets = np.arange(len(cells))
-    for own, found in leavers_and_places(cells, flows, draws, shuffle=costs is None):
-        gets[own] = matched(own, found, costs)
-    return gets
-
-
-def leavers_and_places(
-    cells: Array, flows: IntArray, draws: Draws, *, shuffle: bool
-) -> list[tuple[Array, Array]]:
-    """Return who leaves each cell, and as many places for them, which are yet to be matched."""
     order = draws.shuffled(len(cells))
     order = order[np.argsort(cells[order], kind="stable")]  # each cell's rows, in a random order
     starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=len(flows)))])
@@ -70,10 +62,8 @@ def _allotted(vacated: list[Array], moving: IntArray, draws: Draws) -> list[Arra
     return [places[draws.shuffled(len(places))] for places in found]
 
 
-def matched(leavers: Array, places: Array, costs: Costs | None) -> Array:
+def matched(leavers: Array, places: Array, costs: Costs) -> Array:
     """Return the place of each leaver: those of a part are matched at the least cost."""
-    if costs is None:
-        return places
     n_parts = 1 if len(leavers) <= MOST_MATCHED else -(-len(leavers) // PART)
     found = np.empty_like(places)
     for part in range(n_parts):
