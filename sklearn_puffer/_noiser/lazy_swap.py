@@ -1,4 +1,4 @@
-"""A swap of a lazy table: learnt from its distinct rows, and released as its plan.
+"""A swap of a lazy table: learnt from a sample, counted by the engine, released as its plan.
 
 Of each row some numbers are held in memory, and of those that leave their cell, which are a part of
 all, the public values. What is drawn is a function of the key and the table, by the code that swaps
@@ -9,7 +9,7 @@ often, has the same permutation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,13 +34,19 @@ from sklearn_puffer._noiser.swap_release import check_size as check_swappable
 from sklearn_puffer._noiser.swap_rows import Columns, Points, ValueCells, columns_of
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
+    CHANGED,
+    LARGEST_DIGEST,
     Finished,
     LazyTable,
     Name,
+    Secret,
     Table,
     frame_table,
+    learn_secret,
+    opened,
     plans,
     public_columns,
+    read_secret,
     row_digests,
     row_marks,
     smallest,
@@ -49,6 +55,9 @@ from sklearn_puffer._tables import (
 MOST_LEARNT = 1 << 17
 """Distinct rows that a classifier and cells are learnt from; of more, secrets are counted alone."""
 
+_SPARE = 64  # rows: so that few tables have too few below the first limit
+_RAISED = 16
+_ROUNDS = 24  # more than any table needs but one of which nothing can be fetched
 _NUMBERS = ("first", "second", "stratum", "cell", "digest")
 
 
@@ -56,7 +65,7 @@ _NUMBERS = ("first", "second", "stratum", "cell", "digest")
 
 
 def find_lazily(settings: Settings, table: LazyTable) -> SwapFound:
-    """Learn cells from rows of a lazy table, and count the secrets of all of them.
+    """Learn cells from rows of a lazy table, and have the engine count the secrets of all of them.
 
     Learnt are the rows whose public values have the smallest digests, all copies of each: the same
     ones on every engine, whatever their secrets.
@@ -72,41 +81,125 @@ def find_lazily(settings: Settings, table: LazyTable) -> SwapFound:
     passed = [n for n in table.names if passing and n not in {*public, *hidden}]
     for name in (*hidden, *public, *passed):
         table.check_type(name)
-    n_rows = None if table.weight is None else table.check_weights()
-    names = [*hidden, *passed, *public]
-    counted = table.count(names)
-    check_size(table.n_rows if n_rows is None else n_rows, 2, "row")
-    if not counted:
-        raise ValueError(say.too_many_rows_sentence(names, 'noise="swap" is'))
-    rows = distinct_rows(table, names)
-    assert rows.weights is not None
+    n_rows = table.n_rows if table.weight is None else table.check_weights()
+    check_size(n_rows, 2, "row")
+    rows, everything = _sampled(table, [*hidden, *passed], public, n_rows)
     whole = read_rows(settings, table, None, None, rows)
     kept = smallest(whole.digests, MOST_LEARNT)
-    if kept.all():
+    if everything and kept.all():
         return find_swap(whole)
+    assert rows.weights is not None
     read = read_rows(settings, table, None, None, Rows(rows.table, rows.weights * kept))
-    _check_none_lost(whole, read)
+    secrets = [learn_secret(name, table.values(name), settings.missing) for name in hidden]
+    _check_none_lost(secrets, read)
     found = find_swap(read)
     if isinstance(found.release.cells, ValueCells):
         raise ValueError(
             f'cells="values" makes a cell of every row, and X has more than {MOST_LEARNT:,} '
             "different ones; leave cells out, or give their number."
         )
-    return recounted(found, whole.codes, *found.release.places(whole.columns), whole.weights)
+    return recounted(found, *_counted(table, secrets, found.release))
 
 
-def _check_none_lost(whole: SwapRead, read: SwapRead) -> None:
+def _sampled(
+    table: LazyTable, secrets: Sequence[Name], public: Sequence[Name], n_rows: int
+) -> tuple[Rows, bool]:
+    """Return the rows whose public values have the smallest digests, and whether these are all.
+
+    They have more than `MOST_LEARNT` different public values, if there are so many: those that are
+    learnt from, whatever the limit was. One query, or a few where values repeat.
+    """
+    names, low, high = [*secrets, *public], 0, LARGEST_DIGEST
+    limit = min(high, high * (2 * MOST_LEARNT + _SPARE) // n_rows)
+    for _ in range(_ROUNDS):
+        part = table if limit == LARGEST_DIGEST else _below(table, names, public, limit)
+        if not part.count(names):
+            high, limit = limit, (low + limit) // 2
+            continue
+        rows = distinct_rows(part, names)
+        digests = row_digests({name: rows.table.values(name) for name in public})
+        whole = limit == LARGEST_DIGEST
+        if whole or len(np.unique(digests)) > MOST_LEARNT:
+            return rows, whole
+        low = limit
+        limit = min(high, _RAISED * limit) if high == LARGEST_DIGEST else (low + high) // 2
+    raise ValueError(say.too_many_rows_sentence(names, 'noise="swap" is'))
+
+
+def _below(
+    table: LazyTable, names: Sequence[Name], public: Sequence[Name], limit: int
+) -> LazyTable:
+    """Return the rows of a lazy table whose digests are at most that, where they are."""
+    sent = [str(name) for name in (*names, *([table.weight] if table.weight else []))]
+    digest = plans.free_name(sent, "digest")
+    return _with_numbers(table, sent, _AddDigests([str(n) for n in public], digest)).where(
+        digest, limit
+    )
+
+
+def _with_numbers(table: LazyTable, sent: Sequence[str], task: Any) -> LazyTable:
+    """Return the lazy table that a task makes of some columns of another one."""
+    own = opened(plans.planned(table.opened.native, sent, task))
+    return LazyTable(replace(own, levels=table.opened.levels), table.weight)
+
+
+def _check_none_lost(secrets: Sequence[Secret], read: SwapRead) -> None:
     """Refuse a secret that no row has of which something is learnt."""
-    for every, secret in zip(whole.secrets, read.secrets, strict=True):
+    for every, secret in zip(secrets, read.secrets, strict=True):
         lost = [label for label in every.labels if label not in secret.labels]
         if lost:
-            among = np.isin(whole.codes[every.name], [every.find(label) for label in lost])
             raise ValueError(
-                f"none of the {whole.weights[among].sum()} row(s) with {listed(lost, 10)} in "
-                f"column {every.name!r} are among the {MOST_LEARNT:,} different ones that a swap "
-                "of a lazy table learns from; merge rare values of the column, or fit on rows in "
-                "memory."
+                f"no row with {listed(lost, 10)} in column {every.name!r} is among the "
+                f"{MOST_LEARNT:,} different ones that a swap of a lazy table learns from; merge "
+                "rare values of the column, or fit on rows in memory."
             )
+
+
+def _counted(
+    table: LazyTable, secrets: Sequence[Secret], release: SwapRelease
+) -> tuple[dict[Name, Array], Array, Array, IntArray]:
+    """Return the secrets, strata and cells of all rows, in groups with counts; one query."""
+    names = [str(secret.name) for secret in secrets]
+    sent = list(dict.fromkeys([*names, *map(str, release.seen)]))
+    sent += [] if table.weight is None else [table.weight]
+    places = [plans.free_name(sent, each) for each in ("stratum", "cell")]
+    placed = _with_numbers(table, sent, _AddPlaces(release, places))
+    found = placed.count([*names, *places])
+    assert found  # secrets, strata and cells are few
+    columns, counts = placed.rows([*names, *places])
+    codes = {}
+    for secret, name in zip(secrets, names, strict=True):
+        now = read_secret(secret.name, columns[name], "category")
+        if int(counts.sum()) != table.n_rows or now.labels != secret.labels:
+            raise ValueError(CHANGED)
+        codes[secret.name] = now.codes(len(counts))
+    strata, cells = (columns[name].data.astype(np.intp) for name in places)
+    return codes, strata, cells, counts
+
+
+class _AddDigests:
+    """What adds digests to a part of a table, wherever an engine has it; it has no state."""
+
+    def __init__(self, public: Sequence[str], name: str) -> None:
+        self.public, self.name = public, name
+
+    def __call__(self, part: Any) -> Any:
+        """Return a part of the table with one more column."""
+        table = frame_table(part)
+        found = row_digests({name: table.values(name) for name in self.public})
+        return plans.with_numbers(part, {self.name: found})
+
+
+class _AddPlaces:
+    """What adds the stratum and the cell of each row to a part of a table."""
+
+    def __init__(self, release: SwapRelease, names: Sequence[str]) -> None:
+        self.release, self.names = release, names
+
+    def __call__(self, part: Any) -> Any:
+        """Return a part of the table with two more columns."""
+        places = _places(self.release, frame_table(part))[1]
+        return plans.with_numbers(part, dict(zip(self.names, places, strict=True)))
 
 
 def _places(release: SwapRelease, table: Table) -> tuple[Columns, tuple[Array, Array]]:

@@ -66,6 +66,7 @@ from sklearn_puffer._tables.selection import (
     secret_pairs_of,
 )
 from sklearn_puffer._tables.values import (
+    LARGEST_DIGEST,
     Faults,
     Kind,
     Missing,

@@ -95,6 +95,11 @@ class LazyTable:
         """Return one column of `frame`."""
         return nw.col(str(list(self.types).index(str(name))))
 
+    def where(self, name: Name, limit: int) -> LazyTable:
+        """Return the rows whose numbers in a column are at most that."""
+        frame = self.frame.filter(self.column(name) <= limit)
+        return LazyTable(replace(self.opened, frame=frame), self.weight)
+
     @property
     def n_rows(self) -> int:
         """Number of rows, as the first query has it that counted them by groups."""
