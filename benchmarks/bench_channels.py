@@ -11,6 +11,7 @@ def rows(quick=False):
         _one_column(30 if quick else 100),
         _rows(100 if quick else 256, n_secrets=2, limit=10.0),
         _rows(50 if quick else 256, n_secrets=5, limit=20.0),
+        _rows(30 if quick else 100, n_secrets=5, limit=10.0, floor=0.3),
     ]
 
 
@@ -35,7 +36,7 @@ def _one_column(n):
     return alone(f"channel of one column, {n} values, 5 secrets", seconds, "", limit=2.0)
 
 
-def _rows(n, n_secrets, limit):
+def _rows(n, n_secrets, limit, floor=None):
     """Rows of nine columns, and posteriors that lean on a few of them, as of a classifier."""
     generator = np.random.default_rng(1)
     codes = generator.integers(0, 7, size=(n, 6)).astype(float)
@@ -46,6 +47,7 @@ def _rows(n, n_secrets, limit):
     unordered = np.arange(9) >= 3
     costs = Costs(values, unordered, np.full(9, 9.0))
     masses = np.rint(posteriors.T * 2**32).astype(np.int64)
-    problem = ChannelProblem([Family(masses)], np.full(n, 1 / n), costs, 1.0)
+    problem = ChannelProblem([Family(masses)], np.full(n, 1 / n), costs, 1.0, floor=floor)
     seconds = interleaved(lambda: find_channel(problem), repeats=1)[0]
-    return alone(f"channel of {n:,} rows, {n_secrets} secrets", seconds, "", limit=limit)
+    name = f"channel of {n:,} rows, {n_secrets} secrets{', a floor' if floor else ''}"
+    return alone(name, seconds, "", limit=limit)

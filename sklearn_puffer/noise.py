@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from scipy.special import ndtr
 
-from sklearn_puffer._base import FloatArray, check_above, check_choice, check_count
+from sklearn_puffer._base import FloatArray, check_above, check_choice, check_count, check_positive
 from sklearn_puffer._noise import (
     LOG_ROUNDING,
     ROUNDING,
@@ -400,21 +400,30 @@ class OptimalChannel:
 
     is the smallest one at which every protected pair keeps the budget at every released row. A
     boolean, or a category without a declared order, costs 1/w when it changes. It is for narrow
-    tables whose cells are filled: `fit` refuses those of more than 256 distinct rows (fewer with
-    very many secrets), and those where somebody who has the list of rows and
+    tables whose cells are filled: `fit` refuses those of more than 256 distinct rows (100 with a
+    floor, fewer with very many secrets), and those where somebody who has the list of rows and
     counts the copies of a released value would move the odds of a secret beyond 1.1 epsilon at
     more than 1 % of the released rows; ``noise="swap"`` takes both.
 
     Parameters
     ----------
+    cost : object, default=None
+        What changes cost, in the place of c: with methods ``between(x, y)`` and ``along(x, y)``,
+        which take rows of numbers and codes, shapes (m, n_columns) and (n, n_columns), and return
+        the costs of all pairs, (m, n), and of rows beside each other, (m,). Costs are never
+        negative, and 0 where nothing changes.
+    floor : float, default=None
+        Every row may be released as any other, and no two rows are released with
+        odds that differ by more than e^floor: then the same rows may be released again, and
+        ``releases=j`` is solved at epsilon - (j - 1) floor. None for one release.
     balance : {"rows", "secrets"}, default="rows"
         Whether the rows of `fit` count alike in the expected cost, or the secrets: without
         "secrets", changes fall on minorities.
 
     Raises
     ------
-    ValueError
-        If balance is none of them.
+    TypeError, ValueError
+        If a setting is out of its range.
 
     Notes
     -----
@@ -435,9 +444,20 @@ class OptimalChannel:
     True
     """
 
+    cost: Any = None
+    floor: float | None = None
     balance: Literal["rows", "secrets"] = "rows"
 
     def __post_init__(self) -> None:
+        if self.cost is not None and not all(
+            callable(getattr(self.cost, name, None)) for name in ("between", "along")
+        ):
+            raise TypeError(
+                f"cost must have methods between(x, y) and along(x, y), got {self.cost!r}; leave "
+                "it out for distances in units of change."
+            )
+        if self.floor is not None:
+            check_positive(self.floor, "floor", "leave it out for a single release")
         check_choice(self.balance, "balance", ["rows", "secrets"])
 
 

@@ -237,7 +237,7 @@ class Fuzz:
                 GeneralizedCauchy(1.0, 4),
                 Laplace(1),
                 "optimal",
-                OptimalChannel(balance="secrets"),
+                OptimalChannel(floor=0.1),
             ],
             "dependence": ["joint", "independent", [["a"], ["b"]], [["a", "b"]], [["a"]]],
             "adversaries": [None, None, "confidence", ConfidenceSet(0.9), [{0: law, 1: law}], [7]],

@@ -38,7 +38,7 @@ TESTS = {
     "_losses.places": "known_values",
     "_losses.known_places": "known_values",
     "_losses.layers": "category_kernel known_values",
-    "_losses.channel_losses": "channel_losses",
+    "_losses.repeated_losses": "channel_losses repeated_losses",
     "_losses.copies": "copies",
     "_strategies.transport": "transport float_masses",
     "_strategies.coupling_bounds": "bounds strategies",

@@ -44,10 +44,10 @@ def table_of(n_secrets, n=60):
     )
 
 
-@pytest.mark.parametrize("n_secrets", [2, 3])
-def test_it_comes_while_the_solver_goes_on(solver, n_secrets):
+@pytest.mark.parametrize(("n_secrets", "settings"), [(2, {}), (3, {}), (2, {"floor": 0.2})])
+def test_it_comes_while_the_solver_goes_on(solver, n_secrets, settings):
     table = table_of(n_secrets)
-    noiser = PufferfishNoiser(sensitive="s", noise="optimal")
+    noiser = PufferfishNoiser(sensitive="s", noise=OptimalChannel(**settings))
     with pytest.raises(KeyboardInterrupt):
         noiser.fit(table)
     assert solver
@@ -91,14 +91,20 @@ def test_what_a_call_raises_is_raised_where_it_was_made():
 SAYS = pytest.mark.filterwarnings("ignore:no row needs to change")
 
 
-def test_where_a_channel_tells_nothing_the_warning_names_what_helps_a_channel(monkeypatch):
-    def opposite(problem, found):
-        return IntegerRows([0, 1, 2], [1, 0], [WHOLE, WHOLE])
+class Opposite:
+    """A cost that asks for rows to become their opposite."""
 
-    monkeypatch.setattr(channel_fit, "whole_rows", opposite)
+    def between(self, x, y):
+        return (x[:, None] != -y[None]).any(axis=2) * 1.0
+
+    def along(self, x, y):
+        return (x != -y).any(axis=1) * 1.0
+
+
+def test_where_a_channel_tells_nothing_the_warning_names_what_helps_a_channel():
     table = pd.DataFrame({"x": [-1, -1, 1, 1] * 500, "s": [0, 1, 0, 1] * 500})
-    noiser = PufferfishNoiser(sensitive="s", noise="optimal")
-    with pytest.warns(UtilityWarning, match=r"columns, or use bins .* a larger epsilon") as it:
+    noiser = PufferfishNoiser(sensitive="s", noise=OptimalChannel(cost=Opposite()))
+    with pytest.warns(UtilityWarning, match=r"columns, use bins .* a larger floor") as it:
         noiser.fit(table)
     assert not any("dependence" in str(each.message) for each in it)
 

@@ -10,6 +10,16 @@ from hypothesis import strategies as st
 from sklearn_puffer._noiser import CellDistance, channel_cells
 
 
+class Dense:
+    """A cost of somebody's own, which is no sum over columns."""
+
+    def between(self, x, y):
+        return (x[:, None, 0] * 3 + y[None, :, 0] * 5) % 7
+
+    def along(self, x, y):
+        return (x[:, 0] * 3 + y[:, 0] * 5) % 7
+
+
 def exact(distance, row, cell):
     """The cost of a move as a fraction; None where what must stay would change."""
     total = Fraction(0)
@@ -127,6 +137,16 @@ def test_a_category_that_no_cell_has_leaves_it_to_the_other_columns():
     found, moves = distance.nearest(np.array([[1.0, 9.0], [1.9, np.nan], [5.0, np.nan]]))
     assert found.tolist() == [0, 1, 1]
     assert moves.tolist() == pytest.approx([0.5, 0.1, 3.0])
+
+
+def test_a_cost_of_ones_own_decides_where_all_columns_are_known(monkeypatch):
+    monkeypatch.setattr(channel_cells, "_CHUNK", 30)
+    rng = np.random.default_rng(0)
+    cells, rows = (rng.integers(0, 9, (n, 1)).astype(float) for n in (50, 40))
+    found, moves = CellDistance(cells, np.array([False]), np.ones(1), Dense()).nearest(rows)
+    for row, place, move in zip(rows[:, 0], found, moves, strict=True):
+        costs = ((row * 3 + cells[:, 0] * 5) % 7).tolist()
+        assert (place, move) == (costs.index(min(costs)), min(costs))
 
 
 def test_no_rows_have_no_nearest_cell_and_a_cell_is_its_own():

@@ -431,6 +431,35 @@ def test_balance_weighs_secrets_alike():
     assert "expected change of a secret" in str(even.certificate_)
 
 
+class Steps:
+    """A cost of the caller's own: two for whatever changes at all."""
+
+    def between(self, x, y):
+        return 2.0 * (x[:, None] != y[None]).any(axis=2)
+
+    def along(self, x, y):
+        return 2.0 * (x != y).any(axis=1)
+
+
+class Below(Steps):
+    """One that rewards changes."""
+
+    def between(self, x, y):
+        return -super().between(x, y)
+
+    def along(self, x, y):
+        return -super().along(x, y)
+
+
+def test_a_cost_of_the_callers_own_is_minimised():
+    noiser = optimal(noise=OptimalChannel(cost=Steps()), public=["age", "home"]).fit(TABLE)
+    own = optimal(public=["age", "home"]).fit(TABLE)
+    assert noiser.channel_.expected_change == pytest.approx(2 * (1 - noiser.channel_.unchanged))
+    assert noiser.channel_.unchanged >= own.channel_.unchanged - 1e-6
+    with pytest.raises(ValueError, match="not negative"):
+        optimal(noise=OptimalChannel(cost=Below()), public=["age", "home"]).fit(TABLE)
+
+
 def test_rows_count_as_often_as_their_weights_and_in_any_order():
     table = TABLE[["ill", "age", "home"]].head(60)
     weights = np.arange(60) % 3
@@ -709,6 +738,33 @@ def test_the_ledger_allows_one_draw(tmp_path):
     assert not again.allows({"row": 5.0})
 
 
+def test_with_a_floor_so_many_draws_as_planned_keep_the_budget(tmp_path):
+    table = TABLE[["ill", "age"]]
+    noiser = optimal(0.6, releases=2, noise=OptimalChannel(floor=0.25)).fit(table)
+    cells, secrets = cells_of(table, "age"), table["ill"]
+    channel, laws = channel_of(noiser), {}
+    for secret in ("no", "yes"):
+        own = [c for c, s in zip(cells, secrets, strict=True) if s == secret]
+        law = {}
+        for cell in own:
+            for one, first in channel[cell].items():
+                for two, second in channel[cell].items():
+                    mass = Fraction(first * second, WHOLE * WHOLE * len(own))
+                    law[one, two] = law.get((one, two), 0) + mass
+        laws[secret] = law
+    loss = max(max_log_ratio(laws[s], laws[t]) for s, t in permutations(laws, 2))
+    assert loss <= noiser.certificate_.loss <= 0.6
+    assert noiser.channel_.floor <= 0.25 * (1 + 1e-6)
+    rows = list(channel.values())
+    for x, z in permutations(rows, 2):
+        assert all(math.log(x[y] / z[y]) <= noiser.channel_.floor for y in x)
+    ledger = Ledger.create(tmp_path / "a.ledger", noiser)
+    ledger.spend(releases=2)
+    with pytest.raises(OverspentError, match="Each further draw tells"):
+        ledger.spend()
+    assert "a ledger allows so many" in str(noiser.certificate_)
+
+
 @given(
     rows=st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=8, max_size=40),
     epsilon=st.sampled_from([0.05, 0.5, 1.0, 3.0]),
@@ -773,7 +829,8 @@ REFUSED = [
     ({"known": "age", "adversaries": [ConfidenceSet(0.9)]}, r'ConfidenceSet.*; use noise="swap"'),
     ({"prior": LogisticRegression()}, 'and prior is a classifier, .*; use noise="swap", or leave'),
     ({"adversaries": ["empirical", ClassifierFit(LogisticRegression())]}, r"adversaries\[1\] is a"),
-    ({"releases": 3}, "releases rows once, got releases=3: a second draw .* leave releases out"),
+    ({"releases": 3}, r"releases=3 needs a floor .*OptimalChannel\(floor="),
+    ({"releases": 3, "noise": OptimalChannel(floor=0.25)}, "floor=0.25 leaves nothing"),
     ({"known": "ill"}, "known names column 'ill', which is not public"),
     ({"known": []}, "known is empty"),
     ({"known": "pay"}, "known names column 'pay', which X does not have"),
@@ -796,12 +853,12 @@ def test_what_does_not_go_with_a_channel_is_refused_by_name(options, message, mo
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"floor": 0.1}, TypeError, "unexpected keyword argument 'floor'"),
+        ({"floor": 0.0}, ValueError, "floor must be positive"),
         ({"balance": "all"}, ValueError, "balance must be one of"),
         ({"block_size": 20}, TypeError, "unexpected keyword argument 'block_size'"),
         ({"gap": 1e-3}, TypeError, "unexpected keyword argument 'gap'"),
         ({"time_limit": 60}, TypeError, "unexpected keyword argument 'time_limit'"),
-        ({"cost": abs}, TypeError, "unexpected keyword argument 'cost'"),
+        ({"cost": abs}, TypeError, r"cost must have methods between"),
     ],
 )
 def test_settings_out_of_range_are_refused(options, error, message):
@@ -813,6 +870,9 @@ def test_more_cells_than_a_program_is_solved_for_are_refused_before_their_laws_a
     table = pd.DataFrame({"ill": [*"ny"] * 300, "age": range(600)})
     with pytest.raises(ValueError, match=r'600 distinct rows, more than the 256 .*noise="swap"'):
         optimal().fit(table)
+    some = table.assign(age=table["age"] % 200)
+    with pytest.raises(ValueError, match=r"200 distinct rows, more than the 100 "):
+        optimal(noise=OptimalChannel(floor=0.1)).fit(some)
     secrets = table.assign(ill=table["age"] % 40, age=table["age"] % 150)
     with pytest.raises(ValueError, match=r"150 distinct rows, more than the 114 "):
         optimal().fit(secrets)

@@ -35,7 +35,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._noise import seeded_entropy
 from sklearn_puffer._noiser import transformer
-from sklearn_puffer.noise import GeneralizedCauchy, Laplace
+from sklearn_puffer.noise import GeneralizedCauchy, Laplace, OptimalChannel
 from sklearn_puffer.priors import GaussianMixture
 
 pytestmark = pytest.mark.usefixtures("thin_cells")
@@ -152,6 +152,10 @@ CASES = {
     "array": (array_noiser, array_of),
     "positions": (lambda: noiser_of(numbered(), sensitive=[0], n_bins=None), numbered),
     "channel": (lambda: noiser_of(**CHANNEL, n_bins=None), table_of),
+    "channel again": (
+        lambda: noiser_of(noise=OptimalChannel(floor=0.2), releases=2, **TWO),
+        table_of,
+    ),
     "channel, nearest": (
         lambda: noiser_of(noise="optimal", unknown="nearest", n_bins=None, **TWO),
         strangers,
@@ -430,9 +434,20 @@ class Own(Laplace):
     """A family of somebody's own."""
 
 
+class Free:
+    """A cost of somebody's own."""
+
+    def between(self, x, y):
+        return np.abs(x[:, None] - y[None]).sum(axis=2)
+
+    def along(self, x, y):
+        return np.abs(x - y).sum(axis=1)
+
+
 REFUSED = {
     "random_state=3 ": lambda: noiser_of(random_state=3, **TWO),
     "is a family of your own": lambda: noiser_of(noise=Own(1.0), **TWO),
+    "is code of your own": lambda: noiser_of(noise=OptimalChannel(cost=Free()), **TWO),
     "the value b'x' of type bytes": lambda: noiser_of(
         n_bins=None, public=["job"], categories={"job": JOBS}
     ),
@@ -627,11 +642,4 @@ def test_a_channel_of_a_kind_that_there_is_no_more_is_refused_in_a_sentence(fiel
     assert "lower_bound" in record["certificate"]["channel"]  # which is left out in silence
     record["certificate"][field] = value
     with pytest.raises(ValueError, match=rf"field .*{field} is about {what}, .*noise=.*swap"):
-        PufferfishRelease.from_json(signed(record))
-
-
-def test_a_form_of_a_channel_with_a_floor_is_refused_by_name():
-    record = json.loads((Path(__file__).parent / "forms" / "channel.json").read_text())
-    record["certificate"]["channel"]["floor"] = 0.2
-    with pytest.raises(ValueError, match=r"field .*floor is about a channel .* several times"):
         PufferfishRelease.from_json(signed(record))

@@ -10,7 +10,8 @@ import pytest
 from channel_oracle import channel, exact, laws_released
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._losses import channel_losses
+from sklearn_puffer._losses import channel_losses, repeated_losses
+from sklearn_puffer.noise import OptimalChannel
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete
 
@@ -77,15 +78,18 @@ def test_counts_of_any_size_are_those_of_the_certificate():
         for notion in (Pufferfish(1.0), Pufferfish(0.1, 1e-3)):
             pairs = np.array([[0, 1], [1, 2]])
             losses = channel_losses(rows, masses, None, pairs, notion)
-            laws = laws_released(rows, masses, None)
-            for (s, t), both in zip(pairs.tolist(), losses.tolist(), strict=True):
-                for (a, b), (low, high) in zip(((s, t), (t, s)), both, strict=True):
-                    loss = exact(laws[a], laws[b], notion)
-                    assert low <= loss <= high
-                    assert high == math.inf or high - low <= 1e-12 * (1.0 + high)
+            twice = repeated_losses(rows, masses, None, pairs, notion, 2)
+            for n_draws, ends in ((1, losses), (2, twice)):
+                laws = laws_released(rows, masses, None, n_draws)
+                for (s, t), both in zip(pairs.tolist(), ends.tolist(), strict=True):
+                    for (a, b), (low, high) in zip(((s, t), (t, s)), both, strict=True):
+                        loss = exact(laws[a], laws[b], notion)
+                        assert low <= loss <= high
+                        assert high == math.inf or high - low <= 1e-12 * (1.0 + high)
 
 
 def test_mass_that_the_proof_cannot_tell_from_none_is_refused():
     laws = priors([1e-40, 0.3, 0.4, 0.3], [0.1, 0.2, 0.4, 0.3])
-    with pytest.raises(ValueError, match=r"probability 1e-40, which is too small .* 5e-29"):
-        PufferfishNoiser(sensitive="s", prior=laws, noise="optimal").fit(TABLE)
+    for noise in ("optimal", OptimalChannel(floor=0.1)):
+        with pytest.raises(ValueError, match=r"probability 1e-40, which is too small .* 5e-29"):
+            PufferfishNoiser(sensitive="s", prior=laws, noise=noise).fit(TABLE)

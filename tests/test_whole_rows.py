@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from sklearn_puffer._channels import ChannelProblem, Costs, Family, whole_rows
-from sklearn_puffer._losses import channel_losses
+from sklearn_puffer._losses import channel_floor, channel_losses
 from sklearn_puffer._noise import WHOLE
 from sklearn_puffer.notions import Pufferfish
 
@@ -66,6 +66,13 @@ def optimum(problem, tolerance=1e-7):
                 rows.append(row)
                 limits.append(problem.delta)
             number += 1
+    if problem.floor is not None:
+        for x, other in permutations(range(n), 2):
+            for y in range(n):
+                row = np.zeros(n * n + n_excesses)
+                row[x * n + y], row[other * n + y] = 1.0, -np.exp(problem.floor)
+                rows.append(row)
+                limits.append(0.0)
     sums = np.zeros((n, n * n + n_excesses))
     for x in range(n):
         sums[x, x * n : (x + 1) * n] = 1.0
@@ -168,11 +175,12 @@ def test_thin_cells_that_one_secret_alone_has_cost_hardly_any_row_its_place():
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
-@pytest.mark.parametrize("seed", range(6))
-def test_no_forged_rows_come_out_above_the_budget(seed, delta):
+@pytest.mark.parametrize("floor", [None, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_forged_rows_come_out_above_the_budget(seed, delta, floor):
     rng = np.random.default_rng([seed, int(10 * delta)])
     n = int(rng.integers(1, 9))
-    problem = random_problem(rng, n, int(rng.integers(2, 6)), delta=delta)
+    problem = random_problem(rng, n, int(rng.integers(2, 6)), delta=delta, floor=floor)
     forged = [
         np.eye(n),
         rng.random((n, n)),
@@ -183,7 +191,17 @@ def test_no_forged_rows_come_out_above_the_budget(seed, delta):
         np.where(np.roll(np.eye(n), 1, axis=1) > 0.0, np.inf, 0.0),
     ]
     for shares in forged:
-        check(problem, whole_rows(problem, shares))
+        rows = whole_rows(problem, shares)
+        check(problem, rows)
+        if floor is not None:
+            assert told(rows) <= floor
+
+
+def told(rows):
+    """Return the largest log ratio of two shares of one output, where there are no places."""
+    matrix = matrix_of(rows)
+    ratios = [column.max() / column.min() for column in matrix.T if column.any()]
+    return float(np.log(max(ratios)))
 
 
 counts = st.integers(0, 3) | st.integers(0, 2**50)
@@ -206,6 +224,7 @@ def forgeries(draw):
         costs_of(np.arange(n)),
         epsilon=draw(st.sampled_from([1e-6, 0.1, 1.0, 30.0])),
         delta=draw(st.sampled_from([0.0, 1e-12, 0.01, 0.9])),
+        floor=draw(st.sampled_from([None, 1e-9, 1e-3, 1.0, 50.0])),
     )
     matrix = draw(st.lists(shares, min_size=n * n, max_size=n * n))
     places = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
@@ -214,9 +233,12 @@ def forgeries(draw):
 
 @settings(parent=settings.default, max_examples=settings.default.max_examples // 3)
 @given(forgeries())
-def test_whatever_a_solver_says_the_budget_is_kept(forgery):
+def test_whatever_a_solver_says_the_budget_is_kept_and_the_floor(forgery):
     problem, found, _ = forgery
-    check(problem, whole_rows(problem, found))
+    rows = whole_rows(problem, found)
+    check(problem, rows)
+    if problem.floor is not None:
+        assert channel_floor(rows) <= problem.floor
 
 
 def nothing_leaves_a_place_and_keeps_the_budget(problem):
@@ -317,6 +339,23 @@ def test_a_place_that_tells_the_secret_is_named():
     problem = problem_of([Family(masses)], 4, epsilon=1.0, places=np.array([5, 5, 7, 7]))
     with pytest.raises(ValueError, match=r"cells of place 5 have probability 0.9 under law 0"):
         whole_rows(problem, np.eye(4))
+
+
+# ------------------------------------------------------------------------------------- with a floor
+
+
+@pytest.mark.parametrize("n_secrets", [2, 3])
+@pytest.mark.parametrize("floor", [0.05, 1.0, 4.0])
+@pytest.mark.parametrize("delta", [0.0, 0.02])
+def test_a_floor_is_kept_by_whole_numbers(n_secrets, floor, delta):
+    rng = np.random.default_rng([n_secrets, int(100 * floor)])
+    problem = random_problem(rng, 7, n_secrets, epsilon=0.5, floor=floor, delta=delta)
+    matrix, value = optimum(problem)
+    for shares in (matrix, matrix * (1.0 + 1e-8 * rng.standard_normal(matrix.shape))):
+        rows = whole_rows(problem, shares)
+        check(problem, rows)
+        assert told(rows) <= floor
+        assert price_of(problem, rows) <= value + 1e-3
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from sklearn_puffer._channels.program import (
     ChannelProblem,
+    CostFunction,
     Costs,
     Family,
     find_channel,

@@ -7,7 +7,8 @@ y keeps the budget of a family in one of two ways:
 - otherwise, for each ordered pair: q_s(y) - e^epsilon q_s'(y) <= v(y), where v = 0 under epsilon
   alone, and v >= 0 of sum at most delta under (epsilon, delta).
 
-Rows of an output are divided by its mass, so that outputs of very different mass look alike.
+With a floor W(y|x) = b(y) + f(x, y) and 0 <= f <= (e^floor - 1) b, one b(y) for each place. Rows of
+an output are divided by its mass, so that outputs of very different mass look alike.
 
 What a channel is asked for: laws that must not be told apart, costs of changes, a budget.
 """
@@ -19,12 +20,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
 from math import exp, isqrt
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
 from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray, solved
+
+
+class CostFunction(Protocol):
+    """What it costs to release a cell in place of another: never negative, 0 for itself."""
+
+    def between(self, xs: Array, ys: Array) -> FloatArray:
+        """Return c(x, y) for all of both, shape (len(xs), len(ys))."""
+
+    def along(self, xs: Array, ys: Array) -> FloatArray:
+        """Return c(x, y) for each x and the y beside it, shape (len(xs),)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,19 +131,22 @@ class ChannelProblem:
         The promise holds within each.
     weights : ndarray of shape (n,)
         The law pi of the cells over which the cost is averaged; it sums to 1.
-    costs : Costs
+    costs : CostFunction
         Cost of a change.
     epsilon, delta : float
         The budget.
+    floor : float or None
+        The most that a release may tell to anyone: W(y|x) <= e^floor W(y|x') within a place.
     places : ndarray of intp of shape (n,) or None
         Cells move within their place only; None for anywhere.
     """
 
     families: Sequence[Family]
     weights: FloatArray
-    costs: Costs
+    costs: CostFunction
     epsilon: float
     delta: float = 0.0
+    floor: float | None = None
     places: Array | None = None
 
     @property
@@ -143,26 +157,29 @@ class ChannelProblem:
 
 Sparse = Any  # scipy's sparse arrays, of any format
 
-_MOST_CELLS = 256
+_MOST_CELLS, _MOST_WITH_FLOOR = 256, 100
 _MOST_ENTRIES = 1 << 19  # cells squared times rows that hold the budget of an output
-_INSIDE = 1e-6  # of e^epsilon - 1 and of delta are kept from the solver
+_INSIDE = 1e-6  # of e^epsilon - 1, of delta and of e^floor - 1 are kept from the solver
 _LARGEST = 1e6  # of e^epsilon: beyond, tolerances are all that counts, and hardly a row moves
 
 
-def most_cells(n_rows: int) -> int:
+def most_cells(n_rows: int, *, floor: bool) -> int:
     """Return for how many cells a program is solved in some ten seconds, as measured.
 
     Parameters
     ----------
     n_rows : int
         The rows that hold the budget of an output: laws, or ordered pairs where they are more.
+    floor : bool
+        Whether there is a floor.
 
     Examples
     --------
-    >>> most_cells(2), most_cells(40)
-    (256, 114)
+    >>> most_cells(2, floor=False), most_cells(40, floor=False), most_cells(2, floor=True)
+    (256, 114, 100)
     """
-    return min(_MOST_CELLS, isqrt(_MOST_ENTRIES // max(n_rows, 1)))
+    most = _MOST_WITH_FLOOR if floor else _MOST_CELLS
+    return min(most, isqrt(_MOST_ENTRIES // max(n_rows, 1)))
 
 
 def find_channel(problem: ChannelProblem) -> FloatArray:
@@ -182,13 +199,13 @@ def find_channel(problem: ChannelProblem) -> FloatArray:
     if found is None:
         return np.eye(problem.n_cells)
     matrix: FloatArray = np.zeros((problem.n_cells, problem.n_cells))
-    matrix[program.moves] = found.x[: len(program.moves[0])]
+    matrix[program.moves] = program.shares @ found.x
     return matrix
 
 
 @dataclass(frozen=True, eq=False)
 class _Program:
-    """Variables: the moves within places, then each family's own."""
+    """Variables: the moves within places, or f and b of them; then each family's own."""
 
     problem: ChannelProblem
 
@@ -201,28 +218,52 @@ class _Program:
         return xs, ys
 
     @cached_property
+    def _bases(self) -> Sparse:
+        """Which b(y) each move has, shape (n_moves, n): none without a floor."""
+        xs, ys = self.moves
+        n_bases = 0 if self.problem.floor is None else self.problem.n_cells
+        every = np.arange(len(xs)) if n_bases else np.empty(0, dtype=np.intp)
+        where = (every, ys[every])
+        return sparse.csr_array((np.ones(len(every)), where), shape=(len(xs), n_bases))
+
+    @cached_property
+    def _of_moves(self) -> Sparse:
+        """W of each move from its variables: f + b."""
+        return sparse.hstack([sparse.eye_array(len(self.moves[0])), self._bases], format="csr")
+
+    @cached_property
+    def shares(self) -> Sparse:
+        """W of each move from all variables."""
+        n_own = self.matrix.shape[1] - self._of_moves.shape[1]
+        nothing = sparse.csr_array((len(self.moves[0]), n_own))
+        return sparse.hstack([self._of_moves, nothing], format="csr")
+
+    @cached_property
     def objective(self) -> FloatArray:
         """What each variable costs, in units of the largest cost of a move."""
         xs, ys = self.moves
         costs = self.problem.weights[xs] * self.problem.costs.along(xs, ys)
-        own = np.zeros(self.matrix.shape[1] - len(xs))
-        return np.concatenate([costs / (costs.max() or 1.0), own])
+        return np.asarray(self.shares.T @ (costs / (costs.max() or 1.0)), dtype=np.float64)
 
     @cached_property
     def sums(self) -> Sparse:
         """The rows that sum to 1."""
         xs, _ = self.moves
         where = (xs, np.arange(len(xs)))
-        shape = (self.problem.n_cells, self.matrix.shape[1])
-        return sparse.csr_array((np.ones(len(xs)), where), shape=shape)
+        return sparse.csr_array((np.ones(len(xs)), where)) @ self.shares
 
     @cached_property
     def matrix(self) -> Sparse:
-        """The rows of the budget over all variables."""
+        """The rows of the budget, and of the floor, over all variables."""
         parts = [self._budget(family) for family in self.problem.families]
-        moves = sparse.vstack([of_moves for of_moves, _ in parts])
-        own = sparse.block_diag([of_family for _, of_family in parts])
-        return sparse.csr_array(sparse.hstack([moves, own]))
+        moves = sparse.vstack([of_moves for of_moves, _ in parts]) @ self._of_moves
+        rows = [sparse.hstack([moves, sparse.block_diag([own for _, own in parts])])]
+        if self.problem.floor is not None:
+            gain = (1.0 - _INSIDE) * (exp(min(self.problem.floor, 14.0)) - 1.0)
+            n_moves = len(self.moves[0])
+            nothing = sparse.csr_array((n_moves, rows[0].shape[1] - self._of_moves.shape[1]))
+            rows.append(sparse.hstack([sparse.eye_array(n_moves), -gain * self._bases, nothing]))
+        return sparse.csr_array(sparse.vstack(rows))
 
     @cached_property
     def sides(self) -> FloatArray:
@@ -236,7 +277,10 @@ class _Program:
             else:
                 sides.append(np.zeros(n_pairs * n_outputs))
                 sides.append(np.full(n_pairs if delta else 0, delta))
-        return np.concatenate(sides)
+        found: FloatArray = np.zeros(self.matrix.shape[0])
+        held = np.concatenate(sides)
+        found[: len(held)] = held
+        return found
 
     def _is_pure(self, family: Family) -> bool:
         """Whether all pairs are held by epsilon alone, so that one variable lies between."""

@@ -3,8 +3,8 @@ r"""What a solver found, made a channel in whole numbers that keeps its budget.
 Let a(y) be what output y exceeds its limits by, each divided by what a row for all cells of its
 place leaves to that limit, and A their sum. Then :math:`(1 - t) W + t \, a/A` with
 :math:`t = A / (1 + A)` keeps them, as :math:`(1 - t) a(y) \le t a(y) / A`; and that holds for all
-families at once. Under a delta a pair keeps the share of its excesses that delta allows, and a(y)
-is about the rest.
+families, and for a floor, at once. Under a delta a pair keeps the share of its excesses that delta
+allows, and a(y) is about the rest.
 """
 
 # The certificate is computed elsewhere, by code that shares nothing with this. Its upper end is
@@ -50,8 +50,8 @@ def whole_rows(problem: ChannelProblem, found: FloatArray) -> IntegerRows:
     -----
     *Formal guarantees.* What is returned keeps every limit :math:`q_s(y) \le e^{\varepsilon}
     q_{s'}(y)` with room for the rounding of its certificate (or, under a delta, the sum of the
-    excesses): that is looked at last, whatever was done before. Where nothing else helps, all cells
-    of a place become one cell.
+    excesses), and the floor: that is looked at last, whatever was done before. Where nothing else
+    helps, all cells of a place become one cell.
 
     Examples
     --------
@@ -124,9 +124,23 @@ class _Limits:
         return np.asarray(least - (1.0 + room) * masses[self.first], dtype=np.float64)
 
     def kept(self, whole: IntArray) -> bool:
-        """Return whether rows in parts of 2^62 keep the budget."""
-        beyond = np.maximum(self.excess(whole / WHOLE, self.room), 0.0).sum(axis=1)
-        return bool((beyond <= (1.0 - 1e-12) * self.problem.delta).all())
+        """Return whether rows in parts of 2^62 keep budget and floor."""
+        shares = whole / WHOLE
+        beyond = np.maximum(self.excess(shares, self.room), 0.0).sum(axis=1)
+        most = (1.0 - 1e-12) * self.problem.delta
+        return bool((beyond <= most).all()) and not any(
+            (_uneven(self.problem.floor, whole[cells].astype(float), 8.0 * ULP) > 0.0).any()
+            for cells in self.places
+        )
+
+
+def _uneven(floor: float | None, shares: FloatArray, room: float) -> FloatArray:
+    """Return by how much outputs tell more than the floor of the cells of one place, at most."""
+    if floor is None:
+        return np.zeros(shares.shape[1])
+    factor = exp(min(floor, _LARGEST_EPSILON)) * (1.0 - 32.0 * ULP)
+    most, least = shares.max(axis=0), shares.min(axis=0)
+    return np.asarray((1.0 + room) * most - factor * (1.0 - room) * least)
 
 
 def _cleaned(limits: _Limits, found: FloatArray) -> FloatArray:
@@ -152,7 +166,7 @@ def _mixed(limits: _Limits, shares: FloatArray, share: float) -> tuple[FloatArra
     needed = excess * np.maximum(1.0 - spared, 0.0)[:, None]
     left, more = shares.copy(), np.zeros(shares.shape, dtype=np.int64)
     for cells in limits.places:
-        beyond = _beyond(limits, needed, cells)
+        beyond = _beyond(limits, needed, shares, cells, room)
         total = float(beyond.sum())
         if 0.0 < total < np.inf:
             part = total / (1.0 + total)
@@ -161,14 +175,21 @@ def _mixed(limits: _Limits, shares: FloatArray, share: float) -> tuple[FloatArra
     return left, more
 
 
-def _beyond(limits: _Limits, needed: FloatArray, cells: Array) -> FloatArray:
+def _beyond(
+    limits: _Limits, needed: FloatArray, shares: FloatArray, cells: Array, room: float
+) -> FloatArray:
     """Return a(y) of the outputs of a place: infinite where a constant row gains nothing."""
-    gain = limits.gain(cells)[:, None]
+    gain, floor = limits.gain(cells)[:, None], limits.problem.floor
     never = np.inf if limits.problem.delta == 0.0 else 0.0  # one more excess that is added up
     own = needed[:, cells]
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = np.where(own > 0.0, np.where(gain > 0.0, own / gain, never), 0.0)
     beyond: FloatArray = parts.max(axis=0, initial=0.0)
+    if floor is not None:
+        even = exp(min(floor, _LARGEST_EPSILON)) * (1.0 - room) - (1.0 + room)
+        uneven = _uneven(floor, shares[np.ix_(cells, cells)], room)
+        spare = np.where(uneven > 0.0, uneven / even if even > 0.0 else np.inf, 0.0)
+        beyond = np.maximum(beyond, spare)
     return np.where(beyond > 0.0, np.maximum(beyond, _LEAST), 0.0)
 
 

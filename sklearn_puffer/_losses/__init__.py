@@ -2,7 +2,6 @@
 
 from sklearn_puffer._losses import pair_losses, quadrature
 from sklearn_puffer._losses.boxes import MOST_CELLS, box_panels, boxes_computable
-from sklearn_puffer._losses.channel_losses import channel_losses
 from sklearn_puffer._losses.convolution import Grid, Wide
 from sklearn_puffer._losses.copies import Readers, copies_law, moved_by_copies
 from sklearn_puffer._losses.discrete_laws import DiscretePair
@@ -25,4 +24,5 @@ from sklearn_puffer._losses.lumps import lumped_lower
 from sklearn_puffer._losses.mixture_laws import computable, law_of
 from sklearn_puffer._losses.pair_losses import DiscreteBoxes, DiscreteLine, PairLoss, bare_ratios
 from sklearn_puffer._losses.places import kept_axes, on_others, pairs_at_places
+from sklearn_puffer._losses.repeated_losses import channel_floor, channel_losses, repeated_losses
 from sklearn_puffer._losses.swap_losses import SwapLaws, swap_losses

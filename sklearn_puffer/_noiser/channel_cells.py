@@ -23,7 +23,7 @@ _CHUNK = 1 << 16  # distances held at a time: they stay in the cache
 _LARGEST, _LEAST = 1 << 149, 1 << 55
 """Sums of counts beyond the first are scaled down to it; none may then be below the second.
 
-So the products of their shares with those of a channel, 2^-62 or more, are far from subnormal.
+So the products of their shares with those of 14 draws, each 2^-62 or more, are no subnormal floats.
 """
 
 
@@ -169,7 +169,7 @@ def masses_over(cells: Cells, law: Discrete, columns: Sequence[Column]) -> IntAr
     """Return the masses of a law over the cells, whole numbers: of Python beyond a sum of 2^62.
 
     They are those of the law, or off by less than 2^-54 of themselves: less than what
-    `channel_losses` leaves room for.
+    `repeated_losses` leaves room for.
 
     Raises
     ------
@@ -206,16 +206,29 @@ def _whole_counts(law: Discrete, some: Array) -> list[int]:
 
 def _check_size(read: TableRead, n_cells: int) -> None:
     settings, each = read.settings, 1 + len(read.settings.adversaries)
+    assert settings.channel is not None
     n_rows = each * sum(len(secret.labels) for secret in read.secrets)
     if settings.notion.delta > 0.0:  # a row for each ordered pair, and not for each law
         n_rows = max(n_rows, 2 * each * sum(map(len, read.pairs.values())))
-    most = most_cells(n_rows)
+    most = most_cells(n_rows, floor=settings.channel.floor is not None)
     if n_cells > most:
         raise ValueError(
             f"the released columns have {n_cells:,} distinct rows, more than the {most:,} that "
             'noise="optimal" is found for with such secrets, adversaries and budget; use bins '
             '(n_bins) or fewer columns, or noise="swap", which takes wide tables.'
         )
+
+
+def checked_costs(found: Any, shape: tuple[int, ...], method: str) -> FloatArray:
+    """Return what a cost of the caller's own came back with, or refuse it."""
+    costs = np.asarray(found, dtype=float)
+    if costs.shape != shape or not (np.isfinite(costs) & (costs >= 0.0)).all():
+        raise ValueError(
+            f"cost.{method} must return finite costs that are not negative, of shape {shape}, got "
+            f"shape {costs.shape} and {costs.min(initial=0.0):g} to {costs.max(initial=0.0):g}; "
+            "correct it, or leave cost out for distances in units of change."
+        )
+    return costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,8 +241,8 @@ class CellDistance:
         The cells as numbers and codes.
     unordered : ndarray of bool of shape (d,)
     units : ndarray of shape (d,)
-    cost : None
-        Of a setting that is gone: fingerprints that were written have a place for it.
+    cost : object or None
+        The caller's own cost.
     stay : tuple of int
         Columns that stay as they are, whatever that costs.
     """
@@ -237,7 +250,7 @@ class CellDistance:
     values: FloatArray
     unordered: Array
     units: FloatArray
-    cost: None = None
+    cost: Any = None
     stay: tuple[int, ...] = ()
 
     def nearest(self, rows: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -272,6 +285,8 @@ class CellDistance:
         That takes the same from the distances to all cells, and without it a number that lies far
         out would leave no digits for what the other columns cost.
         """
+        if self.cost is not None:
+            return rows
         inside = np.clip(rows, self.values.min(axis=0), self.values.max(axis=0))
         return np.where(self.unordered, rows, inside)
 
@@ -294,6 +309,8 @@ class CellDistance:
     def _costs(self, rows: FloatArray, cells: FloatArray, known: BoolArray) -> FloatArray:
         """Return all costs of moves to some cells, whose columns stand beside each other."""
         total = np.zeros((len(rows), cells.shape[1]))
+        if self.cost is not None and known.all():
+            return checked_costs(self.cost.between(rows, cells.T), total.shape, "between")
         for k in known.nonzero()[0].tolist():
             row, cell = rows[:, k, None], cells[k]
             total += (row != cell if self.unordered[k] else np.abs(row - cell)) / self.units[k]

@@ -24,7 +24,7 @@ from sklearn_puffer._noiser.channel_cells import (
     count_representatives,
 )
 from sklearn_puffer._noiser.channel_problem import all_asked, channel_problem, units_of_change
-from sklearn_puffer._noiser.channel_proof import check_copies, told_by
+from sklearn_puffer._noiser.channel_proof import check_copies, proof_of
 from sklearn_puffer._noiser.channel_release import as_matrix
 from sklearn_puffer._noiser.channel_result import LearntChannel
 from sklearn_puffer._noiser.known_values import known_columns
@@ -70,7 +70,7 @@ def learn_channel(
         asked=asked,
         problem=problem,
         rows=rows,
-        told=told_by(rows, asked, settings.notion),
+        proof=proof_of(settings, asked, rows),
         utility=channel_utilities(read, known, counted, rows),
         distance=_distance(read, known, counted),
         margins=known.margins,
@@ -93,11 +93,13 @@ def _further_laws(read: TableRead, known: Known) -> list[Discrete]:
 
 
 def _distance(read: TableRead, known: Known, counted: CountedCells) -> CellDistance:
+    assert read.settings.channel is not None
     return CellDistance(
         counted.cells.values(read.columns),
         read.unordered,
         units_of_change(read, known.spreads),
-        stay=tuple(sorted({k for each in known_columns(read) for k in each})),
+        read.settings.channel.cost,
+        tuple(sorted({k for each in known_columns(read) for k in each})),
     )
 
 

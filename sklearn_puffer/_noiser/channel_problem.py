@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, listed
-from sklearn_puffer._channels import ChannelProblem, Costs, Family
+from sklearn_puffer._channels import ChannelProblem, CostFunction, Costs, Family
 from sklearn_puffer._noiser.adversaries import Known
-from sklearn_puffer._noiser.channel_cells import CountedCells, masses_over
+from sklearn_puffer._noiser.channel_cells import CountedCells, checked_costs, masses_over
 from sklearn_puffer._noiser.conditional_priors import Adversary
 from sklearn_puffer._noiser.known_values import known_columns, told_value, too_telling
 from sklearn_puffer._noiser.read_table import TableRead
+from sklearn_puffer._noiser.refusals import epsilon_of_one
 from sklearn_puffer._tables import Column, Name, Secret
 
 _MOST_EPSILON = 500.0  # what is beyond has no exponential
@@ -53,6 +54,24 @@ class Asked:
         return self.family.pairs
 
 
+@dataclass(frozen=True, eq=False)
+class GivenCosts:
+    """The caller's own cost of changes, looked at before it is trusted."""
+
+    values: FloatArray
+    cost: Any
+
+    def between(self, xs: Array, ys: Array) -> FloatArray:
+        """Return c(x, y) for all of both, shape (len(xs), len(ys))."""
+        found = self.cost.between(self.values[xs], self.values[ys])
+        return checked_costs(found, (len(xs), len(ys)), "between")
+
+    def along(self, xs: Array, ys: Array) -> FloatArray:
+        """Return c(x, y) for each x and the y beside it, shape (len(xs),)."""
+        found = self.cost.along(self.values[xs], self.values[ys])
+        return checked_costs(found, (len(xs),), "along")
+
+
 def channel_problem(
     read: TableRead, known: Known, counted: CountedCells, asked: Sequence[Asked]
 ) -> ChannelProblem:
@@ -64,13 +83,15 @@ def channel_problem(
         If columns that stay as they are tell more than the budget by themselves.
     """
     settings = read.settings
-    places, values = _places(read, counted), counted.cells.values(read.columns)
+    assert settings.channel is not None
+    places = _places(read, counted)
     problem = ChannelProblem(
         families=[each.family for each in asked],
         weights=_weights(read, counted, asked),
-        costs=Costs(values, read.unordered, units_of_change(read, known.spreads)),
-        epsilon=min(settings.notion.epsilon, _MOST_EPSILON),
+        costs=_costs_of(read, known.spreads, counted.cells.values(read.columns)),
+        epsilon=min(epsilon_of_one(settings), _MOST_EPSILON),
         delta=settings.notion.delta,
+        floor=settings.channel.floor,
         places=places,
     )
     if places is not None:
@@ -161,6 +182,14 @@ def _weights(read: TableRead, counted: CountedCells, asked: Sequence[Asked]) -> 
     weights: FloatArray = rows.copy() if rows.all() else 0.5 * (rows + mean)
     weights /= weights.sum()
     return weights
+
+
+def _costs_of(read: TableRead, spreads: FloatArray, values: FloatArray) -> CostFunction:
+    """Return what changes between cells cost."""
+    settings = read.settings
+    if settings.channel is not None and settings.channel.cost is not None:
+        return GivenCosts(values, settings.channel.cost)
+    return Costs(values, read.unordered, units_of_change(read, spreads))
 
 
 def units_of_change(read: TableRead, spreads: FloatArray) -> FloatArray:

@@ -3,26 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sklearn_puffer._base import counted, quoted
-from sklearn_puffer._losses import Readers, channel_losses, moved_by_copies
+from sklearn_puffer._losses import Readers, channel_floor, moved_by_copies, repeated_losses
 from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._noiser.channel_cells import CountedCells
 from sklearn_puffer._noiser.channel_problem import Asked
 from sklearn_puffer._noiser.read_table import TableRead
+from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import ChannelLoss
 from sklearn_puffer.notions import Notion
 
 _FURTHER, _MOST_TOLD = 1.1, 0.01  # times epsilon, and the share of the rows that may be beyond it
 
 
-def told_by(rows: IntegerRows, asked: Sequence[Asked], notion: Notion) -> tuple[ChannelLoss, ...]:
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """The loss of each pair both ways, for all releases together.
+
+    Attributes
+    ----------
+    pairs : tuple of ChannelLoss
+        For adversaries who know columns besides, those of the worst of their values.
+    floor : float or None
+        The most that one more draw tells, where a floor was asked for.
+    """
+
+    pairs: tuple[ChannelLoss, ...]
+    floor: float | None
+
+    @property
+    def loss(self) -> float:
+        """The worst of them."""
+        return max(pair.upper for pair in self.pairs)
+
+
+def proof_of(settings: Settings, asked: Sequence[Asked], rows: IntegerRows) -> Proof:
+    """Return what the channel tells every adversary."""
+    assert settings.channel is not None
+    floor = None if settings.channel.floor is None else channel_floor(rows)
+    return Proof(told_by(rows, asked, settings.notion, settings.releases), floor)
+
+
+def told_by(
+    rows: IntegerRows, asked: Sequence[Asked], notion: Notion, n_draws: int
+) -> tuple[ChannelLoss, ...]:
     """Return the loss of each pair both ways; of who knows columns, that at the worst values."""
     worst: dict[Any, ChannelLoss] = {}
     for each in counted(asked, "laws held against the channel"):
         family = each.family
-        losses = channel_losses(rows, family.masses, family.cells, each.pairs, notion)
+        losses = repeated_losses(rows, family.masses, family.cells, each.pairs, notion, n_draws)
         for pair, ends in zip(each.pairs.tolist(), losses, strict=True):
             for (s, t), (lower, upper) in zip((pair, pair[::-1]), ends.tolist(), strict=True):
                 found = _named(each, s, t, notion.budget, lower, upper)

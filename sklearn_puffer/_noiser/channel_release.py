@@ -65,6 +65,8 @@ class Channel:
         released as its representative.
     unchanged_by_secret : dict
         ``unchanged_by_secret[sensitive][secret]``: the share of its rows.
+    floor : float or None
+        The most that one more draw tells, recomputed; None without a floor.
     stayed, stayed_by_secret : float, dict
         The shares of the rows that are not moved: that stay in their bins, where there are bins.
     """
@@ -76,6 +78,7 @@ class Channel:
     expected_change: float
     unchanged: float
     unchanged_by_secret: Mapping[Any, Mapping[Any, float]]
+    floor: float | None
     stayed: float = nan
     stayed_by_secret: Mapping[Any, Mapping[Any, float]] = field(default_factory=dict)
 
@@ -177,7 +180,7 @@ class ChannelRelease:
     def _words(self, keyed: KeyedRows, found: Array) -> NDArray[np.uint64]:
         """Return the word that each row is drawn by, whose cell is all that it depends on."""
         cells = found.astype(np.int64, copy=False)
-        # what is drawn shows the block, where rows of one have the same targets
+        # what is drawn shows the block: under a floor rows of one block have the same targets
         block = self.rows.targets[self.rows.starts[:-1]]
         words = np.empty(len(cells), dtype=np.uint64)
         with task("rows given their bits", len(cells)) as done:

@@ -14,7 +14,7 @@ from sklearn_puffer._channels import ChannelProblem, Family
 from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._noiser.channel_cells import CellDistance, Cells, CountedCells, masses_over
 from sklearn_puffer._noiser.channel_problem import Asked, with_known_cells
-from sklearn_puffer._noiser.channel_proof import told_by
+from sklearn_puffer._noiser.channel_proof import Proof, told_by
 from sklearn_puffer._noiser.channel_release import Channel, ChannelRelease, as_matrix
 from sklearn_puffer._noiser.conditional_priors import Adversary, Laws
 from sklearn_puffer._noiser.known_values import known_columns
@@ -26,7 +26,6 @@ from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import (
     ChannelCertificate,
     ChannelFacts,
-    ChannelLoss,
     ColumnUtility,
     Draws,
     Kept,
@@ -55,7 +54,7 @@ class LearntChannel:
     asked: list[Asked]
     problem: ChannelProblem
     rows: IntegerRows
-    told: tuple[ChannelLoss, ...]
+    proof: Proof
     utility: tuple[ColumnUtility, ...]
     distance: CellDistance
     margins: list[Margin]
@@ -99,6 +98,7 @@ class LearntChannel:
             expected_change=self.expected_change,
             unchanged=self.unchanged,
             unchanged_by_secret=by_secret,
+            floor=self.proof.floor,
             stayed=self.stayed,
             stayed_by_secret=stayed,
         )
@@ -108,8 +108,8 @@ class LearntChannel:
         settings = self.settings
         return ChannelCertificate(
             **settings.notion.to_dict(),
-            loss=self.loss,
-            pairs=self.told,
+            loss=self.proof.loss,
+            pairs=self.proof.pairs,
             columns=(),
             assumptions=self._assumptions(),
             strategy="exact",
@@ -117,7 +117,7 @@ class LearntChannel:
             dependence="joint",
             n_rows=self.read.rows.total,
             remedy=None if self._keeps_budget else say.CHANNEL_REMEDY,
-            releases=1,
+            releases=settings.releases,
             rule=self._rule(),
             fitted=self._fitted(),
             prior=say.prior_of(
@@ -198,6 +198,7 @@ class LearntChannel:
             kept=self.kept,
             expected_change=self.expected_change,
             balance=self.settings.channel.balance,
+            floor=self.proof.floor,
             known=self._known_names(),
             stayed=self.stayed,
         )
@@ -206,19 +207,23 @@ class LearntChannel:
         return tuple(" and ".join(shown(name) for name in each) for each in self.known)
 
     @property
-    def loss(self) -> float:
-        """The worst of what is proven."""
-        return max(pair.upper for pair in self.told)
-
-    @property
     def _keeps_budget(self) -> bool:
         """Whether all that is proven is within the budget."""
-        return self.loss <= self.settings.notion.budget
+        return self.proof.loss <= self.settings.notion.budget
 
     def _rule(self) -> Rule:
         if not self._keeps_budget:
             return Refused("The certificate does not hold, so that nothing may be released.")
-        return Draws(1, say.SECOND_DRAW)
+        if self.proof.floor is None:
+            return Draws(
+                1,
+                "A second draw from a channel without a floor may tell everything; "
+                "fit with OptimalChannel(floor=...) and releases= for more.",
+            )
+        return Draws(
+            self.settings.releases,
+            f"Each further draw tells up to {self.proof.floor:.6g}; fit with more releases.",
+        )
 
     def _fitted(self) -> FittedChannel:
         first = next(iter(self.adversaries[0].values()))
@@ -231,6 +236,7 @@ class LearntChannel:
             self.counted.cells,
             self.rows,
             self.settings.notion,
+            self.settings.releases,
             margins=self.margins,
             conditional=self.conditional,
             known=known_columns(self.read),
@@ -249,6 +255,8 @@ class LearntChannel:
             binned=[column.name for column in self.columns if column.merged],
             passed=self.read.passed,
             known=self._known_names(),
+            releases=settings.releases,
+            floor=self.proof.floor,
             delta=settings.notion.delta,
             seed=settings.seed,
         )
@@ -274,11 +282,14 @@ class FittedChannel(FittedRelease):
     cells : Cells
     rows : IntegerRows
     notion : Notion
+    releases : int
+        How often the same rows are released.
     """
 
     cells: Cells
     rows: IntegerRows
     notion: Notion
+    releases: int = 1
 
     def against(self, prior: Mapping[Any, Any]) -> Against:
         """Return what is still promised to somebody with another prior: see `FittedNoise`."""
@@ -291,7 +302,7 @@ class FittedChannel(FittedRelease):
             )
         ]
         worst: dict[Any, LossUnder] = {}
-        for told in told_by(self.rows, asked, self.notion):
+        for told in told_by(self.rows, asked, self.notion, self.releases):
             key = told.sensitive, told.secret, told.against
             lower, upper = told.lower, told.upper
             if key in worst:

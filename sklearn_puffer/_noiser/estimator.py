@@ -144,8 +144,8 @@ class PufferfishNoiser(ReleaseTransformer):
     swap_ : Swap
         Of a swap only: posteriors, counts, costs, flows, and who stays.
     channel_ : Channel
-        Of an optimal channel only: cells, matrix, and what stays. It is key material: keep it where
-        you keep the table.
+        Of an optimal channel only: cells, matrix, what stays, and ``floor``, the most that a
+        further draw tells, if there is one. It is key material: keep it where you keep the table.
     priors_ : dict
         ``priors_[sensitive][secret][columns]``: the law of the columns given the secret.
     secret_pairs_ : dict

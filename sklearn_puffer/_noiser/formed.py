@@ -185,6 +185,11 @@ def _level(level: Any, what: str) -> Level:
 
 
 def _channel(channel: ChannelRelease) -> ChannelForm:
+    if channel.distance.cost is not None:
+        raise ValueError(
+            f"cost={quoted(channel.distance.cost)} is code of your own, which a form does not "
+            "hold; leave cost out for distances in units of change, or save the noiser with joblib."
+        )
     rows = channel.rows
     return ChannelForm(
         cells=tuple(map(tuple, channel.cells.codes.tolist())),

@@ -23,6 +23,8 @@ from sklearn_puffer._strategies import (
 from sklearn_puffer.calibration import exact, strategy_changes
 from sklearn_puffer.priors import GaussianMixture
 
+_SPARE = 1.0 + 1e-6  # for the floor as it is recomputed
+
 
 def refusal_of(problem: Problem) -> str:
     """Return which secrets have no bound in which columns, why, and what was tried and would do."""
@@ -120,6 +122,37 @@ def check_mechanism(settings: Settings) -> None:
         return
     for reason in _reasons(settings):
         raise ValueError(f'noise="optimal" {reason}.')
+    epsilon_of_one(settings)
+
+
+def epsilon_of_one(settings: Settings) -> float:
+    r"""Return the budget of one draw, where all ``releases`` together have the whole one.
+
+    .. math:: \varepsilon_1 = \varepsilon - (j - 1) \lambda
+
+    Raises
+    ------
+    ValueError
+        If releases are planned without a floor, or the floor leaves nothing.
+    """
+    epsilon, releases = settings.notion.epsilon, settings.releases
+    if releases == 1:
+        return epsilon
+    floor = settings.channel.floor if settings.channel is not None else None
+    if floor is None:
+        raise ValueError(
+            f'releases={releases} needs a floor with noise="optimal", for a second draw from a '
+            "channel without one may tell everything; pass "
+            f"noise=OptimalChannel(floor={epsilon / (2 * releases):.3g}), or releases=1."
+        )
+    left = epsilon - (releases - 1) * floor * _SPARE
+    if left <= 0.0:
+        raise ValueError(
+            f"floor={floor:g} leaves nothing of epsilon={epsilon:g} for the first of "
+            f"releases={releases}: epsilon - (releases - 1) floor is {left:.3g}; choose a floor "
+            f"below {epsilon / (releases - 1):.3g}, or fewer releases."
+        )
+    return left
 
 
 def _reasons(settings: Settings) -> Iterator[str]:
@@ -129,11 +162,6 @@ def _reasons(settings: Settings) -> Iterator[str]:
         yield (
             f"has no Renyi promise, got alpha={alpha:g}; leave alpha out (delta= "
             'is possible), or use noise="laplace" or "gaussian"'
-        )
-    if settings.releases != 1:
-        yield (
-            f"releases rows once, got releases={settings.releases}: a second draw from a channel "
-            'may tell everything; leave releases out, or use noise="laplace"'
         )
     if _has_mixtures(settings):
         yield (

@@ -155,7 +155,7 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         different row of an id is one more release of that person, also of the columns that stayed
         as they were. They add up as releases of one row do (``releases=``) if the changes tell
         nothing about the secret and the first row, and can tell twice as much otherwise; an optimal
-        channel promises nothing for a second one. No call sees earlier ones, but a
+        channel without a floor promises nothing for a second one. No call sees earlier ones, but a
         `PersonLedger` does. Who has the key takes all noise away. Fit once, and save the noiser:
         what is fitted anew, on another processor or with other versions of numpy and scipy, need
         not be the same to the last bit, and its keyed noise is then another release.

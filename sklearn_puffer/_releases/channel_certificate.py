@@ -34,10 +34,6 @@ WHOLE_TABLE = (
     f"Who reads the whole released table counts copies: {_TOLD}. The promise is for a reader of "
     "ONE row, who knows neither the released table nor the fitted rows."
 )
-_AGAIN = (
-    "A second draw of the same rows may tell everything: the promise is for one, and a ledger "
-    "allows one."
-)
 _NOT_FOR_READERS = "; NOT for who reads the whole released table"
 _NOT_AROUND = "; NOT for priors within sampling error of it"
 
@@ -82,6 +78,8 @@ class ChannelFacts:
         The expected cost of a release, in units of change.
     balance : {"rows", "secrets"}
         What counts alike in the expected cost.
+    floor : float or None
+        The most that one more draw tells, recomputed.
     known : tuple of str
         Columns that stay as they are, and that the adversary may know.
     stayed : float or None
@@ -94,6 +92,7 @@ class ChannelFacts:
     kept: tuple[Kept, ...]
     expected_change: float
     balance: str
+    floor: float | None
     known: tuple[str, ...]
     stayed: float | None = None
 
@@ -174,7 +173,7 @@ class ChannelCertificate(RowsCertificate):
         told = {**super().to_dict(), "channel": facts_record(self.facts)}
         told["conditions"] = self.conditions()
         told |= {"key_material": KEY_MATERIAL, "sampled": self.sampled}
-        return {**told, "second_draw": _AGAIN}
+        return {**told, "second_draw": self._again()}
 
     def _beyond(self) -> str:
         """Return what the promise takes for granted, for the end of the verdict."""
@@ -205,13 +204,25 @@ class ChannelCertificate(RowsCertificate):
             WHOLE_TABLE,
             KEY_MATERIAL,
             f"{_unchanged(self.facts)}, and a guess that a row was not moved is right so often.",
-            *([_AGAIN] if self.holds else []),
+            *([self._again()] if self.holds else []),
             survival(self.utility),
             *self._glossary(),
             f"Strategy {self.strategy}, {self.noise} in the place of noise, dependence "
             f"{self.dependence}.",
             made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
         ]
+
+    def _again(self) -> str:
+        """Return what a further draw from the channel tells."""
+        if self.facts.floor is None:
+            return (
+                "A second draw of the same rows may tell everything (there is no floor): the "
+                "promise is for one, and a ledger allows one."
+            )
+        return (
+            f"One more draw of the same rows tells {short_number(self.facts.floor)} at most; the "
+            f"promise is for {self.releases} of them together, and a ledger allows so many."
+        )
 
     def _about_rows(self) -> Section:
         return Section("The channel", _about_channel(self.facts), _kept_cells(self.facts))
@@ -273,6 +284,8 @@ def channel_assumptions(
     binned: Sequence[Name],
     passed: Sequence[Name],
     known: Sequence[str],
+    releases: int,
+    floor: float | None,
     delta: float,
     seed: int | None,
 ) -> list[str]:
@@ -296,7 +309,12 @@ def channel_assumptions(
         "The released row as a whole is protected, all its columns together.",
         f"Each protected secret is one value of one sensitive column ({every(sensitive)}); "
         "combinations of several sensitive columns are not secrets.",
-        "The promise is for one release of the same rows; a second one may tell everything.",
+        f"The promise is for {releases} release(s) of the same rows"
+        + (
+            "; a second one may tell everything."
+            if floor is None
+            else f" together; each further one tells {floor:.6g} at most."
+        ),
         *([KEYED] if seed is None else []),
         f"Only column(s) {every(released)} are protected, and only as released by this noiser "
         "without a random_state; the number of rows, their order, their index and the types of "

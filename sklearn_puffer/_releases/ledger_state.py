@@ -327,7 +327,7 @@ def _read(budget: Any) -> float | Fraction:
 
 
 _APART = {"rule", "around", "fitted"}
-_GONE = {"lower_bound", "n_blocks", "floor"}  # of the facts of a channel
+_GONE = {"lower_bound", "n_blocks"}  # of the facts of a channel
 
 
 @dataclass(frozen=True)
@@ -402,11 +402,6 @@ def _of_channel(record: Mapping[str, Any]) -> Mapping[str, Any]:
     facts = record["channel"]
     if not isinstance(facts, Mapping):
         return record
-    if facts.get("floor") is not None:
-        raise FieldError(
-            "field floor is about a channel that is drawn from several times, of which this "
-            "version knows none; release with the version that wrote it, or fit again"
-        )
     return {**record, "channel": {k: v for k, v in facts.items() if k not in _GONE}}
 
 

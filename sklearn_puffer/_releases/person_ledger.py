@@ -91,7 +91,7 @@ class PersonLedger(Account[About]):
       first row. So their joint law loses no more than the certificate promises, *if the changes
       tell nothing about secret and first row*, as when all ages grow by one; what the changes
       themselves tell is not counted. Two rows that are independent given the secret can tell twice
-      as much.
+      as much. Draws from a channel with a floor add up whatever the changes tell.
 
     *What a changed row reveals.* That and when it changed, and that it changed back (the same
     release as before), is seen in sticky releases and not protected; and its unchanged columns are

@@ -217,16 +217,13 @@ CHANNEL_REMEDY = (
 )
 """What helps where the certificate of a channel does not hold."""
 
-SECOND_DRAW = (
-    "A second draw from a channel may tell everything; keep the first one and hand out that, or "
-    'release with noise="laplace", where releases= plans several.'
-)
-"""Why a channel is drawn from once."""
-
 _LESS_NOISE = (
     "use fewer bins (n_bins), fewer columns or column groups (dependence=), or a larger epsilon"
 )
-_LESS_MOVED = "release fewer columns, or use bins of more rows (n_bins) or a larger epsilon"
+_LESS_MOVED = (
+    "release fewer columns, use bins of more rows (n_bins), a larger epsilon, or give "
+    "OptimalChannel a larger floor, where it has one"
+)
 
 
 ONCE = "Other clones of this noiser, as a search makes them, do not repeat this kind of warning."
