@@ -212,6 +212,9 @@ NOISER_CHANGES = {
     "output": "noisy",
     "remainder": "passthrough",
     "known": ["x"],
+    "groups": "s",
+    "max_group": 3,
+    "within_group": "any",
 }
 NOISER_LATER = {"unknown": "nearest", "on_uncertified": "warn", "n_jobs": 2, "random_state": None}
 

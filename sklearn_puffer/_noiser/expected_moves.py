@@ -105,7 +105,7 @@ class Groups:
 
 def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves:
     """Return what becomes of the values that a column has in a table; nothing is drawn."""
-    if not hasattr(noiser, "_fitted"):
+    if not hasattr(noiser, "_check_as_certified") or not hasattr(noiser, "transform_batches"):
         raise TypeError(
             f"noiser must be a fitted PufferfishNoiser, got {quoted(noiser)}; call fit first."
         )
