@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         UncertifiedError,
         UtilityWarning,
     )
-    from sklearn_puffer._signoff import Audit, Plan, Report, audit, plan, report
+    from sklearn_puffer._review import Audit, Plan, Report, audit, plan, report
     from sklearn_puffer._sums import PufferfishSum
 
 __all__ = ["PufferfishWarning", "UtilityWarning", "__version__"]
@@ -41,7 +41,7 @@ _HOMES = {
         "UncertifiedError",
         "UtilityWarning",
     ],
-    "_signoff": ["Audit", "Plan", "Report", "audit", "plan", "report"],
+    "_review": ["Audit", "Plan", "Report", "audit", "plan", "report"],
     "_sums": ["PufferfishSum"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

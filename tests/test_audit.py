@@ -22,9 +22,9 @@ from sklearn_puffer import PufferfishNoiser, PufferfishRelease, audit
 from sklearn_puffer._channels import find_channel
 from sklearn_puffer._noiser import channel_cells, channel_fit, channel_proof
 from sklearn_puffer._releases import Drift
-from sklearn_puffer._signoff import auditing
-from sklearn_puffer._signoff.attack import Parts, with_copies
-from sklearn_puffer._signoff.exact_tests import (
+from sklearn_puffer._review import auditing
+from sklearn_puffer._review.attack import Parts, with_copies
+from sklearn_puffer._review.exact_tests import (
     Exchanged,
     Promise,
     findable,
@@ -35,8 +35,8 @@ from sklearn_puffer._signoff.exact_tests import (
     rows_needed,
     upper,
 )
-from sklearn_puffer._signoff.readers import averaged, linked
-from sklearn_puffer._signoff.survived import Task, task_figures
+from sklearn_puffer._review.readers import averaged, linked
+from sklearn_puffer._review.survived import Task, task_figures
 
 pytestmark = [
     pytest.mark.usefixtures("thin_cells"),

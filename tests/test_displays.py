@@ -20,8 +20,8 @@ from sklearn_puffer import (
     plan,
 )
 from sklearn_puffer._releases import PairLoss
-from sklearn_puffer._signoff.attack import Attack
-from sklearn_puffer._signoff.survived import Survived
+from sklearn_puffer._review.attack import Attack
+from sklearn_puffer._review.survived import Survived
 from sklearn_puffer.displays import (
     AuditDisplay,
     LossDisplay,

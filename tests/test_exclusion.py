@@ -16,8 +16,8 @@ from sklearn.naive_bayes import GaussianNB
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease, audit
 from sklearn_puffer._noiser import HeldChannel, held_channel
-from sklearn_puffer._signoff.exact_tests import Promise
-from sklearn_puffer._signoff.readers import EXCLUDES, HOLDS, exclusion
+from sklearn_puffer._review.exact_tests import Promise
+from sklearn_puffer._review.readers import EXCLUDES, HOLDS, exclusion
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),

@@ -36,7 +36,7 @@ HOUSE = (
     (6, {"_sums"}),
     (6, {"_descent"}),
     (7, {"users", "iteration", "closed_forms", "couplings", "datasets"}),
-    (8, {"_signoff"}),
+    (8, {"_review"}),
     (9, {"displays"}),
     (10, {"__init__"}),
     (11, {"cli", "__main__"}),
@@ -313,7 +313,7 @@ def test_pages_are_made_by_one_module_which_asks_for_jinja_when_it_makes_one():
     assert [re.match(r"[\w-]+", each).group() for each in extra] == ["jinja2"]
     assert set(extra) <= set(_project()["optional-dependencies"]["test"])
     users = {m.name for m in modules().values() for i in m.imports if i.path == "jinja2"}
-    assert users == {"_signoff.report"}
+    assert users == {"_review.report"}
     assert "jinja2" not in _loaded("import sklearn_puffer; sklearn_puffer.report")
 
 
@@ -383,7 +383,7 @@ def test_the_import_brings_little_beyond_scikit_learn_and_pandas():
     before = _loaded("import sklearn.base, sklearn, pandas")
     extra = _loaded("import sklearn_puffer") - before
     heavy = ["scipy.signal", "scipy.stats", "sklearn.mixture", "sklearn.linear_model"]
-    heavy += ["sklearn_puffer._sums", "sklearn_puffer._descent", "sklearn_puffer._signoff"]
+    heavy += ["sklearn_puffer._sums", "sklearn_puffer._descent", "sklearn_puffer._review"]
     heavy += ["matplotlib"]
     assert [name for name in heavy if name in extra] == []
     assert len(extra) <= 250  # today 105, of which 104 are our own

@@ -10,9 +10,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import Ledger, OverspentError, PersonLedger, PufferfishNoiser, audit, report
 from sklearn_puffer._noiser import swap_release
-from sklearn_puffer._signoff import auditing
-from sklearn_puffer._signoff.attack import Parts
-from sklearn_puffer._signoff.exact_tests import Exchanged, Promise, p_value
+from sklearn_puffer._review import auditing
+from sklearn_puffer._review.attack import Parts
+from sklearn_puffer._review.exact_tests import Exchanged, Promise, p_value
 from sklearn_puffer._swaps import mean_flows
 from sklearn_puffer.cli import main
 from sklearn_puffer.displays import (

@@ -21,7 +21,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._noiser import ReleaseTransformer, types_of
 from sklearn_puffer._releases import check_free, growing_file
-from sklearn_puffer._signoff import WAYS, check_renders
+from sklearn_puffer._review import WAYS, check_renders
 from sklearn_puffer._tables import Layout, TableFile
 from sklearn_puffer.cli.arguments import FINE, NO_PROMISE
 from sklearn_puffer.cli.settings import (

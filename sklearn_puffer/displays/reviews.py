@@ -12,7 +12,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, check_choice, check_count, listed, quoted
 from sklearn_puffer._releases import Call, Entry, Ledger, PersonLedger, Rule
-from sklearn_puffer._signoff import Audit, Plan
+from sklearn_puffer._review import Audit, Plan
 from sklearn_puffer.displays.drawing import (
     COLOURS,
     DARK,

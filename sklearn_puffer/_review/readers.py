@@ -21,9 +21,9 @@ from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted, sho
 from sklearn_puffer._losses import copies_law
 from sklearn_puffer._noiser import HeldChannel
 from sklearn_puffer._releases import jsonable
-from sklearn_puffer._signoff.attack import Attack, Field, attacks_on, beside, boosted, encoder
-from sklearn_puffer._signoff.exact_tests import Promise
-from sklearn_puffer._signoff.survived import Survived, is_words
+from sklearn_puffer._review.attack import Attack, Field, attacks_on, beside, boosted, encoder
+from sklearn_puffer._review.exact_tests import Promise
+from sklearn_puffer._review.survived import Survived, is_words
 from sklearn_puffer._tables import Name, as_pandas, is_frame, is_lazy, resolve
 
 MOST_KNOWN = 3

@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array
 from sklearn_puffer._noiser import RowByRow, WideRows, of_place
-from sklearn_puffer._signoff.attack import as_they_come, boosted
+from sklearn_puffer._review.attack import as_they_come, boosted
 from sklearn_puffer._tables import Name
 
 SIZE = "rows of the group"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn_puffer._base import quoted
-from sklearn_puffer._signoff.columns import ColumnFacts
+from sklearn_puffer._review.columns import ColumnFacts
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.noise import OPTIMAL, RecordSwap, optimal_channel, record_swap
 

@@ -24,9 +24,9 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noiser import PufferfishNoiser, ReleaseTransformer
 from sklearn_puffer._releases import Ledger, PersonLedger
-from sklearn_puffer._signoff.audit import INTERNAL as OF_THE_AUDIT
-from sklearn_puffer._signoff.audit import Audit
-from sklearn_puffer._signoff.external import (
+from sklearn_puffer._review.audit import INTERNAL as OF_THE_AUDIT
+from sklearn_puffer._review.audit import Audit
+from sklearn_puffer._review.external import (
     caveats,
     example,
     external,
@@ -36,9 +36,9 @@ from sklearn_puffer._signoff.external import (
     seeded,
     settings_of,
 )
-from sklearn_puffer._signoff.plan import INTERNAL as OF_THE_PLAN
-from sklearn_puffer._signoff.plan import Plan
-from sklearn_puffer._signoff.report import Report
+from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
+from sklearn_puffer._review.plan import Plan
+from sklearn_puffer._review.report import Report
 
 
 def report(

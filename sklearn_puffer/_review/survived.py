@@ -13,7 +13,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from sklearn_puffer._base import Array, quoted
-from sklearn_puffer._signoff.attack import Parts, encoder, looks
+from sklearn_puffer._review.attack import Parts, encoder, looks
 from sklearn_puffer._tables import Name, Table, resolve
 
 _CLASSES = 20  # a number with more values is regressed

@@ -22,10 +22,10 @@ from sklearn_puffer._base import (
     shown,
 )
 from sklearn_puffer._noiser import SwapCurve
-from sklearn_puffer._signoff.candidates import Candidate
-from sklearn_puffer._signoff.columns import ColumnFacts
-from sklearn_puffer._signoff.exact_tests import Promise
-from sklearn_puffer._signoff.measured import Attacked
+from sklearn_puffer._review.candidates import Candidate
+from sklearn_puffer._review.columns import ColumnFacts
+from sklearn_puffer._review.exact_tests import Promise
+from sklearn_puffer._review.measured import Attacked
 from sklearn_puffer._tables import Name, frame_table, named_frame, recoded, records_frame
 
 INTERNAL = (

@@ -38,7 +38,7 @@ from sklearn_puffer._noiser import (
     held_channel,
     held_swap,
 )
-from sklearn_puffer._signoff.attack import (
+from sklearn_puffer._review.attack import (
     CHOOSE,
     MOST_LEVELS,
     TRAIN,
@@ -51,10 +51,10 @@ from sklearn_puffer._signoff.attack import (
     corrected,
     enough_rows,
 )
-from sklearn_puffer._signoff.audit import CONTROL, RELEASED, Audit, pair_names
-from sklearn_puffer._signoff.columns import in_memory
-from sklearn_puffer._signoff.exact_tests import Exchanged, Promise, findable, rows_needed
-from sklearn_puffer._signoff.readers import (
+from sklearn_puffer._review.audit import CONTROL, RELEASED, Audit, pair_names
+from sklearn_puffer._review.columns import in_memory
+from sklearn_puffer._review.exact_tests import Exchanged, Promise, findable, rows_needed
+from sklearn_puffer._review.readers import (
     MOST_KNOWN,
     Exclusion,
     Peer,
@@ -67,8 +67,8 @@ from sklearn_puffer._signoff.readers import (
     who_average,
     who_know,
 )
-from sklearn_puffer._signoff.survived import Task, correlations, margins, task_figures, task_of
-from sklearn_puffer._signoff.whole_groups import Groups
+from sklearn_puffer._review.survived import Task, correlations, margins, task_figures, task_of
+from sklearn_puffer._review.whole_groups import Groups
 from sklearn_puffer._tables import (
     Features,
     Name,

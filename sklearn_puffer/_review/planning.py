@@ -35,15 +35,15 @@ from sklearn_puffer._base import (
     utc_now,
 )
 from sklearn_puffer._noiser import PufferfishNoiser, SwapCurve
-from sklearn_puffer._signoff import measured
-from sklearn_puffer._signoff.attack import attackers_of
-from sklearn_puffer._signoff.candidates import Candidate, candidates_of
-from sklearn_puffer._signoff.columns import ColumnFacts, in_memory, read_columns, without_odd_gaps
-from sklearn_puffer._signoff.exact_tests import Promise
-from sklearn_puffer._signoff.measured import Attacked, Secrets
-from sklearn_puffer._signoff.plan import Plan, Row, ranked
-from sklearn_puffer._signoff.survived import Task, task_of
-from sklearn_puffer._signoff.whole_groups import Groups
+from sklearn_puffer._review import measured
+from sklearn_puffer._review.attack import attackers_of
+from sklearn_puffer._review.candidates import Candidate, candidates_of
+from sklearn_puffer._review.columns import ColumnFacts, in_memory, read_columns, without_odd_gaps
+from sklearn_puffer._review.exact_tests import Promise
+from sklearn_puffer._review.measured import Attacked, Secrets
+from sklearn_puffer._review.plan import Plan, Row, ranked
+from sklearn_puffer._review.survived import Task, task_of
+from sklearn_puffer._review.whole_groups import Groups
 from sklearn_puffer._tables import (
     Name,
     Table,

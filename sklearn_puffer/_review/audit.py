@@ -9,10 +9,10 @@ from typing import Any
 
 from sklearn_puffer._base import Document, Page, Section, listed, short_number, shown
 from sklearn_puffer._releases import counted_loss, jsonable
-from sklearn_puffer._signoff.attack import Attack
-from sklearn_puffer._signoff.exact_tests import POWER
-from sklearn_puffer._signoff.readers import Exclusion, Peer
-from sklearn_puffer._signoff.survived import Survived
+from sklearn_puffer._review.attack import Attack
+from sklearn_puffer._review.exact_tests import POWER
+from sklearn_puffer._review.readers import Exclusion, Peer
+from sklearn_puffer._review.survived import Survived
 from sklearn_puffer._tables import Name, records_frame
 
 SCHEMA = "sklearn_puffer.audit/3"

@@ -24,7 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted, quoted
-from sklearn_puffer._signoff.exact_tests import (
+from sklearn_puffer._review.exact_tests import (
     Exchanged,
     Promise,
     Whole,

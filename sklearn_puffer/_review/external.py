@@ -18,7 +18,7 @@ from sklearn_puffer._releases import (
     RowsTogether,
     UncertifiedError,
 )
-from sklearn_puffer._signoff.report import Report
+from sklearn_puffer._review.report import Report
 from sklearn_puffer.noise import FAMILIES, record_swap
 from sklearn_puffer.notions import Notion
 from sklearn_puffer.priors import ConfidenceSet

@@ -17,8 +17,8 @@ from scipy.special import ndtri
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted
-from sklearn_puffer._signoff.attack import MOST_LEVELS, scored, trained, with_copies
-from sklearn_puffer._signoff.survived import Task, score_of
+from sklearn_puffer._review.attack import MOST_LEVELS, scored, trained, with_copies
+from sklearn_puffer._review.survived import Task, score_of
 from sklearn_puffer._tables import Features, Name, frame_table
 
 LEAST = 10

@@ -225,7 +225,7 @@ def _templates() -> Any:
             'pip install "sklearn-puffer[report]", or take .md, .txt or .json.'
         ) from error
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("sklearn_puffer._signoff"),
+        loader=jinja2.PackageLoader("sklearn_puffer._review"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_inert,
