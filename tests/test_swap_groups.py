@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from swap_tree import ByCells, Table, gaps, joint_law
+from test_swap_exact import exchanged
 
 from sklearn_puffer import PufferfishNoiser, audit
 from sklearn_puffer._losses import SwapLaws, swap_losses
@@ -23,7 +24,7 @@ from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
 from sklearn_puffer._noiser.swap_rows import ONE_STRATUM, Distance
 from sklearn_puffer._noiser.wide_rows import WideForm
 from sklearn_puffer._review.whole_groups import SIZE, Groups
-from sklearn_puffer._swaps import ROW, SwapProblem, exchanged, whole_rows
+from sklearn_puffer._swaps import ROW, SwapProblem, whole_rows
 from sklearn_puffer._tables import Values, frame_table
 from sklearn_puffer.noise import RecordSwap
 from sklearn_puffer.notions import Pufferfish
