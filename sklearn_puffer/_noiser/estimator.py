@@ -430,10 +430,12 @@ class PufferfishNoiser(ReleaseTransformer):
             self._take(learn(settings, table, given, sample_weight), table)
         else:
             self._take(learn_channel(settings, table, given, sample_weight), table)
-        _services.pop(self, None)  # the donors of an earlier fit
+        if service is not None:
+            self._warn(few_served(found), "reserve", UtilityWarning, stacklevel=3)
+        # last, since nothing takes it back; these are the donors of no earlier fit
+        _services.pop(self, None)
         if service is not None:
             _services[self] = service
-            self._warn(few_served(found), "reserve", UtilityWarning, stacklevel=3)
 
     def _take(self, learnt: Learnt | LearntChannel | LearntSwap, table: Source) -> None:
         read = learnt if isinstance(learnt, Learnt) else learnt.read

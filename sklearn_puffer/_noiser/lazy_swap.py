@@ -41,6 +41,7 @@ from sklearn_puffer._tables import (
     Name,
     Secret,
     Table,
+    alike,
     frame_table,
     learn_secret,
     opened,
@@ -398,7 +399,10 @@ class _Exchanged(_SwapPart):
         found = frame_table(plans.replaced(own, self._rows, self._sources[places]))
         public = set(self._swap.public)
         written = {
-            name: Finished((found if name in public else table).original(name), passed=True)
+            name: Finished(
+                alike(found.original(name)) if name in public else table.original(name),
+                passed=True,
+            )
             for name in self._order
         }
         return table.build(written)

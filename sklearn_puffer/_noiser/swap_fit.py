@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
@@ -505,7 +506,7 @@ def _fold_models(read: SwapRead, name: Name, fit: ClassifierFit) -> FoldModels:
     """Return a model for each fold of contents, which learnt from the rows of all others."""
     secret = next(each for each in read.secrets if each.name == name)
     if fit.is_prefit:
-        return FoldModels([fit.estimator], secret.labels, repr(name))
+        return FoldModels([copy.deepcopy(fit.estimator)], secret.labels, repr(name))
     if not isinstance(fit.cv, int):
         raise ValueError(
             f"cv={quoted(fit.cv)} deals rows out by their place, and new rows have none; with "

@@ -26,7 +26,7 @@ from sklearn_puffer._noiser.swap_rows import (
 from sklearn_puffer._noiser.wide_rows import WideForm, WideRows
 from sklearn_puffer._releases import UncertifiedError
 from sklearn_puffer._swaps import SwapProblem, leavers_and_places, matched, mean_flows, whole_rows
-from sklearn_puffer._tables import Finished, Name, Source, Table, row_digests
+from sklearn_puffer._tables import Finished, Name, Source, Table, alike, row_digests
 
 LEAST_ROWS = 50
 """Rows of a table, below which there is hardly anybody to swap with."""
@@ -175,10 +175,10 @@ class SwapRelease:
         gets = gets if wide is None else wide.row_by_row(gets)
         public = {release.column.name for release in self.columns}
         written = {
-            name: Finished(table.original(name, gets if name in public else None), passed=True)
+            name: alike(table.original(name, gets)) if name in public else table.original(name)
             for name in rules.order
         }
-        return table.build(written), None
+        return table.build({n: Finished(each, passed=True) for n, each in written.items()}), None
 
     def places(self, columns: Columns) -> tuple[Array, Array]:
         """Return the stratum and the cell of each row."""

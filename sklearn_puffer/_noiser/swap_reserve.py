@@ -43,6 +43,7 @@ from sklearn_puffer._tables import (
     Source,
     Table,
     Values,
+    alike,
     array_table,
     frame_table,
     is_frame,
@@ -415,7 +416,9 @@ class Service(NotCopied):
         public = set(release.public)
         written = {
             name: Finished(
-                table.replaced(name, self._aside, gets) if name in public else table.original(name),
+                alike(table.replaced(name, self._aside, gets))
+                if name in public
+                else table.original(name),
                 passed=True,
             )
             for name in order

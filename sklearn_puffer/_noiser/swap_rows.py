@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from sklearn_puffer._base import Array, FloatArray, counted, listed
+from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._fits import posteriors_of
 from sklearn_puffer._noiser.rows import Rows
 from sklearn_puffer._swaps import Cells, log_posteriors, nearest_centres
@@ -30,6 +30,8 @@ MOST_LEVELS = 255
 BLOCK = 1 << 17
 """Rows that a model is asked about at once."""
 
+_TOLD_APART = 1 << 53
+
 Columns = Mapping[Name, Values]
 
 
@@ -39,7 +41,22 @@ def columns_of(table: Source | Rows, names: Sequence[Name]) -> dict[Name, Values
     for name, values in found.items():
         if values.kind == "float":
             check_finite(present(values), name)
+        _check_told_apart(values, name)
     return found
+
+
+def _check_told_apart(values: Values, name: Name) -> None:
+    """Refuse whole numbers that are one to a classifier and two to who reads them."""
+    numbers = list(values.data[:0]) if values.levels is None else list(values.levels)
+    if values.kind == "integer" and len(values.data):
+        numbers = [values.data.min(), values.data.max()]
+    whole = (each for each in numbers if isinstance(each, int | np.integer))
+    if any(abs(int(each)) > _TOLD_APART for each in whole):
+        raise ValueError(
+            f"column {quoted(name)} holds whole numbers beyond 2^53, of which classifiers take "
+            "several for one; they look like ids: leave the column out of public=, or convert it "
+            "with astype(str)."
+        )
 
 
 @dataclass(frozen=True, eq=False)

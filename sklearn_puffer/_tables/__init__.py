@@ -38,6 +38,7 @@ from sklearn_puffer._tables.frame import (
     Finished,
     Source,
     Table,
+    alike,
     array_table,
     as_pandas,
     beside,

@@ -7,9 +7,11 @@ with a mask of what is missing. Nothing here depends on the order of the rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, Protocol
 
 import narwhals.stable.v2 as nw
@@ -507,6 +509,67 @@ class _ArrayTable:
         if self.array.dtype.kind in "OUS":
             return np.dtype(object)
         return np.result_type(*arrays)
+
+
+def alike(column: Any) -> Any:
+    """Return a column in which equal values look alike, so that nothing else tells rows apart.
+
+    There is one zero and one sign of what is missing, and each object has one type. Rows whose
+    values are equal are taken for the same ones, and a sign, a type or a kind of missing value that
+    only some of them have would tell which of them have moved.
+    """
+    if isinstance(column, nw.Series):
+        return _alike_series(column) if column.dtype.is_float() else column
+    if isinstance(column, pd.Series):
+        cells = _alike_cells(column)
+        if cells is None:
+            return column
+        return pd.Series(cells, column.index, column.dtype, name=column.name, copy=False)
+    return _alike_array(column)
+
+
+def _alike_series(column: nw.Series[Any]) -> nw.Series[Any]:
+    # by a plain name; and not by adding 0.0, which polars leaves out
+    own = nw.col("values")
+    one_zero = nw.when(own == 0.0).then(nw.lit(0.0)).otherwise(own).alias("values")
+    found = column.alias("values").to_frame().select(one_zero)["values"]
+    return found.fill_nan(None).cast(column.dtype).alias(column.name)
+
+
+def _alike_cells(column: pd.Series[Any]) -> Any:
+    """Return the cells of a column of pandas that need it; None of another one."""
+    if isinstance(column.dtype, np.dtype):
+        kind = column.dtype.kind
+        return _alike_array(column.to_numpy()) if kind in "fO" else None
+    if not pd.api.types.is_float_dtype(column.dtype):
+        return None
+    dtype: Any = column.dtype
+    cells = _alike_array(column.to_numpy(dtype=np.float64, na_value=np.nan)).tolist()
+    return pd.array([None if math.isnan(each) else each for each in cells], dtype=dtype)
+
+
+def _alike_array(cells: Array) -> Array:
+    if cells.dtype.kind == "f":
+        found: Array = cells + cells.dtype.type(0.0)  # -0.0 is 0.0 then
+        found[np.isnan(found)] = np.nan  # of which there are many
+        return found
+    if cells.dtype.kind != "O":
+        return cells
+    objects = np.empty(len(cells), dtype=object)
+    objects[:] = [_alike_object(each) for each in cells]
+    objects[pd.isna(objects)] = None
+    return objects
+
+
+def _alike_object(value: Any) -> Any:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if not isinstance(value, Real) or not math.isfinite(value):
+        return value
+    number = float(value)
+    return int(number) if number.is_integer() else number
 
 
 def _in_form_of(own: Any, others: Any, name: Name) -> Any:
