@@ -540,7 +540,7 @@ def _alike_cells(column: pd.Series[Any]) -> Any:
     """Return the cells of a column of pandas that need it; None of another one."""
     if isinstance(column.dtype, np.dtype):
         kind = column.dtype.kind
-        return _alike_array(column.to_numpy()) if kind in "fO" else None
+        return _alike_array(column.to_numpy()) if kind in ("f", "O") else None
     if not pd.api.types.is_float_dtype(column.dtype):
         return None
     dtype: Any = column.dtype
