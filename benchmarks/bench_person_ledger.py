@@ -48,7 +48,8 @@ def _grown(n):
 def _ledger(folder):
     columns = [SimpleNamespace(name="age", theta=1e3)]
     rule = Precisions.of_scales(1, {"age": 1.0})
-    owner = SimpleNamespace(rule=rule, fingerprint="persons", holds=True, columns=columns)
+    about = {"fingerprint": "persons", "holds": True, "groups": None}
+    owner = SimpleNamespace(rule=rule, columns=columns, **about)
     return PersonLedger.create(Path(folder) / "persons", owner, key=b"blake2b:" + bytes(32))
 
 

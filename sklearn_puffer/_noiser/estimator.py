@@ -154,17 +154,17 @@ class PufferfishNoiser(ReleaseTransformer):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only where X has string column names.
 
-    See Also
-    --------
-    PufferfishRelease : A fitted release without its priors.
-    plan : Which settings to take, measured on rows that nobody fitted.
-
     Raises
     ------
     TypeError, ValueError
         In `fit` and `transform`, naming the argument or column, its value and the way out.
     UncertifiedError
         In `transform`, where the certificate does not hold.
+
+    See Also
+    --------
+    PufferfishRelease : A fitted release without its priors.
+    plan : Which settings to take, measured on rows that nobody fitted.
 
     Notes
     -----

@@ -31,8 +31,16 @@ class PufferfishRelease(ReleaseTransformer):
     ----------
     fitted : FittedMechanism
         What `from_json` has read.
-    unknown, on_uncertified, random_state, n_jobs, verbose
-        As in `PufferfishNoiser`; ``unknown`` as the noiser had it, unless it is set.
+    unknown : "error", "nearest" or {column: value}, default="error"
+        As in `PufferfishNoiser`; what is read has that of the noiser.
+    on_uncertified : {"raise", "warn"}, default="raise"
+        As in `PufferfishNoiser`.
+    random_state : int or None, default=None
+        As in `PufferfishNoiser`.
+    n_jobs : int or None, default=None
+        As in `PufferfishNoiser`.
+    verbose : int, default=0
+        As in `PufferfishNoiser`.
 
     Attributes
     ----------
