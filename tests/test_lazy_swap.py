@@ -15,7 +15,7 @@ from test_swap_noiser import KEY, people, rich_people, rows_of, swap
 from sklearn_puffer import OverspentError, PersonLedger
 from sklearn_puffer._noiser import lazy_swap, swap_release
 from sklearn_puffer._noiser.swap_rows import columns_of
-from sklearn_puffer._tables import frame_table
+from sklearn_puffer._tables import Values, engine, frame_table, lazy_table, row_digests
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:within the .* cells a fresh model still finds"),
@@ -214,7 +214,7 @@ def test_what_cannot_be_learnt_is_refused_with_the_way_out(monkeypatch, lazy):
         swap().fit(lazy(table.assign(ill="no")))
     monkeypatch.setattr(lazy_swap, "MOST_LEARNT", 50)
     rare = table.assign(ill=np.where(table.index == 7, "maybe", table["ill"]))
-    with pytest.raises(ValueError, match=r"no row with 'maybe' .* merge rare"):
+    with pytest.raises(ValueError, match=r"none of the 1 row\(s\) with 'maybe' .* merge rare"):
         swap().fit(lazy(rare))
     with pytest.raises(ValueError, match=r'cells="values" makes a cell of every row'):
         swap(cells="values").fit(lazy(table))
@@ -321,3 +321,29 @@ def test_a_plan_of_a_cluster_is_the_release_in_memory(cluster):
     found = computed(plan).sort(names)
     assert found.equals(expected.sort(names))
     assert computed(plan).sort(names).equals(found)
+
+
+@pytest.mark.parametrize("n_rows", [1, 240, 10**6, 10**12])
+def test_what_is_learnt_from_does_not_depend_on_where_the_search_begins(monkeypatch, n_rows, lazy):
+    monkeypatch.setattr(lazy_swap, "MOST_LEARNT", 6)
+    table = pd.DataFrame({"s": [0, 1] * 120, "t": np.arange(240) % 5, "age": np.arange(240) % 9})
+    rows, whole = lazy_swap._sampled(lazy_table(lazy(table)), ["s"], ["t", "age"], n_rows)
+    found = {name: rows.table.values(name).data.astype(int) for name in ("s", "t", "age")}
+    columns = {name: Values("integer", table[name].to_numpy(dtype=int)) for name in ("t", "age")}
+    digests = row_digests(columns)
+    own = row_digests({name: Values("integer", found[name]) for name in ("t", "age")})
+    smallest = np.unique(digests)[: len(np.unique(own))]
+    inside = table[np.isin(digests, smallest)]
+    assert whole == (len(inside) == len(table))
+    assert len(smallest) > 6
+    assert rows.weights.sum() == len(inside)
+    kept = {*zip(*found.values(), strict=True)}
+    assert kept == {*inside[["s", "t", "age"]].itertuples(index=False, name=None)}
+
+
+def test_more_rows_of_so_few_public_ones_than_are_fetched_are_refused(monkeypatch, lazy):
+    monkeypatch.setattr(lazy_swap, "MOST_LEARNT", 6)
+    monkeypatch.setattr(engine, "MOST_CELLS", 3)
+    table = pd.DataFrame({"s": np.arange(240), "age": np.arange(240) % 9})
+    with pytest.raises(ValueError, match="different rows"):
+        lazy_swap._sampled(lazy_table(lazy(table)), ["s"], ["age"], 240)

@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import PufferfishNoiser, plan
 from sklearn_puffer._review import measured, planning
+from sklearn_puffer._review.attack import seen
 from sklearn_puffer._review.candidates import candidates_of
 from sklearn_puffer._review.columns import ColumnFacts
 from sklearn_puffer._review.exact_tests import Promise
@@ -154,7 +155,7 @@ def test_the_best_of_many_attackers_on_nothing_is_as_good_as_a_guess():
         halves = measured.halves_of(240, seed)
         pairs = measured.pairs_to_attack(codes, 3, halves)
         own = measured.Secrets("s", ["x", "y", "z"], codes, pairs)
-        given = measured.seen(rows, ["a", "b"])
+        given = seen(rows, ["a", "b"])
         found.append(measured.attacked(given, [own], halves, QUICK, copies=True))
     figures = np.array([each.auc for each in found])
     assert abs(figures.mean() - 0.5) < 3.5 * figures.std() / math.sqrt(len(found))

@@ -289,7 +289,7 @@ def test_a_form_is_a_fitted_transformer_that_is_not_fitted_again():
             call(table_of())
     with pytest.raises(ValueError, match=r"write the form of noiser\.noisier"):
         release.noisier(2.0)
-    with pytest.raises(TypeError, match="fitted"):
+    with pytest.raises(TypeError, match="is read and not made"):
         PufferfishRelease()
     assert not hasattr(release, "priors_")
 

@@ -146,7 +146,10 @@ def test_rows_that_are_swapped_singly_tell_more_of_a_group_than_is_promised_of_a
         rows = np.array([next(own[home]) for home in HOMES])
         cells = of_row[rows]
         choices = ByCells(draws, cells)
-        costs = lambda a, b: abs(rows[a][:, None] - rows[b]).astype(float)  # noqa: E731
+
+        def costs(a, b):
+            return abs(rows[a][:, None] - rows[b]).astype(float)
+
         gets = exchanged(cells, whole_rows(flows, choices), costs, choices)
         return tuple(rows[gets].tolist())
 

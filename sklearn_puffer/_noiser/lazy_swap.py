@@ -20,7 +20,7 @@ from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.lazy_release import CHANGED_SINCE, KeyedPart, check_ids, read_lazily
 from sklearn_puffer._noiser.mechanism import FittedMechanism
 from sklearn_puffer._noiser.read_table import sensitive_of
-from sklearn_puffer._noiser.rows import Rows, check_size, distinct_rows
+from sklearn_puffer._noiser.rows import LazyRows, Rows, check_size, distinct_rows
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import (
     SwapFound,
@@ -36,12 +36,10 @@ from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
     CHANGED,
     LARGEST_DIGEST,
-    Finished,
     LazyTable,
     Name,
     Secret,
     Table,
-    alike,
     frame_table,
     learn_secret,
     opened,
@@ -92,7 +90,7 @@ def find_lazily(settings: Settings, table: LazyTable) -> SwapFound:
     assert rows.weights is not None
     read = read_rows(settings, table, None, None, Rows(rows.table, rows.weights * kept))
     secrets = [learn_secret(name, table.values(name), settings.missing) for name in hidden]
-    _check_none_lost(secrets, read)
+    _check_none_lost(secrets, read, table)
     found = find_swap(read)
     if isinstance(found.release.cells, ValueCells):
         raise ValueError(
@@ -133,9 +131,8 @@ def _below(
     """Return the rows of a lazy table whose digests are at most that, where they are."""
     sent = [str(name) for name in (*names, *([table.weight] if table.weight else []))]
     digest = plans.free_name(sent, "digest")
-    return _with_numbers(table, sent, _AddDigests([str(n) for n in public], digest)).where(
-        digest, limit
-    )
+    task = _AddDigests([str(name) for name in public], digest)
+    return _with_numbers(table, sent, task).where(digest, limit)
 
 
 def _with_numbers(table: LazyTable, sent: Sequence[str], task: Any) -> LazyTable:
@@ -144,15 +141,17 @@ def _with_numbers(table: LazyTable, sent: Sequence[str], task: Any) -> LazyTable
     return LazyTable(replace(own, levels=table.opened.levels), table.weight)
 
 
-def _check_none_lost(secrets: Sequence[Secret], read: SwapRead) -> None:
+def _check_none_lost(secrets: Sequence[Secret], read: SwapRead, table: LazyTable) -> None:
     """Refuse a secret that no row has of which something is learnt."""
-    for every, secret in zip(secrets, read.secrets, strict=True):
-        lost = [label for label in every.labels if label not in secret.labels]
+    rows = LazyRows(table)
+    for whole, secret in zip(secrets, read.secrets, strict=True):
+        lost = [label for label in whole.labels if label not in secret.labels]
         if lost:
+            count = sum(int(rows.tally(whole)[whole.find(label)]) for label in lost)
             raise ValueError(
-                f"no row with {listed(lost, 10)} in column {every.name!r} is among the "
-                f"{MOST_LEARNT:,} different ones that a swap of a lazy table learns from; merge "
-                "rare values of the column, or fit on rows in memory."
+                f"none of the {count} row(s) with {listed(lost, 10)} in column {whole.name!r} are "
+                f"among the {MOST_LEARNT:,} different ones that a swap of a lazy table learns "
+                "from; merge rare values of the column, or fit on rows in memory."
             )
 
 
@@ -397,15 +396,7 @@ class _Exchanged(_SwapPart):
             raise ValueError(CHANGED_SINCE)
         own = plans.chosen(part, self._swap.public)
         found = frame_table(plans.replaced(own, self._rows, self._sources[places]))
-        public = set(self._swap.public)
-        written = {
-            name: Finished(
-                alike(found.original(name)) if name in public else table.original(name),
-                passed=True,
-            )
-            for name in self._order
-        }
-        return table.build(written)
+        return self._swap.written(table, self._order, found.original)
 
 
 def _found(known: Array, places: Array, marks: Array) -> Array:

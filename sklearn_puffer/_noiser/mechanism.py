@@ -100,7 +100,7 @@ class FittedMechanism:
     """
 
     rules: TableRules
-    mechanism: NoiseOfColumns | ChannelRelease | SwapRelease
+    mechanism: Mechanism
     certificate: Any
 
     def __repr__(self) -> str:

@@ -79,7 +79,7 @@ class PufferfishRelease(ReleaseTransformer):
 
     def __init__(
         self,
-        fitted: FittedMechanism,
+        fitted: FittedMechanism | None = None,
         *,
         unknown: Any = "error",
         on_uncertified: str = "raise",
@@ -87,6 +87,11 @@ class PufferfishRelease(ReleaseTransformer):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
+        if not isinstance(fitted, FittedMechanism):
+            raise TypeError(
+                "a PufferfishRelease is read and not made; use PufferfishRelease.from_json(path), "
+                "with what a fitted PufferfishNoiser wrote by to_json(path)."
+            )
         self._fitted = fitted
         self.unknown = unknown
         self.on_uncertified = on_uncertified

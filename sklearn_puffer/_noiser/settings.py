@@ -317,11 +317,6 @@ class Settings:
         return self.prior is None and self.fit is None and self.model is None
 
     @property
-    def has_sets(self) -> bool:
-        """Whether the promise holds over confidence sets of the counted laws."""
-        return self.confidence is not None and self.is_counted
-
-    @property
     def counts(self) -> bool:
         """Whether the law that is counted from the rows is among the adversaries."""
         return self.is_counted or any(isinstance(each, str) for each in self.adversaries)

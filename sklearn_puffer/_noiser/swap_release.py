@@ -173,12 +173,25 @@ class SwapRelease:
 
         gets = self.permutation(places, points, choices, found, ranked)
         gets = gets if wide is None else wide.row_by_row(gets)
+        return self.written(table, rules.order, lambda name: table.original(name, gets)), None
+
+    def written(self, table: Table, order: Sequence[Name], exchanged: Callable[[Name], Any]) -> Any:
+        """Return a table with columns exchanged, and their equal values written alike.
+
+        Parameters
+        ----------
+        table : Table
+        order : sequence of names
+            All columns that it has then.
+        exchanged : callable
+            Gives a public column as it goes to the owners.
+        """
         public = {release.column.name for release in self.columns}
-        written = {
-            name: alike(table.original(name, gets)) if name in public else table.original(name)
-            for name in rules.order
+        columns = {
+            name: alike(exchanged(name)) if name in public else table.original(name)
+            for name in order
         }
-        return table.build({n: Finished(each, passed=True) for n, each in written.items()}), None
+        return table.build({name: Finished(own, passed=True) for name, own in columns.items()})
 
     def places(self, columns: Columns) -> tuple[Array, Array]:
         """Return the stratum and the cell of each row."""

@@ -37,13 +37,11 @@ from sklearn_puffer._swaps import (
     most_rows,
 )
 from sklearn_puffer._tables import (
-    Finished,
     LazyTable,
     Name,
     Source,
     Table,
     Values,
-    alike,
     array_table,
     frame_table,
     is_frame,
@@ -413,17 +411,7 @@ class Service(NotCopied):
         with self._lock, task("rows drawn"):
             self._count(strata)
             gets = self._drawn(strata, cells, costs, Choices(entropy))
-        public = set(release.public)
-        written = {
-            name: Finished(
-                alike(table.replaced(name, self._aside, gets))
-                if name in public
-                else table.original(name),
-                passed=True,
-            )
-            for name in order
-        }
-        return table.build(written)
+        return release.written(table, order, lambda name: table.replaced(name, self._aside, gets))
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

@@ -47,11 +47,11 @@ def columns_of(table: Source | Rows, names: Sequence[Name]) -> dict[Name, Values
 
 def _check_told_apart(values: Values, name: Name) -> None:
     """Refuse whole numbers that are one to a classifier and two to who reads them."""
-    numbers = list(values.data[:0]) if values.levels is None else list(values.levels)
+    numbers: Sequence[Any] = values.levels or ()
     if values.kind == "integer" and len(values.data):
-        numbers = [values.data.min(), values.data.max()]
-    whole = (each for each in numbers if isinstance(each, int | np.integer))
-    if any(abs(int(each)) > _TOLD_APART for each in whole):
+        numbers = values.data.min(), values.data.max()
+    whole = len(numbers) > 0 and isinstance(numbers[0], int | np.integer)  # all are of one kind
+    if whole and max(abs(int(each)) for each in numbers) > _TOLD_APART:
         raise ValueError(
             f"column {quoted(name)} holds whole numbers beyond 2^53, of which classifiers take "
             "several for one; they look like ids: leave the column out of public=, or convert it "

@@ -34,7 +34,7 @@ from sklearn_puffer._review.exact_tests import (
     p_value,
     upper,
 )
-from sklearn_puffer._tables import Name
+from sklearn_puffer._tables import Features, Name, frame_table
 
 TRAIN, CHOOSE = 0.4, 0.2
 COPIES = "copies in the release"
@@ -321,6 +321,13 @@ MOST_LEVELS = 250
 _QUANTILES = 200
 _NEIGHBOURS = 25
 _LEAST = 1e-12
+
+
+def seen(rows: Any, columns: Sequence[Name]) -> Any:
+    """Return rows as attackers are given them."""
+    source = frame_table(rows)
+    features = Features.of({name: source.values(name) for name in columns})
+    return features.without_many_levels(MOST_LEVELS).frame
 
 
 def attackers_of(attackers: Any) -> dict[str, Any]:

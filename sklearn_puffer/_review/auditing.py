@@ -40,7 +40,6 @@ from sklearn_puffer._noiser import (
 )
 from sklearn_puffer._review.attack import (
     CHOOSE,
-    MOST_LEVELS,
     TRAIN,
     Attack,
     Field,
@@ -50,6 +49,7 @@ from sklearn_puffer._review.attack import (
     attacks_on,
     corrected,
     enough_rows,
+    seen,
 )
 from sklearn_puffer._review.audit import CONTROL, RELEASED, Audit, pair_names
 from sklearn_puffer._review.columns import in_memory
@@ -70,7 +70,6 @@ from sklearn_puffer._review.readers import (
 from sklearn_puffer._review.survived import Task, correlations, margins, task_figures, task_of
 from sklearn_puffer._review.whole_groups import Groups
 from sklearn_puffer._tables import (
-    Features,
     Name,
     Table,
     Values,
@@ -297,10 +296,10 @@ def _audit(
     released = _released(noiser, part, single)
     done()
     columns = [name for name in released.columns if name in noiser.utility_.index]
-    before, after = _features(part, columns), _features(released, columns)
+    before, after = seen(part, columns), seen(released, columns)
     found = []
-    for seen, view in ((after, RELEASED), (before, CONTROL)):
-        shown = _view(units, seen)
+    for given, view in ((after, RELEASED), (before, CONTROL)):
+        shown = _view(units, given)
         own = [a for field in fields for a in attacks_on(field, shown, asked.attackers, view)]
         found.append(corrected(own))
         done()
@@ -460,13 +459,6 @@ def _too_few(few: Sequence[_Few], needed: int, tests: int, level: float) -> str:
     )
 
 
-def _features(frame: Any, columns: Sequence[Name]) -> Any:
-    """Return the columns as attackers see them."""
-    source = frame_table(frame)
-    features = Features.of({name: source.values(name) for name in columns})
-    return features.without_many_levels(MOST_LEVELS).frame
-
-
 def _survived(
     before: Any,
     after: Any,
@@ -496,11 +488,11 @@ def _others(
     found = []
     if asked.repeats > 1:
         more = [
-            _features(_released(noiser, part, single), columns)
+            seen(_released(noiser, part, single), columns)
             for _ in counted(range(asked.repeats - 1), "releases")
         ]
         found += who_average(fields, [_view(units, each) for each in (after, *more)], first)
-    true = {name: _view(units, _features(part, [name])) for name in asked.known}
+    true = {name: _view(units, seen(part, [name])) for name in asked.known}
     return [*found, *who_know(fields, _view(units, after), true)]
 
 
@@ -515,7 +507,7 @@ def _peers(
     """Yield what the same attackers find out of rows that are hidden in other ways."""
     for name, given in counted(list(asked.peers.items()), "peers"):
         columns = list(given.columns)
-        after = _features(given.iloc[rows], columns)
+        after = seen(given.iloc[rows], columns)
         attackers = asked.attackers if units is None else units.attackers(asked.attackers, columns)
         kept = _survived(before[columns], after, columns, asked.work, rows, single)
         yield peer_of(name, _view(units, after), fields, attackers, kept)

@@ -17,9 +17,9 @@ from scipy.special import ndtri
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted
-from sklearn_puffer._review.attack import MOST_LEVELS, scored, trained, with_copies
+from sklearn_puffer._review.attack import scored, trained, with_copies
 from sklearn_puffer._review.survived import Task, score_of
-from sklearn_puffer._tables import Features, Name, frame_table
+from sklearn_puffer._tables import Name
 
 LEAST = 10
 """Rows of a secret in each half, below which it is not attacked."""
@@ -83,13 +83,6 @@ def half_width(n: int, m: int) -> float:
     0.08
     """
     return 1.96 * math.sqrt((n + m + 1) / (12.0 * n * m))
-
-
-def seen(rows: Any, columns: Sequence[Name]) -> Any:
-    """Return rows as attackers are given them."""
-    source = frame_table(rows)
-    features = Features.of({name: source.values(name) for name in columns})
-    return features.without_many_levels(MOST_LEVELS).frame
 
 
 def attacked(

@@ -36,7 +36,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noiser import PufferfishNoiser, SwapCurve
 from sklearn_puffer._review import measured
-from sklearn_puffer._review.attack import attackers_of
+from sklearn_puffer._review.attack import attackers_of, seen
 from sklearn_puffer._review.candidates import Candidate, candidates_of
 from sklearn_puffer._review.columns import ColumnFacts, in_memory, read_columns, without_odd_gaps
 from sklearn_puffer._review.exact_tests import Promise
@@ -102,7 +102,7 @@ class Measurer:
         """Return the figures of released rows; ``blind`` where there is nothing to attack."""
         change, equal = measured.changes(self.held, released, self.columns)
         part, rows = np.sort(np.concatenate(self.halves)), equal.all(axis=1)
-        own, raw = (measured.seen(each.iloc[part], self.columns) for each in (released, self.held))
+        own, raw = (seen(each.iloc[part], self.columns) for each in (released, self.held))
         local = replace(self.local(part), held=raw)
         found = None
         if not blind:
@@ -123,7 +123,7 @@ class Measurer:
         )
 
     def attacked(self, seen: Any, attackers: Mapping[str, Any], *, copies: bool) -> Attacked:
-        """Return the best attack on released rows, or on groups of them, as `measured.seen` has."""
+        """Return the best attack on released rows, or on groups of them, as `seen` has."""
         groups = self.groups
         if groups is None or not self.whole:
             codes = None if groups is None else groups.codes
@@ -389,7 +389,7 @@ def _most_telling(measurer: Measurer) -> Name:
     """Return the column that tells most of a secret by itself."""
     part = np.sort(np.concatenate(measurer.halves))
     local = measurer.local(part)
-    rows = measured.seen(measurer.held.iloc[part], measurer.columns)
+    rows = seen(measurer.held.iloc[part], measurer.columns)
     alone = {
         name: local.attacked(rows[[name]], _boosted(), copies=False).auc
         for name in counted(list(measurer.columns), "columns")
@@ -709,7 +709,7 @@ def _drift(measurer: Measurer) -> list[str]:
     ]
     both = [each.iloc[:few] for each in both]
     codes = np.repeat([0, 1], [len(each) for each in both])
-    rows = measured.seen(measured.stacked(both), measurer.columns)
+    rows = seen(measured.stacked(both), measurer.columns)
     own = Secrets("table", ["fitted", "held out"], codes, [(0, 1)])
     halves = measured.halves_of(len(codes), measurer.seed)
     boosted = _boosted()

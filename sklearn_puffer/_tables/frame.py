@@ -339,11 +339,7 @@ class _PandasTable(_FrameTable):
             values, there = own.array.copy(), rows >= 0
             values[there] = others.array[rows[there]]
             found = pd.Series(values, own.index, others.dtype, copy=False)
-        if found.dtype != object:
-            return found
-        cells = found.to_numpy(dtype=object, copy=True)
-        cells[found.isna()] = None  # None and NaN would tell of which table they are
-        return pd.Series(cells, own.index, dtype=object, copy=False)
+        return found
 
     def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
         built = {
@@ -410,8 +406,7 @@ class _NarwhalsTable(_FrameTable):
     def replaced(self, name: Name, other: Any, rows: Array) -> Any:
         taken = other.original(name)[np.maximum(rows, 0).tolist()]
         parts = [taken.to_frame(), self.in_form_of(name, other).to_frame()]
-        found = nw.concat(parts, how="vertical")[str(name)][_from_both(rows).tolist()]
-        return found.fill_nan(None) if found.dtype.is_float() else found
+        return nw.concat(parts, how="vertical")[str(name)][_from_both(rows).tolist()]
 
     def build(self, columns: Mapping[Name, Finished]) -> Any:
         built = (
