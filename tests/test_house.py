@@ -231,6 +231,16 @@ def test_public_modules_say_what_is_public():
         assert all(hasattr(module, each) for each in module.__all__), name
 
 
+def test_every_file_that_contributors_are_sent_to_is_there():
+    text = PYPROJECT.with_name("CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w./]+/[\w.]*|\w+\.py)`", text)) - {
+        *("docs/figures/NAME.py", "docs/images/NAME.png", "../shared/data", ".ci/run"),
+    }
+    roots = (PYPROJECT.parent, PACKAGE)
+    assert len(named) > 50
+    assert {path for path in named if not any((root / path).exists() for root in roots)} == set()
+
+
 def test_the_front_door_has_at_most_twenty_names():
     assert len(sklearn_puffer.__all__) <= 20
 
