@@ -231,10 +231,6 @@ def test_each_block_of_a_page_runs_by_itself_or_says_that_it_goes_on(page, tmp_p
             exec(compile(block, page.name, "exec"), names)
 
 
-def test_the_readme_is_short():
-    assert 500 < len(README.split()) <= 700
-
-
 def links(text):
     """Return the (file, anchor) of every link to something in the checkout."""
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
