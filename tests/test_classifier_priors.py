@@ -27,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._fits import cell_masses, crossfit, whole_masses
-from sklearn_puffer._noiser import classifier_priors, drawn_priors, fit_table
+from sklearn_puffer._noiser import adversaries, drawn_priors, fit_table
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.fits import ClassifierFit
 from sklearn_puffer.noise import Cauchy, Gaussian
@@ -47,7 +47,7 @@ QUICK = ClassifierFit(LogisticRegression(), cv=2)
 def _not_compared(request, monkeypatch):
     """Ask the boosted default only where a test is about that: it takes the longest."""
     if "boosted" not in request.node.name:
-        monkeypatch.setattr(classifier_priors, "_MOST_COMPARED", 0)
+        monkeypatch.setattr(adversaries, "_MOST_COMPARED", 0)
 
 
 class Told(ClassifierMixin, BaseEstimator):

@@ -18,7 +18,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._base import progress as _progress
 from sklearn_puffer._losses import DiscreteBoxes, DiscreteLine, DiscretePair
-from sklearn_puffer._noiser import weights as weighting
+from sklearn_puffer._noiser import scales as weighting
 from sklearn_puffer.accounting import LossTable, privacy_loss
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.fits import MixtureFit

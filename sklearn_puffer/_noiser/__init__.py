@@ -8,7 +8,6 @@ from sklearn_puffer._noiser import (
     over_set,
     problems,
     scales,
-    weights,
 )
 from sklearn_puffer._noiser.channel_cells import CellDistance
 from sklearn_puffer._noiser.channel_release import HeldChannel, held_channel
@@ -20,10 +19,9 @@ from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
 from sklearn_puffer._noiser.release_form import PufferfishRelease
-from sklearn_puffer._noiser.row_by_row import RowByRow
 from sklearn_puffer._noiser.scales import find_scales
 from sklearn_puffer._noiser.streams import check_stream, keyed_mark, rows_of_stream, types_of
 from sklearn_puffer._noiser.swap_again import HeldSwap, SwapCurve, held_swap
 from sklearn_puffer._noiser.transformer import ReleaseTransformer
 from sklearn_puffer._noiser.utility import RawLaw, utilities
-from sklearn_puffer._noiser.wide_rows import WideRows, of_place
+from sklearn_puffer._noiser.wide_rows import RowByRow, WideRows, of_place

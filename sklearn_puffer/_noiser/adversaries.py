@@ -1,31 +1,60 @@
-"""Who the promise is made against: the laws that adversaries hold, over the columns of a table."""
+"""Who the guarantee holds against: the laws that adversaries hold over the columns of a table.
+
+Counted from the rows, given, fitted, or what a classifier knows: the masses of rows, and how good
+they are. Beside other priors, what counting says: of few columns by law, of all columns row by row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from itertools import combinations
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray
+from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted, shown
+from sklearn_puffer._fits import (
+    MOST_WEIGHT,
+    Observed,
+    Quality,
+    cell_masses,
+    counted_losses,
+    cross_fitted,
+    folds_of,
+    is_better,
+    mean_loss,
+    predicted,
+    quality_of,
+    refitted,
+    smoothed,
+    spread_masses,
+    whole_masses,
+)
 from sklearn_puffer._noise import Mixing
-from sklearn_puffer._noiser.classifier_priors import ModelLaws, model_laws
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
+    Members,
     empirical_adversary,
     fitted_adversary,
     given_adversary,
+    weighed_adversary,
 )
 from sklearn_puffer._noiser.margins import Conditional, Margin, margin_of
-from sklearn_puffer._noiser.read_table import TableRead, unknown_rule
-from sklearn_puffer._noiser.rows import LazyRows
-from sklearn_puffer._noiser.settings import COUNTED
+from sklearn_puffer._noiser.other_priors import FittedNoise
+from sklearn_puffer._noiser.read_table import LazyRows, TableRead, unknown_rule
+from sklearn_puffer._noiser.settings import COUNTED, Model
 from sklearn_puffer._noiser.utility import RawLaw
+from sklearn_puffer._releases import CountedLoss, ModelFacts, weak_sentence
+from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
     CHANGED,
     Coded,
     Column,
+    Features,
+    Name,
     Reader,
     Secret,
     Values,
@@ -34,6 +63,288 @@ from sklearn_puffer._tables import (
     standard_deviation,
     tally,
 )
+from sklearn_puffer.fits import ClassifierFit
+from sklearn_puffer.notions import Notion, Pufferfish
+
+_MOST_COMPARED = 1 << 16  # rows, beyond which the boosted default is not asked
+_MOST_LEVELS = 255  # of a category that it takes for one; codes of more are numbers to it
+_FOLDS = 5
+_MOST_CELLS = 1 << 14  # of a pair of columns, where losses are those at the vertices of a grid
+_MOST_ALONE = 1 << 9  # of a column, where they are not
+_MOST_PAIRS = 64  # of secrets, where the loss of each is computed on its own
+_LEAST_ROWS = 100  # below which no share of rows tells much
+_MOST_SINGLE = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class ModelLaws:
+    """What one adversary's classifiers say of the rows.
+
+    Attributes
+    ----------
+    argument : str
+        Which adversary it is: "prior", or "adversaries[0]".
+    masses : dict of ndarray of int64 of shape (n_secrets, n_rows)
+        Of each sensitive column: the mass of each row that counts for each of its values, in units
+        of 2^-32, its weight included; of equal rows the first has the mass of all.
+    facts : tuple of ModelFacts
+        One for each sensitive column.
+    """
+
+    argument: str
+    masses: Mapping[Name, Array]
+    facts: tuple[ModelFacts, ...]
+
+    def of_cells(self, sensitive: Name, cells: Array, n_cells: int) -> Array:
+        """Return the mass of each cell for each secret, shape (n_secrets, n_cells), int64.
+
+        ``cells`` has the cell of each row; a law is a row of this, divided by its sum.
+        """
+        return cell_masses(self.masses[sensitive], cells, n_cells)
+
+    def adversary(self, read: TableRead) -> Adversary:
+        """Return the laws over the columns of the table."""
+        return weighed_adversary(read.secrets, read.columns, read.readers, read.groups, self.masses)
+
+
+def model_laws(read: TableRead) -> dict[str, ModelLaws]:
+    """Return what the classifiers among the adversaries say of the rows, by their argument.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, the sensitive column and the secret, where a classifier knows too
+        little to be asked.
+    """
+    models = read.settings.models
+    if not models:
+        return {}
+    by_column = {argument: _by_column(model, argument, read) for argument, model in models.items()}
+    seen = _Seen(read)
+    return {argument: _laws_of(argument, own, seen) for argument, own in by_column.items()}
+
+
+def refitted_laws(read: TableRead, n_draws: int) -> list[ModelLaws]:
+    """Return what the prior's classifiers say when they are fitted to rows that are drawn again.
+
+    An estimate of what sampling error does to them, and no set of priors with a proof. Of the
+    rows that are asked about each counts as before.
+    """
+    assert read.settings.model is not None
+    own = _by_column(read.settings.model, "prior", read)
+    seen = _Seen(read)
+    dealt = {name: folds_of(fit.cv, seen.observed[name]) for name, fit in own.items()}
+    laws = []
+    for draw in counted(range(n_draws), "refits of the prior"):
+        masses = {}
+        for name, fit in own.items():
+            observed, parts = dealt[name]
+            found = refitted(fit.estimator, observed, parts, draw)
+            masses[name] = seen.masses(
+                name, observed, smoothed(found, observed.shares, fit.smoothing)
+            )
+        laws.append(ModelLaws("prior", masses, ()))
+    return laws
+
+
+def _by_column(model: Model, argument: str, read: TableRead) -> dict[Name, ClassifierFit]:
+    """Return the classifier of each sensitive column."""
+    names = [secret.name for secret in read.secrets]
+    if isinstance(model, ClassifierFit):
+        if model.is_prefit and len(names) > 1:
+            raise ValueError(
+                f"{argument} is one fitted classifier, and several columns are sensitive "
+                f"({listed(names)}); give one for each, {{column: classifier}}."
+            )
+        return dict.fromkeys(names, model)
+    strange = [name for name in model if name not in names]
+    absent = [name for name in names if name not in model]
+    if strange or absent:
+        wrong = f"names column {quoted(strange[0])}, which is not sensitive" if strange else ""
+        raise ValueError(
+            f"{argument} {wrong or f'has no classifier for column {quoted(absent[0])}'}; give one "
+            f"for each sensitive column ({listed(names)})."
+        )
+    return dict(model)
+
+
+class _Seen:
+    """The rows as classifiers see them, and what does not depend on the classifier."""
+
+    def __init__(self, read: TableRead) -> None:
+        rows = read.rows
+        if rows.total > MOST_WEIGHT:
+            raise ValueError(
+                f"sample_weight counts {rows.total} rows, more than the {MOST_WEIGHT} for which "
+                "classifier priors are computed; divide it by a common factor."
+            )
+        self.read = read
+        self.weights = np.ones(rows.n_rows, np.int64) if rows.weights is None else rows.weights
+        self.features = Features.of({name: rows.values(name) for name in read.public})
+        self.observed = {secret.name: self._observed(secret) for secret in read.secrets}
+        self._boosted: dict[Name, Quality | None] = {}
+
+    def _observed(self, secret: Secret) -> Observed:
+        codes = np.empty(self.read.rows.n_rows, dtype=np.intp)
+        secret.source.codes(slice(None), codes)
+        return Observed(self.features, codes, secret.labels, self.weights, repr(secret.name))
+
+    @cached_property
+    def cells(self) -> Array:
+        """The number of the released cell of each row."""
+        table = np.empty((len(self.weights), 2 * len(self.read.readers)), dtype=np.intp)
+        for k, reader in enumerate(self.read.readers):
+            gone = reader.missing(slice(None))
+            reader.codes(slice(None), table[:, 2 * k])
+            table[:, 2 * k + 1] = 0 if gone is None else gone
+        order = np.lexsort(table.T[::-1])
+        cells = np.empty(len(order), dtype=np.intp)
+        steps = (table[order][1:] != table[order][:-1]).any(axis=1)
+        cells[order] = np.cumsum(np.append(False, steps))
+        return cells
+
+    def boosted(self, name: Name) -> Quality | None:
+        """Return how much scikit-learn's boosted default knows, cross-fitted, where it is asked."""
+        if name not in self._boosted:
+            self._boosted[name] = self._ask_boosted(self.observed[name])
+        return self._boosted[name]
+
+    def _ask_boosted(self, observed: Observed) -> Quality | None:
+        if int(self.weights.sum()) > _MOST_COMPARED:
+            return None
+        coded = replace(observed, rows=self.features.without_many_levels(_MOST_LEVELS))
+        try:
+            asked, folds = folds_of(_FOLDS, coded)
+            found = cross_fitted(boosted_default(), asked, folds)
+        except ValueError:  # too few rows of a secret for the folds
+            return None
+        return quality_of(found, asked)
+
+    def masses(self, name: Name, asked: Observed, probabilities: FloatArray) -> Array:
+        """Return the masses of the rows of the table, from what was said of those asked about."""
+        of_asked = whole_masses(probabilities, asked.weights)
+        return spread_masses(of_asked, asked, self.observed[name])
+
+
+def _laws_of(argument: str, own: Mapping[Name, ClassifierFit], seen: _Seen) -> ModelLaws:
+    masses, facts = {}, []
+    for name, fit in own.items():
+        said = _said(fit, argument, seen.observed[name])
+        masses[name] = seen.masses(name, said.asked, said.probabilities)
+        facts.append(_facts(argument, name, fit, said, masses[name], seen))
+    return ModelLaws(argument, masses, tuple(facts))
+
+
+class _Said(NamedTuple):
+    """The probabilities of the secrets of the rows asked about, and how many models gave them."""
+
+    asked: Observed
+    probabilities: FloatArray
+    n_models: int
+
+
+def _said(fit: ClassifierFit, argument: str, observed: Observed) -> _Said:
+    try:
+        if fit.is_prefit:
+            asked, n_models = observed.merged, 1
+            found = predicted(fit.estimator, asked)
+        else:
+            asked, folds = folds_of(fit.cv, observed)
+            found, n_models = cross_fitted(fit.estimator, asked, folds), len(folds)
+    except ValueError as error:
+        raise ValueError(f"{argument}: {error}") from error
+    found = smoothed(found, asked.shares, fit.smoothing)
+    _check_somewhere(found, fit, argument, observed)
+    return _Said(asked, found, n_models)
+
+
+def _check_somewhere(
+    found: FloatArray, fit: ClassifierFit, argument: str, observed: Observed
+) -> None:
+    nowhere = np.flatnonzero(~(found > 0.0).any(axis=0))
+    if nowhere.size:
+        raise ValueError(
+            f"{argument}: {fit.name} gives secret {quoted(observed.labels[nowhere[0]])} of column "
+            f"{observed.name} probability zero for every row, so that it has no law; take a "
+            "classifier that knows it, or mix in its share, fits.ClassifierFit(..., "
+            "smoothing=0.01)."
+        )
+
+
+def _facts(
+    argument: str,
+    name: Name,
+    fit: ClassifierFit,
+    said: _Said,
+    masses: Array,
+    seen: _Seen,
+) -> ModelFacts:
+    observed, cells = seen.observed[name], seen.cells
+    weights = observed.merged.weights
+    quality = quality_of(said.probabilities, said.asked)
+    boosted = quality if _is_default(fit) else seen.boosted(name)
+    counting = counted_losses(observed, cells)
+    return ModelFacts(
+        argument=argument,
+        sensitive=name,
+        model=shown(fit.name),
+        way=fit.way,
+        smoothing=fit.smoothing,
+        n_models=said.n_models,
+        log_loss=quality.log_loss,
+        constant_log_loss=quality.constant_log_loss,
+        auc=quality.auc,
+        boosted_log_loss=None if boosted is None else boosted.log_loss,
+        boosted_auc=None if boosted is None else boosted.auc,
+        counting_log_loss=mean_loss(counting, weights),
+        weak=_weak(quality, boosted, None if seen.read.settings.counts else counting, weights),
+        n_cells=int(cells.max()) + 1,
+        n_certain=_certain(masses, cells),
+    )
+
+
+def _weak(
+    quality: Quality, boosted: Quality | None, counting: FloatArray | None, weights: Array
+) -> str:
+    """Return who knows more than the model, or what else is wrong with it; nothing where nothing.
+
+    Who counts is None where the counted law is among the adversaries anyhow. A model that is too
+    sure of itself has a log loss that says little about who knows more.
+    """
+    constant = quality.constant_losses
+    if is_better(constant, quality.losses, weights):
+        by_counts = counting is not None and is_better(counting, constant, weights)
+        if not by_counts and (boosted is None or boosted.auc <= quality.auc):
+            return "overconfident" if quality.tells_apart else "constant"
+    counts = counting is not None and is_better(counting, quality.losses, weights)
+    if boosted is not None and boosted.knows_more(quality, weights):
+        also = counting is not None and is_better(counting, boosted.losses, weights)
+        return "counting" if also else "boosting"
+    if counts:
+        return "counting"
+    return "" if quality.knows_something(weights) else "constant"
+
+
+def boosted_default() -> Any:
+    """Return the classifier that others are held against."""
+    from sklearn.ensemble import HistGradientBoostingClassifier  # heavy, and few ask for it
+
+    return HistGradientBoostingClassifier(categorical_features="from_dtype")
+
+
+def _is_default(fit: ClassifierFit) -> bool:
+    """Return whether a classifier is the boosted default itself, cross-fitted in as many folds."""
+    default = boosted_default()
+    if type(fit.estimator) is not type(default) or fit.cv != _FOLDS or fit.smoothing:
+        return False
+    own = {**fit.estimator.get_params(), "random_state": None}
+    return repr(own) == repr(default.get_params())
+
+
+def _certain(masses: Array, cells: Array) -> int:
+    """Return the number of cells for which some secret is ruled out, or all others are."""
+    of_cells = cell_masses(masses, cells, int(cells.max()) + 1)
+    return int((of_cells == 0).any(axis=0).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,3 +529,100 @@ def _has_counts(before: Reader, now: Reader, counts: Array) -> bool:
     size, own = len(now.column.atoms), before.values.counts
     seen = tally(Coded(before, size), len(before.values), own)
     return np.array_equal(seen, tally(Coded(now, size), len(counts), counts))
+
+
+def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss, ...]:
+    """Return the loss of a release to whoever counted one or two columns, and looks at those.
+
+    Of columns for which that takes long nothing is said.
+    """
+    groups = [list(members) for members in _views(fitted)]
+    counted = empirical_adversary(
+        read.secrets, read.columns, read.readers, groups, read.rows.n_rows, read.rows.weights
+    )
+    found = []
+    for members in map(tuple, groups):
+        laws = _laws_over(members, counted)
+        if laws is not None:
+            names = tuple(fitted.columns[k].name for k in members)
+            seen = fitted.restricted(members)
+            loss = seen.against(laws).loss
+            beyond = None
+            if _is_above(loss, fitted.notion) and len(members) == 1:
+                beyond = replace(seen, notion=_in_delta(fitted.notion)).against(laws).loss
+            found.append(CountedLoss(names, loss, beyond))
+    return tuple(found)
+
+
+def _views(fitted: FittedNoise) -> Iterator[Members]:
+    """Yield the columns, and the pairs of columns, whose loss is soon computed."""
+    grid = fitted.noise.is_exponential and fitted.notion.is_pure
+    few = sum(map(len, fitted.pairs.values())) <= _MOST_PAIRS
+    sizes = [len(column.atoms) for column in fitted.columns]
+    for size in (1, 2):
+        for members in combinations(range(len(sizes)), size):
+            cells = prod(sizes[k] for k in members)
+            if cells <= _MOST_CELLS if grid else size == 1 and cells <= _MOST_ALONE and few:
+                yield members
+
+
+def _laws_over(members: Members, counted: Adversary) -> dict[Name, dict[Any, Any]] | None:
+    """Return the laws of rows in which none of these columns is missing, if all secrets have one.
+
+    >>> _laws_over((0,), {"loan": {"no": {(0,): "a law"}, "yes": {}}}) is None
+    True
+    """
+    found = {
+        name: {label: laws[members] for label, laws in of_secrets.items() if members in laws}
+        for name, of_secrets in counted.items()
+    }
+    whole = all(len(found[name]) == len(counted[name]) for name in counted)
+    return found if whole else None
+
+
+def _is_above(loss: float, notion: Notion) -> bool:
+    return notion.is_pure and loss > notion.budget
+
+
+def _in_delta(notion: Notion) -> Notion:
+    """Return the notion whose loss is the delta at which epsilon is kept."""
+    return Pufferfish(notion.epsilon, 0.5)
+
+
+def about_rows(read: TableRead, known: Known) -> list[str]:
+    """Return what there is to warn of about rows that are known one by one, or too little."""
+    weak = [facts for model in known.models for facts in model.facts if facts.weak]
+    return [*map(weak_sentence, weak), *single_rows(read, known.counted)]
+
+
+def single_rows(read: TableRead, counted: Adversary) -> list[str]:
+    """Return the warning about counted laws of wide tables that consist of rows that occur once."""
+    settings = read.settings
+    covered = settings.confidence is not None or not settings.is_counted
+    if covered or read.rows.total < _LEAST_ROWS:
+        return []
+    warned = []
+    laws = next(iter(counted.values())).values()
+    for group in read.groups:
+        if len(group) < 2:
+            continue
+        rows = [law for of in laws for members, law in of.items() if set(members) <= set(group)]
+        share = _share_of_singles(rows, read.rows.total)
+        if share > _MOST_SINGLE:
+            names = [read.columns[k].name for k in group]
+            warned.append(say.single_rows_sentence(names, share, read.rows.total))
+    return warned
+
+
+def _share_of_singles(laws: list[Any], n_rows: int) -> float:
+    """Return the share of rows that no other row is equal to."""
+    rows = [law.rows[law.counts > 0] for law in laws]
+    alone = 0
+    for width in {part.shape[1] for part in rows}:
+        same = [k for k, part in enumerate(rows) if part.shape[1] == width]
+        table = np.concatenate([rows[k] for k in same])
+        counts = np.concatenate([laws[k].counts[laws[k].counts > 0] for k in same])
+        order = np.lexsort(table.T)
+        new = np.append(True, (table[order][1:] != table[order][:-1]).any(axis=1))
+        alone += int((np.add.reduceat(counts[order], np.flatnonzero(new)) == 1).sum())
+    return alone / n_rows

@@ -15,7 +15,7 @@ from sklearn_puffer._noiser.channel_cells import CountedCells, checked_costs, ma
 from sklearn_puffer._noiser.conditional_priors import Adversary
 from sklearn_puffer._noiser.known_values import known_columns, told_value, too_telling
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._noiser.refusals import epsilon_of_one
+from sklearn_puffer._noiser.settings import epsilon_of_one
 from sklearn_puffer._tables import Column, Name, Secret
 
 _MOST_EPSILON = 500.0  # what is beyond has no exponential

@@ -14,17 +14,15 @@ from sklearn_puffer._base import check_positive, check_verbose, listening
 from sklearn_puffer._noise import seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_fit import learn_channel
 from sklearn_puffer._noiser.channel_result import LearntChannel
-from sklearn_puffer._noiser.fit_table import learn
+from sklearn_puffer._noiser.fit_table import Learnt, learn
 from sklearn_puffer._noiser.groups import refuse_weights
-from sklearn_puffer._noiser.input_table import check_beside, first_table, next_table, refuse_lazy
 from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.lazy_swap import find_lazily
 from sklearn_puffer._noiser.margins import Watch
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
-from sklearn_puffer._noiser.refusals import check_mechanism
+from sklearn_puffer._noiser.read_table import check_beside, first_table, next_table, refuse_lazy
 from sklearn_puffer._noiser.release import Draw, TableRules
-from sklearn_puffer._noiser.result import Learnt
-from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.settings import Settings, check_mechanism
 from sklearn_puffer._noiser.swap_fit import find_swap, read_rows
 from sklearn_puffer._noiser.swap_reserve import (
     NO_RESERVE,

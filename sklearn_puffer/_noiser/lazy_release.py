@@ -13,7 +13,6 @@ from typing import Any
 from sklearn_puffer._base import listed, task
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
 from sklearn_puffer._noiser.formed import fitted_of, form_of, unknown_of
-from sklearn_puffer._noiser.input_table import check_rows
 from sklearn_puffer._noiser.keyed_rows import (
     KeyedRows,
     Keying,
@@ -22,6 +21,7 @@ from sklearn_puffer._noiser.keyed_rows import (
     keyed_rows,
 )
 from sklearn_puffer._noiser.mechanism import FittedMechanism
+from sklearn_puffer._noiser.read_table import check_rows
 from sklearn_puffer._noiser.release import Draw
 from sklearn_puffer._noiser.settings import check_unknown
 from sklearn_puffer._noiser.written_release import as_text, from_text

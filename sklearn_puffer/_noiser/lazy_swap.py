@@ -19,8 +19,13 @@ from sklearn_puffer._noise import KeyedBits, ShippedKey
 from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.lazy_release import CHANGED_SINCE, KeyedPart, check_ids, read_lazily
 from sklearn_puffer._noiser.mechanism import FittedMechanism
-from sklearn_puffer._noiser.read_table import sensitive_of
-from sklearn_puffer._noiser.rows import LazyRows, Rows, check_size, distinct_rows
+from sklearn_puffer._noiser.read_table import (
+    LazyRows,
+    Rows,
+    check_size,
+    distinct_rows,
+    sensitive_of,
+)
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import (
     SwapFound,

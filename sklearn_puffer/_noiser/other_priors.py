@@ -27,11 +27,10 @@ from sklearn_puffer._noiser.conditional_priors import (
     given_adversary,
     make_groups,
 )
-from sklearn_puffer._noiser.grids import Grids, on_steps
 from sklearn_puffer._noiser.groups import RowGroups
 from sklearn_puffer._noiser.known_values import known_among, with_known
 from sklearn_puffer._noiser.margins import Conditional, Margin
-from sklearn_puffer._noiser.problems import Problem
+from sklearn_puffer._noiser.problems import Grids, Problem, on_steps
 from sklearn_puffer._noiser.scales import losses_at
 from sklearn_puffer._releases import Drift, RowsTogether, jsonable, plain_record
 from sklearn_puffer._tables import CodeArray, Column, Name, Pair, Secret, records_frame

@@ -13,8 +13,7 @@ import numpy as np
 from sklearn_puffer._base import FloatArray, heading, is_listening, listening
 from sklearn_puffer._noiser.conditional_priors import Adversary, Members
 from sklearn_puffer._noiser.drawn_priors import CLOSE, drawn_around
-from sklearn_puffer._noiser.grids import on_steps
-from sklearn_puffer._noiser.problems import Mixings, Problem, WorstPart, noise_of
+from sklearn_puffer._noiser.problems import Mixings, Problem, WorstPart, noise_of, on_steps
 from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._releases import SetLoss

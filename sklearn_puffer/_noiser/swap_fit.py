@@ -21,10 +21,8 @@ from sklearn_puffer._base import (
 from sklearn_puffer._fits import Observed, cross_fitted, fitted, folds_of, targets
 from sklearn_puffer._noiser.checked_rows import column_of
 from sklearn_puffer._noiser.groups import fitted_groups, group_names
-from sklearn_puffer._noiser.read_table import secret_of, sensitive_of
+from sklearn_puffer._noiser.read_table import Rows, rows_of, secret_of, sensitive_of
 from sklearn_puffer._noiser.release import ColumnRelease
-from sklearn_puffer._noiser.row_by_row import RowByRow
-from sklearn_puffer._noiser.rows import Rows, rows_of
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
 from sklearn_puffer._noiser.swap_rows import (
@@ -41,7 +39,7 @@ from sklearn_puffer._noiser.swap_rows import (
     fixed_and_numbers,
     likeness,
 )
-from sklearn_puffer._noiser.wide_rows import WideForm, WideRows, size_of
+from sklearn_puffer._noiser.wide_rows import RowByRow, WideForm, WideRows, size_of
 from sklearn_puffer._releases import ReserveFacts
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
 from sklearn_puffer._swaps import learnt_cells, learnt_centres, least_cost, log_posteriors

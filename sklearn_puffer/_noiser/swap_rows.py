@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted
 from sklearn_puffer._fits import posteriors_of
-from sklearn_puffer._noiser.rows import Rows
+from sklearn_puffer._noiser.read_table import Rows
 from sklearn_puffer._swaps import Cells, log_posteriors, nearest_centres
 from sklearn_puffer._tables import (
     FeatureForm,

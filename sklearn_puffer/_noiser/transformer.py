@@ -28,12 +28,12 @@ from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_release import Moved
 from sklearn_puffer._noiser.formed import fitted_of, form_of
 from sklearn_puffer._noiser.groups import check_groups, refuse_parts
-from sklearn_puffer._noiser.input_table import next_table
 from sklearn_puffer._noiser.keyed_rows import Keying, Noted, Noting, check_keying
 from sklearn_puffer._noiser.lazy_release import check_lazily, plan_release
 from sklearn_puffer._noiser.lazy_swap import plan_swap
 from sklearn_puffer._noiser.margins import Watch, check_on_drift, drift_found, watch_of
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
+from sklearn_puffer._noiser.read_table import next_table
 from sklearn_puffer._noiser.release import Draw, scale_of
 from sklearn_puffer._noiser.settings import check_unknown
 from sklearn_puffer._noiser.streams import StreamRelease, keying_of_stream
