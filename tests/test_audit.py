@@ -525,7 +525,7 @@ def test_an_audit_is_json_text_and_inert_html():
     noiser = PufferfishNoiser(sensitive="group", public=["<script>x"]).fit(table)
     found = audit(noiser, table, {"<i>": GaussianNB()}).named("<u>")
     kept = json.loads(found.to_json())
-    assert kept["schema"] == "sklearn_puffer.audit/3"
+    assert kept["schema"] == "sklearn_puffer.audit/4"
     assert len(kept["attacks"]) == 2
     for tag in ("<script>", "<b>", "<i>", "<u>"):
         assert tag not in found._repr_html_()

@@ -10,7 +10,6 @@ from sklearn_puffer._noiser import (
     scales,
 )
 from sklearn_puffer._noiser.channel_cells import CellDistance
-from sklearn_puffer._noiser.channel_release import HeldChannel, held_channel
 from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.expected_moves import column_moves, released_shares

@@ -1,7 +1,6 @@
 """Releasing a table from a channel: every row becomes its cell, and then the cell that is drawn.
 
-`channel_`: the channel that was fitted, to be looked at, and kept as safe as the table; and what an
-audit asks of it, as those see it who hold it.
+`channel_` is the channel that was fitted, to be looked at, and kept as safe as the table.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, digest, listed, shown, task
-from sklearn_puffer._channels import Family
+from sklearn_puffer._base import Array, FloatArray, digest, listed, shown, task
 from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._noiser.channel_cells import CellDistance, Cells
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
@@ -42,8 +40,6 @@ from sklearn_puffer._tables import (
     column_reader,
     rule_of,
 )
-
-_WHOLE = 1e-6  # of a row, within which expected counts are counts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,15 +129,12 @@ class ChannelRelease:
     rows : IntegerRows
     distance : CellDistance
         What moves cost.
-    family : Family or None
-        The laws of the fitted adversary, of the first sensitive column: for an audit.
     """
 
     columns: list[ColumnRelease]
     cells: Cells
     rows: IntegerRows
     distance: CellDistance
-    family: Family | None
 
     def fingerprint(self, *about: Any) -> str:
         """Return what tells this channel, and what else counts, from all others."""
@@ -285,56 +278,3 @@ def _new_rows(readers: Sequence[Reader], n_new: int, n_rows: int) -> str:
         "about rows that follow the fitted law), or fit again: on the rows that are released, or "
         "with fewer bins (n_bins) or columns."
     )
-
-
-@dataclass(frozen=True, eq=False)
-class HeldChannel:
-    """The channel, and what the adversary of the first sensitive column knows of fitted rows.
-
-    Attributes
-    ----------
-    sensitive : str or int
-    labels : list
-        The secrets.
-    pairs : list of (int, int)
-        Which of them are protected from being told from which, without order.
-    chances : scipy.sparse.csr_array of shape (n, n)
-        W(y|x), from the whole numbers that are drawn from.
-    counts : ndarray of int64 of shape (n,)
-        How many fitted rows each cell had.
-    secrets : ndarray of shape (k, n)
-        How many of them have each secret: counted, or expected by a classifier.
-    """
-
-    sensitive: Name
-    labels: list[Any]
-    pairs: list[tuple[int, int]]
-    chances: Any
-    counts: IntArray
-    secrets: FloatArray
-
-
-def held_channel(noiser: Any) -> HeldChannel | None:
-    """Return the channel of a fitted noiser.
-
-    None if it has none, if it was read from a form, which holds no laws, or if these are no counts
-    of rows (posteriors of a classifier count, and sum to 1 a row): nobody has a list then.
-    """
-    channel = noiser._fitted.channel
-    priors = getattr(noiser, "priors_", None)
-    if channel is None or channel.family is None or not priors:
-        return None
-    sensitive, of_secrets = next(iter(priors.items()))
-    masses, cells = channel.family.masses, channel.family.cells
-    if len(masses) != len(of_secrets):
-        return None
-    secrets = np.zeros((len(masses), len(channel.cells)))
-    secrets[:, slice(None) if cells is None else cells] = masses.astype(float)
-    secrets *= noiser.certificate_.n_rows / secrets.sum()
-    counts = np.rint(secrets.sum(axis=0))
-    if not np.allclose(secrets.sum(axis=0), counts, rtol=0.0, atol=_WHOLE) or not counts.any():
-        return None
-    labels = list(of_secrets)
-    pairs = [(labels.index(a), labels.index(b)) for a, b in noiser.secret_pairs_[sensitive]]
-    chances = as_matrix(channel.rows)
-    return HeldChannel(sensitive, labels, pairs, chances, counts.astype(np.int64), secrets)

@@ -80,8 +80,7 @@ class LearntChannel:
     def mechanism(self) -> ChannelRelease:
         """Return how rows are released."""
         own = [ColumnRelease(column, None, 0.0, "native") for column in self.columns]
-        first = next(each for each in self.asked if each.adversary == 0 and not each.known)
-        return ChannelRelease(own, self.counted.cells, self.rows, self.distance, first.family)
+        return ChannelRelease(own, self.counted.cells, self.rows, self.distance)
 
     def channel(self) -> Channel:
         """Return the channel as users look at it."""

@@ -331,7 +331,7 @@ def channel_of(form: ReleaseForm, releases: list[ColumnRelease]) -> ChannelRelea
     _check(all(0 <= k < len(columns) for k in own.stay), "channel.stay")
     unordered = np.array([column.unordered for column in columns])
     distance = CellDistance(cells.values(columns), unordered, units, stay=own.stay)
-    return ChannelRelease(releases, cells, _rows(own), distance, None)
+    return ChannelRelease(releases, cells, _rows(own), distance)
 
 
 def _codes(cells: Sequence[Sequence[int]], sizes: Sequence[int]) -> Array:

@@ -11,11 +11,11 @@ from sklearn_puffer._base import Document, Page, Section, listed, short_number, 
 from sklearn_puffer._releases import counted_loss, jsonable
 from sklearn_puffer._review.attack import Attack
 from sklearn_puffer._review.exact_tests import POWER
-from sklearn_puffer._review.readers import Exclusion, Peer
+from sklearn_puffer._review.readers import Peer
 from sklearn_puffer._review.survived import Survived
 from sklearn_puffer._tables import Name, records_frame
 
-SCHEMA = "sklearn_puffer.audit/3"
+SCHEMA = "sklearn_puffer.audit/4"
 RELEASED, CONTROL = "released", "no noise"
 INTERNAL = (
     "This audit is computed from the raw rows and is not noisy, and it drew releases of its own "
@@ -81,8 +81,6 @@ class Audit(Document):
         What the rows were good for before, and are after.
     others : tuple of Attack
         By readers whom the promise does not cover.
-    exclusion : Exclusion or None
-        What a reader finds out who holds an optimal channel, and the list of fitted rows.
     peers : tuple of Peer
         Other ways to hide the secrets, attacked alike.
     exact : float or None
@@ -126,7 +124,6 @@ class Audit(Document):
     n_test: int
     survived: tuple[Survived, ...] = ()
     others: tuple[Attack, ...] = ()
-    exclusion: Exclusion | None = None
     peers: tuple[Peer, ...] = ()
     exact: float | None = None
     drifted: bool = False
@@ -216,7 +213,6 @@ class Audit(Document):
             "attacks": [_record(each) for each in self.attacks],
             "control": [_record(each) for each in self.control],
             "readers": [_record(each) for each in self.others],
-            "exclusion": None if self.exclusion is None else self.exclusion.to_dict(),
             "utility": _figures(self.survived),
             "peers": [
                 {

@@ -35,7 +35,6 @@ from sklearn_puffer._noiser import (
     ReleaseTransformer,
     check_one_secret,
     group_codes,
-    held_channel,
     held_swap,
 )
 from sklearn_puffer._review.attack import (
@@ -56,9 +55,7 @@ from sklearn_puffer._review.columns import in_memory
 from sklearn_puffer._review.exact_tests import Exchanged, Promise, findable, rows_needed
 from sklearn_puffer._review.readers import (
     MOST_KNOWN,
-    Exclusion,
     Peer,
-    exclusion,
     known_columns,
     linked,
     peer_of,
@@ -188,10 +185,7 @@ def audit(
     Further readers: one averages ``repeats`` fresh releases of the same rows, with the first
     attacker, and the other knows a column as it was, with boosted trees. Nobody promised anything
     about them (but for as many releases as ``releases=`` plans, and for columns in ``known=``), so
-    what they find out is shown and never a finding. A third one holds an optimal channel, and a
-    fourth the list of fitted rows besides, and not which is whose: what these find out of a release
-    of the fitted rows is computed from the whole numbers of the channel, in expectation over its
-    draws, and nothing is drawn or estimated. They know of secrets what the fitted adversary does.
+    what they find out is shown and never a finding.
 
     Rows that a swap exchanges are not independent: half of the theorem above fails. So those that
     attackers are judged on are swapped as a table of their own, and counts of an event are held
@@ -305,10 +299,7 @@ def _audit(
         done()
     attacks, control = found
     drift = _drift(noiser, frame, secrets)
-    channel = held_channel(noiser)
-    excluded = None if channel is None else exclusion(channel, fields[0].promise)
     others = _others(noiser, part, after, columns, fields, asked, single, units)
-    others += [] if excluded is None else excluded.attacks
     done()
     survived = _survived(before, after, columns, asked.work, rows, single)
     done()
@@ -326,7 +317,6 @@ def _audit(
         n_choose=len(single.choose),
         n_test=len(single.test),
         survived=tuple(survived),
-        exclusion=excluded,
         peers=tuple(beside),
         exact=drift.loss,
         drifted=drift.drifted,
@@ -336,7 +326,7 @@ def _audit(
         within=None if held is None or held.within is None else _around(held.within),
         notes=(
             *asked.told,
-            *_channel_notes(noiser, excluded),
+            *([COUNTING] if hasattr(noiser.certificate_, "channel") else []),
             *_swap_notes(noiser.certificate_, held),
             *_notes(noiser, part, released, columns),
         ),
@@ -582,22 +572,10 @@ def _notes(noiser: Any, part: Any, released: Any, columns: Sequence[Name]) -> li
 COUNTING = (
     "These attackers read the whole release, and know how often each row occurs in it; a channel's "
     "promise is for who reads one row alone. Where they find more, merge values (n_bins=, fewer "
-    "columns) until most rows occur often."
+    "columns) until most rows occur often. Nor does the promise cover a reader who holds the "
+    "channel and the list of fitted rows: fit computes what he would learn, and refuses too much; "
+    "keep both secret."
 )
-
-
-def _channel_notes(noiser: Any, excluded: Exclusion | None) -> list[str]:
-    """Return what to know of who holds a channel, which no promise covers."""
-    if not hasattr(noiser.certificate_, "channel"):
-        return []
-    if excluded is not None:
-        return [COUNTING, excluded.sentence()]
-    return [
-        COUNTING,
-        "What a reader learns who holds the channel, and the list of fitted rows, was not "
-        "computed: a form holds no laws, and laws that were given are no counts of rows. No "
-        "promise covers him: keep both secret.",
-    ]
 
 
 def _swap_notes(certificate: Any, held: HeldSwap | None) -> list[str]:
