@@ -44,7 +44,7 @@ TESTS = {
     "_strategies.coupling_bounds": "bounds strategies",
     "_strategies.relaxed_bounds": "bounds",
     "_fits.crossfit": "classifier_priors",
-    "_fits.posteriors": "classifier_priors",
+    "_fits.observed": "classifier_priors",
     "_releases.composition": "spending releases",
     "_releases.ledger_state": "ledger",
     "_releases.person_spend": "person_ledger",

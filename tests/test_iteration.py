@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
-from sklearn_puffer._descent import moves as joint_moves
+from sklearn_puffer._descent import iteration as displacements
 from sklearn_puffer.iteration import (
     batch_shifts,
     contraction,
@@ -430,7 +430,7 @@ def test_lags_and_one_correlation_agree_with_the_matrix_they_stand_for():
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_worst_moves_lose_at_least_what_any_record_loses(monkeypatch, seed, size, pairs):
-    monkeypatch.setattr(joint_moves, "_PAIRS", pairs)  # 0: lags by size, whatever their order
+    monkeypatch.setattr(displacements, "_PAIRS", pairs)  # 0: lags by size, whatever their order
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 9))
     table = random_correlations(rng, n)
@@ -456,7 +456,7 @@ def test_the_worst_moves_lose_at_least_what_any_record_loses(monkeypatch, seed, 
 @pytest.mark.parametrize(("n", "size"), [(30, 1), (31, 2), (13, 5), (3, 7)])
 @pytest.mark.parametrize("kind", ["matrix", "uneven", "falling", "near", "one"])
 def test_the_worst_record_loses_at_least_what_any_record_loses(monkeypatch, kind, n, size, pairs):
-    monkeypatch.setattr(joint_moves, "_PAIRS", pairs)
+    monkeypatch.setattr(displacements, "_PAIRS", pairs)
     table = {
         "matrix": random_correlations(np.random.default_rng(n), n),
         "uneven": np.array([1.0, 0.1, 0.4, 0.0, 0.2])[:n],
@@ -481,7 +481,7 @@ def test_the_worst_record_loses_at_least_what_any_record_loses(monkeypatch, kind
 @pytest.mark.parametrize("lags", [1, 2, 5, 12])
 def test_neighbouring_records_have_the_largest_sums_about_their_middle(lags):
     table = 0.7 ** np.arange(lags) if lags != 2 else np.array([1.0, 0.4])
-    moves = joint_moves.RecordMoves(table, 1.0, 12, 1)
+    moves = displacements.RecordMoves(table, 1.0, 12, 1)
     for first in range(12):
         for last in range(first, 12):
             rows = [moves.of(i) for i in range(first, last + 1)]

@@ -53,8 +53,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from sklearn_puffer._base import UNIT, FloatArray, IntArray
-from sklearn_puffer._descent.iteration_losses import contraction
-from sklearn_puffer._descent.promise import Dependence, Iteration
+from sklearn_puffer._descent.guarantee import Dependence, Iteration
+from sklearn_puffer._descent.iteration import contraction
 from sklearn_puffer._noise import CheckedEntropy, Entropy, Sampler
 from sklearn_puffer.notions import RenyiPufferfish
 

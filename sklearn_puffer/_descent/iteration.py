@@ -1,60 +1,1007 @@
-r"""Noisy iterations that show only where they end: the Renyi loss, record by record.
+r"""The Renyi loss of noisy iterations that show only where they end (004, section 5, corrected).
 
-The loss of one iteration (004, section 5, corrected) is that of `_descent.iteration_losses`,
-whose header has the theorem; the moves s_t that it starts from are those of `_descent.moves`.
-Here are the losses of all records of a data set, of a secret order, and those to compare them with.
+An iteration W_t = psi_t(W_(t-1), X_t) + N_t, t = 1..T, starts at a public W_0 and adds fresh noise
+N_t, independent of everything else. psi_t is a c_t-contraction of its first argument, c_t <= 1.
+Only W_T is released. How far do the laws of W_T under two secrets lie apart?
+
+Theorem (004, Thm 5.2, with one joint coupling). Let one coupling of the two *whole* sequences have
+|psi_t(w, X_t) - psi_t(w, X'_t)| <= s_t for every w, almost surely. Let a_t >= 0, z_0 = 0 and
+
+    z_t = max(c_t z_(t-1) + s_t - a_t, 0),    z_T = 0.                                     (1)
+
+Then D_alpha(W_T, W'_T) <= sum_t R_alpha(N_t, a_t), R_alpha(N, a) being the largest Renyi divergence
+of a shift of N by at most a.
+
+Proof. Fix a pair (x, x') of sequences. Claim: some law within z_t (W_inf) of that of W_t has at
+most the divergence sum_(u <= t) R_alpha(N_u, a_u) from W'_t. It holds for t = 0. A law within z of
+W_(t-1) is mapped by psi_t(., x'_t) to one within c_t z + s_t of psi_t(W_(t-1), x_t), and mapping
+both laws alike adds no divergence. Of that distance min(a_t, c_t z + s_t) is moved into the noise,
+for at most R_alpha(N_t, a_t): z_t is left. At z_T = 0 the law is that of W_T itself. Finally both
+laws of W_T are mixtures over the pairs (x, x') with the same weights, and
+exp((alpha - 1) D_alpha) = int p^alpha q^(1 - alpha) is jointly convex, so the bound stays. QED
+
+Printed, Thm 5.2 takes s_t from the marginals, step by step. That is not true: X_2 = X_1 against
+X_2 = -X_1, X_1 a fair sign, has the same marginals (s = 0) and a D_2 of 1.325 after W_t = W_(t-1) +
+X_t + N_t. The one joint coupling gives s = (0, 2).
+
+As (1) cuts z_t at 0, an a_t that is too large only wastes: what must be right is z_T = 0. So every
+sequence of shifts made here ends with a pass of (1) in floats, z rounded upwards at each operation,
+whose last shift takes all that is left. Written over suffixes (solve (1) for z_T),
+
+    z_T = 0  if and only if  sum_(t > k) P_t a_t >= sum_(t > k) P_t s_t for every k,       (2)
+
+P_t = c_(t+1) ... c_T. Two consequences. The loss never falls when s grows. And let S and s have
+sum_(t > k) S_t >= sum_(t > k) s_t for all k: as P_t never falls with t, (2) for S implies (2) for s
+(summation by parts), whatever the contractions. So S has the larger loss, for every noise: moves
+count the more the later they come.
+
+Norms: Gaussian noise of standard deviation sigma_t on each axis goes with the Euclidean norm in any
+dimension, Laplace noise with the l1 norm (its Renyi divergence is convex in the shift and 0 at 0,
+so on an l1 ball it is largest at a vertex); the other families are for one dimension.
+
+The displacements s_t are found under one joint coupling of all records. A displacement here is
+never below the exact one: every product and sum is rounded upwards, and it is 0 only where nothing
+moves. On them rest the losses of all records of a data set, of a secret order, and those to compare
+them with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from heapq import heappush, heapreplace
-from math import inf, log, log1p
+from math import inf, isfinite, log, log1p, nextafter, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import eigvalsh, toeplitz
 
-from sklearn_puffer._base import FloatArray, check_above, check_count, check_positive, real_numbers
-from sklearn_puffer._descent.iteration_losses import (
-    SMALLEST,
-    SUM_ROUNDING,
-    check_size,
-    contraction,
-    in_scales,
-    iteration_loss,
-    optimal_shifts,
-    smallest_sigma,
+from sklearn_puffer._base import (
+    ULP,
+    FloatArray,
+    as_array,
+    check_above,
+    check_choice,
+    check_count,
+    check_positive,
+    real_numbers,
 )
-from sklearn_puffer._descent.moves import (
-    Gradient,
-    RecordMoves,
-    batch_shifts,
-    check_index,
-    check_records,
-    gaussian_shifts,
-    in_order,
-    joint_shifts,
-    record_moves,
-    worst_shifts,
-)
-from sklearn_puffer.noise import ROUNDING
+from sklearn_puffer.noise import ROUNDING, Gaussian, Noise, named_noise
 
-__all__ = [
-    "batch_shifts",
-    "contraction",
-    "gaussian_shifts",
-    "group_privacy_loss",
-    "iteration_loss",
-    "joint_shifts",
-    "optimal_shifts",
-    "record_losses",
-    "shuffled_loss",
-    "smallest_sigma",
-    "uncorrelated_loss",
-    "worst_record",
-    "worst_shifts",
-]
+SUM_ROUNDING = (
+    1.0 + 8.0 * ROUNDING
+)  # what rounding may take off a sum of divergences of some million steps
+SMALLEST = 1e-299  # divergences below 1e-300 are only that small (see `noise`)
+_NEAREST = 1e-150  # moves below as many scales count as that: their squares are floats
+_LEAST_EPSILON = 1e-250
+
+
+def contraction(step: float, smoothness: float, strong_convexity: float = 0.0) -> float:
+    r"""Return by how much a gradient step brings any two points closer.
+
+    .. math:: \|w - \eta \nabla f(w) - (v - \eta \nabla f(v))\| \le c \|w - v\|, \qquad
+              c = \max(|1 - \eta \mu|, |1 - \eta \beta|)
+
+    Parameters
+    ----------
+    step : float
+        eta, positive.
+    smoothness : float
+        beta: the gradient of the convex f is beta-Lipschitz. 0 for a linear f.
+    strong_convexity : float
+        mu, at most beta.
+
+    Returns
+    -------
+    float
+        c, at most 1, rounded up. A projection on a convex set after the step keeps it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the step is longer than 2 / beta, where the step need not be a contraction (and 004,
+        Lemma F.1 is misprinted: it asks for eta > 2 / beta), or a number is out of range.
+
+    Notes
+    -----
+    *Formal guarantees.* The comparison with 2 / beta is exact, and c is never too small. (f minus
+    mu |w|^2 / 2 is convex and (beta - mu)-smooth, so its gradient is cocoercive; Nesterov, 2004,
+    Thm 2.1.12.)
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import contraction
+    >>> contraction(0.5, 4.0)
+    1.0
+    >>> round(contraction(0.5, 2.0, strong_convexity=1.0), 12)
+    0.5
+    """
+    eta = check_positive(step, "step")
+    beta = check_size(smoothness, "smoothness")
+    mu = check_size(strong_convexity, "strong_convexity")
+    if mu > beta:
+        raise ValueError(
+            f"strong_convexity must be at most smoothness ({beta!r}), got {mu!r}; give a bound on "
+            "the curvature from below."
+        )
+    if Fraction(eta) * Fraction(beta) > 2:
+        raise ValueError(
+            f"step must be at most 2 / smoothness, here {_longest_step(beta)!r}, got {eta!r}: the "
+            "map of a longer step is not a contraction; shorten it."
+        )
+    return max(_factor(eta, mu), _factor(eta, beta))
+
+
+def _factor(eta: float, curvature: float) -> float:
+    """Return |1 - eta curvature|, rounded up, for eta curvature in [0, 2]."""
+    exact = abs(1 - Fraction(eta) * Fraction(curvature))
+    near = float(exact)
+    return near if Fraction(near) >= exact else min(nextafter(near, inf), 1.0)
+
+
+def _longest_step(beta: float) -> float:
+    longest = 2.0 / beta
+    while Fraction(longest) * Fraction(beta) > 2:
+        longest = nextafter(longest, 0.0)
+    return longest
+
+
+def optimal_shifts(
+    s: ArrayLike, sigmas: ArrayLike, contractions: ArrayLike | None = None
+) -> FloatArray:
+    r"""Return the shifts that noise should hide for the smallest Gaussian loss (004, Thm 5.2).
+
+    .. math:: \min_a \sum_t \frac{a_t^2}{\sigma_t^2} \quad\text{with}\quad
+              z_t = c_t z_{t-1} + s_t - a_t \ge 0, \quad z_0 = z_T = 0
+
+    Parameters
+    ----------
+    s : array-like of shape (T,)
+        How far each step can move under the joint coupling, not negative.
+    sigmas : float or array-like of shape (T,)
+        Standard deviations of the noise, in the units of ``s``.
+    contractions : float or array-like of shape (T,), optional
+        c_t in [0, 1]; 1 by default.
+
+    Returns
+    -------
+    ndarray of shape (T,)
+        a. Without contractions a_t / sigma_t^2 is the isotonic (non-decreasing) regression of
+        s_t / sigma_t^2 with weights sigma_t^2.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a sequence is empty, not finite, negative, or of another length.
+
+    Notes
+    -----
+    *Formal guarantees.* The shifts satisfy (1) of the module exactly, in real arithmetic, so the
+    loss at them is a proven bound. Its excess over the optimum is a rounding error, about 1e-15 T.
+
+    With C_t = c_1 ... c_t, b_t = a_t / C_t and r_t = s_t / C_t the constraints lose their factors:
+    prefix sums of b stay below those of r. So a_t C_t / sigma_t^2 is constant on blocks and does
+    not fall from block to block; pooling neighbours that do fall (in O(T)) gives the blocks.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import optimal_shifts
+    >>> optimal_shifts([2.0, 0.0], 1.0).round(9).tolist()
+    [1.0, 1.0]
+    >>> optimal_shifts([0.0, 2.0], 1.0).round(9).tolist()
+    [0.0, 2.0]
+    """
+    return _optimal(*_iteration(s, sigmas, contractions))
+
+
+def _optimal(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return `optimal_shifts` of checked arguments."""
+    first = int(np.argmax(s > 0.0))  # before it there is nothing to hide
+    tail = slice(first, None)
+    a = np.zeros_like(s)
+    a[tail] = _safe(_pooled(s[tail], sigmas[tail], factors[tail]), s[tail], factors[tail])
+    return a
+
+
+def _pooled(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return the optimal shifts, a rounding error too large, by pooling neighbours."""
+    top = float(s.max())
+    if top == 0.0:
+        return np.zeros_like(s)
+    # Products of many contractions underflow, so every block is in units of its last step, which
+    # a rescaling to an isotonic regression would not allow. Far smaller noises count as 1e-100.
+    variances = np.square(np.maximum(sigmas / sigmas.max(), 1e-100)).tolist()
+    a = np.empty_like(s)
+    for first, last, level in _blocks((s / top).tolist(), variances, factors.tolist()):
+        weight = level * top
+        for t in range(last, first - 1, -1):
+            a[t] = weight * variances[t]
+            weight *= float(factors[t])
+        if first == last:
+            a[first] = s[first]
+    # A little more than the optimum, so that rounding does not pile up on the last step.
+    return a * (1.0 + 4.0 * len(a) * ULP)
+
+
+def _blocks(
+    s: list[float], variances: list[float], factors: list[float]
+) -> list[tuple[int, int, float]]:
+    """Return (first, last, a_last / sigma_last^2) of the blocks, for a top of s of 1."""
+    # (first step, sum of P s, sum of P^2 sigma^2, product of the contractions) of each block, P
+    # leading from a step to the last of its block
+    stack: list[tuple[int, float, float, float]] = []
+    for t, (total, spread, product) in enumerate(zip(s, variances, factors, strict=True)):
+        first = t
+        while stack and stack[-1][1] * spread > product * total * stack[-1][2]:
+            first, before, spread_before, product_before = stack.pop()
+            total += product * before
+            spread += product * product * spread_before
+            product *= product_before
+        stack.append((first, total, spread, product))
+    ends = [block[0] - 1 for block in stack[1:]] + [len(s) - 1]
+    return [(b[0], end, b[1] / b[2]) for b, end in zip(stack, ends, strict=True)]
+
+
+def _safe(a: FloatArray, s: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return ``a`` cut to what there is to hide, its last entry raised so that z_T is 0.
+
+    z is rounded upwards at every operation, so it is never below the exact z of (1) for the shifts
+    returned, and the last of them takes all that is left.
+    """
+    taken: list[float] = []
+    z = reach = 0.0
+    for shift, move, factor in zip(a.tolist(), s.tolist(), factors.tolist(), strict=True):
+        carried = z if factor == 1.0 else _above(factor * z) if z and factor else 0.0
+        reach = move if carried == 0.0 else carried if move == 0.0 else _above(carried + move)
+        taken.append(min(shift, reach))
+        z = 0.0 if shift >= reach else _above(reach - shift)
+    taken[-1] = reach
+    return np.array(taken)
+
+
+def _above(x: float) -> float:
+    return nextafter(x, inf)
+
+
+def iteration_loss(
+    s: ArrayLike,
+    sigmas: ArrayLike,
+    alpha: float,
+    *,
+    contractions: ArrayLike | None = None,
+    noise: str | Noise = "gaussian",
+    shifts: str | ArrayLike = "optimal",
+) -> float:
+    r"""Return a bound on the Renyi loss of releasing the last step of a noisy iteration.
+
+    .. math:: D_\alpha(W_T, W'_T) \le \sum_t R_\alpha(N_t, a_t), \qquad
+              R_\alpha(N_t, a) = \frac{\alpha a^2}{2 \sigma_t^2} \text{ for Gaussian noise}
+
+    Parameters
+    ----------
+    s : array-like of shape (T,)
+        How far each step can move under *one* joint coupling of the two whole sequences
+        (`joint_shifts`, `gaussian_shifts`, `batch_shifts`, `worst_shifts`).
+    sigmas : float or array-like of shape (T,)
+        Scales of the noise of each step (standard deviations for Gaussian noise), in units of s.
+    alpha : float
+        Renyi order, above 1.
+    contractions : float or array-like of shape (T,), optional
+        c_t in [0, 1]; 1 by default. See `contraction`.
+    noise : str or noise family
+        Step t adds sigma_t times a draw of it; a name stands for the family of scale 1.
+    shifts : {"optimal", "equal", "each"} or array-like of shape (T,)
+        How the moves are spread over the noises. ``"each"``: a_t = s_t (004, Prop. 6.4).
+        ``"equal"``: a_t = mean of s (004, Prop. F.2), for non-increasing s.
+        ``"optimal"``: the smallest total for Gaussian noise; for another noise the best of the
+        Gaussian optimum and "each". An array is taken as it is, if it is feasible.
+
+    Returns
+    -------
+    float
+        In nats; 0 if nothing moves.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a sequence is not valid, "equal" meets moves that grow, or the given shifts hide more
+        than there is or leave something at the end.
+
+    Notes
+    -----
+    *Formal guarantees.* An upper bound in real arithmetic, rounded up, for every contractive
+    iteration with such moves, by the theorem at the head of the module (which has the norms that go
+    with each noise in several dimensions). It is not exact: maps that bring points closer than c_t
+    lose less.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import iteration_loss
+    >>> round(iteration_loss([2.0, 0.0, 0.0], 1.0, alpha=2.0), 6)  # 2^2 / 3
+    1.333333
+    >>> round(iteration_loss([2.0, 0.0, 0.0], 1.0, alpha=2.0, shifts="each"), 6)
+    4.0
+    """
+    order = check_above(alpha, 1.0, "alpha")
+    moves, scales, factors = _iteration(s, sigmas, contractions)
+    law = named_noise(noise)
+    choices = [_chosen(shifts, moves, scales, factors)]
+    if isinstance(shifts, str) and shifts == "optimal" and not law.is_normal:
+        choices.append(moves)
+    return min(_total(law, a, scales, order) for a in choices)
+
+
+def _chosen(
+    shifts: str | ArrayLike, s: FloatArray, sigmas: FloatArray, factors: FloatArray
+) -> FloatArray:
+    if not isinstance(shifts, str):
+        return _given(shifts, s, factors)
+    name = check_choice(shifts, "shifts", ["optimal", "equal", "each"])
+    if name == "optimal":
+        return _optimal(s, sigmas, factors)
+    if name == "each":
+        return s
+    if np.any(np.diff(s) > 0.0):
+        t = int(np.argmax(np.diff(s) > 0.0))
+        raise ValueError(
+            f"shifts='equal' needs moves that do not grow, and s grows from {s[t]:g} to "
+            f"{s[t + 1]:g} at step {t + 1}; use shifts='optimal'."
+        )
+    # Equal shifts ignore the contractions, which a pass of (1) uses all the same at the end.
+    return _safe(np.full_like(s, s.mean() * (1.0 + 4.0 * len(s) * ULP)), s, factors)
+
+
+def _given(shifts: ArrayLike, s: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return shifts of the caller, made to end at 0 exactly, if they do so but for rounding."""
+    a = check_moves(shifts, "shifts")
+    if len(a) != len(s):
+        raise ValueError(f"shifts has {len(a)} entries and s {len(s)}; give one for each step.")
+    safe, scale = _safe(a, s, factors), _TOLERANCE * max(float(s.sum()), SMALLEST)
+    if np.any(a > safe + scale):
+        t = int(np.argmax(a > safe + scale))
+        raise ValueError(
+            f"shifts hides {a[t]:g} at step {t}, where only {safe[t]:g} has moved: z_{t} would be "
+            "negative; hide it later, or use optimal_shifts."
+        )
+    if safe[-1] > a[-1] + scale:
+        raise ValueError(
+            f"shifts leaves {safe[-1] - a[-1]:g} unhidden at the last step; raise the shifts, or "
+            "use optimal_shifts."
+        )
+    return safe
+
+
+def _total(law: Noise, a: FloatArray, sigmas: FloatArray, alpha: float) -> float:
+    """Return the sum of the divergences of the shifts, rounded up."""
+    hidden = a > 0.0
+    if not hidden.any():
+        return 0.0
+    with np.errstate(over="ignore"):  # infinity is a valid bound
+        units = in_scales(a[hidden], sigmas[hidden])
+        losses = law.renyi_divergence(units[:, None], alpha) + SMALLEST
+        return float(losses.sum() * SUM_ROUNDING)
+
+
+def in_scales(a: Any, sigma: Any) -> Any:
+    """Return moves in scales, rounded up by more than the divergences of `noise` ask for."""
+    units = np.maximum(a / sigma * (1.0 + 2.0 * ROUNDING), _NEAREST)
+    return np.where(a > 0.0, units, 0.0)
+
+
+def smallest_sigma(
+    s: ArrayLike, alpha: float, epsilon: float, *, contractions: ArrayLike | None = None
+) -> float:
+    r"""Return the smallest Gaussian noise, the same at every step, that keeps a Renyi budget.
+
+    .. math:: \sigma = \sqrt{\frac{\alpha}{2 \varepsilon} \sum_t a_t^2}
+
+    Parameters
+    ----------
+    s : array-like of shape (T,)
+        As for `iteration_loss`.
+    alpha, epsilon : float
+        The order, above 1, and the budget in nats, at least 1e-250.
+    contractions : float or array-like of shape (T,), optional
+        c_t in [0, 1]; 1 by default.
+
+    Returns
+    -------
+    float
+        sigma, rounded up: ``iteration_loss(s, sigma, alpha) <= epsilon``. 0 if nothing moves.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number or a sequence is out of range.
+    OverflowError
+        If no finite noise is enough.
+
+    Notes
+    -----
+    *Formal guarantees.* The optimal shifts do not depend on a common sigma, so the formula is
+    solved, not searched; the loss is then evaluated at the result, which is raised until it fits.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import smallest_sigma
+    >>> round(smallest_sigma([2.0, 0.0, 0.0], alpha=2.0, epsilon=1.0), 6)
+    1.154701
+    """
+    order, budget = check_above(alpha, 1.0, "alpha"), check_positive(epsilon, "epsilon")
+    if budget < _LEAST_EPSILON:
+        raise ValueError(f"epsilon must be at least {_LEAST_EPSILON:g}, got {epsilon!r}.")
+    a = optimal_shifts(s, 1.0, contractions)
+    top = float(a.max())
+    if top == 0.0:
+        return 0.0
+    sigma = sqrt(order / 2.0) / sqrt(budget) * top * sqrt(float(np.square(a / top).sum()))
+    sigma = max(sigma * (1.0 + 8.0 * ROUNDING), float(np.finfo(float).tiny))
+    growth = ROUNDING
+    while isfinite(sigma) and _total(Gaussian(1.0), a, np.full_like(a, sigma), order) > budget:
+        sigma, growth = sigma * (1.0 + growth), 2.0 * growth
+    if not isfinite(sigma):
+        raise OverflowError(f"no finite noise keeps epsilon {budget:g}; raise it, or scale s down.")
+    return sigma
+
+
+def _iteration(
+    s: ArrayLike, sigmas: ArrayLike, contractions: ArrayLike | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return moves, scales and contractions, one of each a step, checked."""
+    moves = check_moves(s, "s")
+    scales = _each_step(sigmas, len(moves), "sigmas")
+    if not np.all((scales > 0.0) & (scales < inf)):
+        raise ValueError(f"sigmas must be positive and finite, got {scales.min():g}.")
+    factors = _each_step(1.0 if contractions is None else contractions, len(moves), "contractions")
+    valid = (factors >= 0.0) & (factors <= 1.0)
+    if not valid.all():
+        raise ValueError(
+            f"contractions must lie in [0, 1], got {factors[~valid][0]:g}; shorten the step until "
+            "its map is a contraction (see contraction)."
+        )
+    return moves, scales, factors
+
+
+def _each_step(values: ArrayLike, steps: int, name: str) -> FloatArray:
+    array = real_numbers(values, name)
+    if array.shape not in ((), (steps,)):
+        raise ValueError(
+            f"{name} must be one number or {steps}, one a step, got an array of shape "
+            f"{array.shape}."
+        )
+    return np.broadcast_to(array, (steps,)).copy()
+
+
+def check_size(value: Any, name: str) -> float:
+    """Return a finite number that is not negative."""
+    return 0.0 if not isinstance(value, bool) and value == 0 else check_positive(value, name)
+
+
+# ------------------------------------------------------------------------------- how far steps move
+
+
+_TOLERANCE = 1e-9  # what rounding may do to given correlations, and to given shifts
+_LEADING = 512  # records of a stationary sequence whose whole matrix is looked at
+_PAIRS = 4_000_000  # pairs of records that are looked at one by one
+
+
+def joint_shifts(
+    left: ArrayLike,
+    right: ArrayLike,
+    masses: ArrayLike | None = None,
+    *,
+    lipschitz: float = inf,
+    sensitivity: float = 1.0,
+    step: float = 1.0,
+) -> FloatArray:
+    r"""Return how far each step can move under a finite joint coupling of two whole sequences.
+
+    .. math:: s_t = \eta \min(2 L, C \max_m \|x_{m t} - x'_{m t}\|)
+
+    Parameters
+    ----------
+    left, right : array-like of shape (m, T) or (m, T, d)
+        Row m of both is one pair of sequences, one under each secret.
+    masses : array-like of shape (m,), optional
+        Probabilities of the pairs; pairs of mass 0 do not count. All count by default.
+    lipschitz, sensitivity, step : float
+        As for `gaussian_shifts`.
+
+    Returns
+    -------
+    ndarray of shape (T,)
+        The moves s, rounded up.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, a number is not finite, or no pair has mass.
+
+    Notes
+    -----
+    *Formal guarantees.* With these s, `iteration_loss` bounds the loss if the rows are a coupling
+    of the laws of the two sequences: that is the caller's to see to. Couplings of the marginals,
+    step by step, are not enough (004, Thm 5.2 as printed).
+
+    Examples
+    --------
+    X_2 = X_1 against X_2 = -X_1, for a fair sign X_1:
+
+    >>> from sklearn_puffer.iteration import joint_shifts
+    >>> joint_shifts([[1, 1], [-1, -1]], [[1, -1], [-1, 1]]).round(9).tolist()
+    [0.0, 2.0]
+    """
+    x, y = real_numbers(left, "left"), real_numbers(right, "right")
+    if x.shape != y.shape or x.ndim not in (2, 3) or not x.size:
+        raise ValueError(
+            "left and right must have the same shape (m, T) or (m, T, d), got "
+            f"{x.shape} and {y.shape}."
+        )
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise ValueError("left and right must be finite; drop the pairs that are not.")
+    used = np.ones(len(x)) if masses is None else check_moves(masses, "masses")
+    if used.shape != (len(x),) or not used.any():
+        raise ValueError(
+            f"masses must hold a mass for each of the {len(x)} pairs, one of them positive, got "
+            f"shape {used.shape}."
+        )
+    apart = (np.abs(x - y) * (1.0 + 2.0 * ULP))[used > 0.0]
+    rows = apart if apart.ndim == 2 else _norms(apart)
+    return Gradient(lipschitz, sensitivity, step).moves(rows.max(axis=0), 1.0)
+
+
+def _norms(rows: FloatArray) -> FloatArray:
+    top = rows.max(axis=-1, keepdims=True)
+    unit = np.where(top > 0.0, top, 1.0)
+    norms = unit[..., 0] * np.sqrt(np.square(rows / unit).sum(axis=-1))
+    raised: FloatArray = norms * (1.0 + (rows.shape[-1] + 8.0) * ULP)
+    return raised
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The map from a distance of records to one of steps: step * min(2 L, C distance)."""
+
+    lipschitz: float
+    sensitivity: float
+    step: float
+
+    def __post_init__(self) -> None:
+        for name in ("lipschitz", "sensitivity"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, inf if value == inf else check_positive(value, name))
+        object.__setattr__(self, "step", check_positive(self.step, "step"))
+        if self.lipschitz == inf and self.sensitivity == inf:
+            raise ValueError(
+                "lipschitz and sensitivity are both infinite; bound the gradients by lipschitz, or "
+                "their change with a record by sensitivity."
+            )
+
+    def moves(self, size: FloatArray, distance: float) -> FloatArray:
+        """Return step * min(2 L, C size distance), rounded up, and exactly 0 where size is 0."""
+        still = size == 0.0
+        with np.errstate(over="ignore"):
+            far = np.nextafter(np.nextafter(size * distance, inf) * self.sensitivity, inf)
+            near = np.minimum(2.0 * self.lipschitz, far)
+            moves: FloatArray = np.where(still, 0.0, np.nextafter(near * self.step, inf))
+        if not np.isfinite(moves).all():
+            raise ValueError(
+                "distance, sensitivity and step make a step that moves beyond all floats; lower "
+                "them, or give lipschitz."
+            )
+        return moves
+
+
+@dataclass(frozen=True)
+class RecordMoves:
+    """How far the mini-batch steps move with each record of a Gaussian prior."""
+
+    table: float | FloatArray  # moves of another record: one, (m,) by lag (then 0), or (n, n)
+    own: float
+    n_records: int
+    batch_size: int
+
+    def of(self, index: int) -> FloatArray:
+        """Return the moves (T,) with record ``index``."""
+        n = self.n_records
+        if isinstance(self.table, float):
+            row = np.full(n, self.table)
+        elif self.table.ndim == 1:
+            row = np.zeros(n)
+            near = np.arange(max(index - len(self.table) + 1, 0), min(index + len(self.table), n))
+            row[near] = self.table[np.abs(near - index)]
+        else:
+            row = self.table[index].copy()
+        row[index] = self.own
+        return self.batched(row)
+
+    def sorted_lags(self) -> FloatArray:
+        """Return moves (T,) in rising order: no record has larger sums to the end.
+
+        A lag occurs at most twice, before and after the record.
+        """
+        lags = np.atleast_1d(self.table)
+        sides = np.sort(np.concatenate((lags[:1], np.repeat(lags[1:], 2))))[-self.n_records :]
+        return self.batched(np.concatenate((np.zeros(self.n_records - len(sides)), sides)))
+
+    def of_neighbours(self, first: int, last: int) -> FloatArray:
+        """Return moves (T,) whose sums to the end are those of the worst of neighbouring records.
+
+        For moves g that do not grow with the lag (others are raised), the records from t to the end
+        have the largest sum about their middle; where that is not one of these records, about the
+        nearest of them. g at the lags below are the differences of these sums.
+        """
+        n, lags = self.n_records, np.atleast_1d(self.table)
+        falling = np.append(np.maximum.accumulate(lags[::-1])[::-1], 0.0)
+        start = max(min(n - 2 * len(lags), last - len(lags)), 0)  # before it all lags are longer
+        t = np.arange(start, n)
+        early, late = t < 2 * first - n + 1, t > 2 * last - n + 1
+        lag = np.where(early, first - t, np.where(late, np.abs(t - last), (n - t) // 2))
+        moves = np.zeros(n)
+        moves[start:] = falling[np.minimum(lag, len(lags))]
+        return self.batched(moves)
+
+    def of_group(self, records: Sequence[int]) -> FloatArray:
+        """Return moves (T,) at least as bad as those of each of the records, in rising order."""
+        if len(records) == 1:
+            return self.of(records[0])
+        if isinstance(self.table, float):
+            return self.of(records[-1])
+        if self._by_lag_alone(records):
+            return self.of_neighbours(records[0], records[-1])
+        return _dominating(self.of(i) for i in records)
+
+    def worst(self, records: Sequence[int]) -> FloatArray:
+        """Return what `of_group` does; from a long way off, closer where lags do not fall."""
+        return self.sorted_lags() if self._by_lag_alone(records) else self.of_group(records)
+
+    def _by_lag_alone(self, records: Sequence[int]) -> bool:
+        return np.ndim(self.table) == 1 and len(records) * self.n_records > _PAIRS
+
+    def batched(self, moves: FloatArray) -> FloatArray:
+        """Return the sums over batches, over the batch size, rounded up."""
+        size = self.batch_size
+        if size == 1:
+            return moves
+        sums: FloatArray = np.add.reduceat(moves, np.arange(0, len(moves), size))
+        means = np.nextafter(sums * (1.0 + 2.0 * size * ULP) / size, inf)
+        return np.where(sums > 0.0, means, 0.0)
+
+
+def record_moves(
+    correlations: float | ArrayLike,
+    n_records: int,
+    batch_size: int,
+    distance: float,
+    gradient: Gradient,
+) -> RecordMoves:
+    """Return the moves of a Gaussian prior, with every argument checked."""
+    n, size = check_count(n_records, "n_records"), check_count(batch_size, "batch_size")
+    table, far = _check_correlations(correlations, n), check_positive(distance, "distance")
+    moves = gradient.moves(np.abs(np.asarray(table)), far)
+    own = float(gradient.moves(np.ones(1), far)[0])
+    return RecordMoves(float(moves) if isinstance(table, float) else moves, own, n, size)
+
+
+def gaussian_shifts(
+    correlations: float | ArrayLike,
+    index: int,
+    distance: float,
+    *,
+    steps: int | None = None,
+    lipschitz: float = inf,
+    sensitivity: float = 1.0,
+    step: float = 1.0,
+) -> FloatArray:
+    r"""Return how far each step can move when the records have a Gaussian prior.
+
+    .. math:: s_t = \eta \min(2 L, C |\rho_{t i}| \, d), \qquad
+              \operatorname{Cov}(X_t, X_i) \operatorname{Cov}(X_i)^{-1} = \rho_{t i} I
+
+    One record a step; the secrets are X_i = a and X_i = b with \|a - b\| <= d.
+
+    Parameters
+    ----------
+    correlations : float, array-like of shape (m,) or (T, T)
+        rho for equally correlated records; rho_k by lag k = 0, 1, .. (rho_0 = 1, further lags are
+        0); or the matrix.
+    index : int
+        i, counted from 0.
+    distance : float
+        d.
+    steps : int, optional
+        T; needed with a float, by default the number of lags or the size of the matrix.
+    lipschitz : float
+        L: no gradient is longer (a clipping norm, say).
+    sensitivity : float
+        C: gradients change by at most C \|x - x'\|. It may be infinite if L is not.
+    step : float
+        The step size eta.
+
+    Returns
+    -------
+    ndarray of shape (T,)
+        The moves s, rounded up.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the correlations are not those of any law (symmetric, 1 on the diagonal, positive
+        semidefinite), or a number is out of range.
+
+    Notes
+    -----
+    *Formal guarantees.* Given X_i = a and given X_i = b, the laws of the *whole* sequence are
+    translations of each other by rho_(t i) (a - b) in step t. Moving a draw by that is one joint
+    coupling, and under it step t moves by exactly that much, whatever the draw: the s_t of the
+    theorem (`iteration`; 004, Prop. 6.4). It asks for Gaussian records with these covariances, and
+    holds for a map of each record too, with C its Lipschitz constant times that of the gradient.
+
+    Of a stationary sequence longer than 512 records, the leading matrix and the spectral density
+    (with Fejer's weights) are checked: a sequence that fails is certainly not a correlation.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import gaussian_shifts
+    >>> gaussian_shifts([1.0, 0.5, 0.25], 1, distance=2.0).round(9).tolist()
+    [1.0, 2.0, 1.0]
+    """
+    n = _count_steps(correlations, steps)
+    return batch_shifts(
+        correlations,
+        index,
+        n,
+        1,
+        distance,
+        lipschitz=lipschitz,
+        sensitivity=sensitivity,
+        step=step,
+    )
+
+
+def batch_shifts(
+    correlations: float | ArrayLike,
+    index: int,
+    n_records: int,
+    batch_size: int,
+    distance: float,
+    *,
+    lipschitz: float = inf,
+    sensitivity: float = 1.0,
+    step: float = 1.0,
+) -> FloatArray:
+    r"""Return how far each mini-batch step can move when the records have a Gaussian prior.
+
+    .. math:: s_t = \frac{\eta}{B} \sum_{j \in \text{batch } t} \min(2 L, C |\rho_{i j}| \, d)
+
+    Records are taken in order: batch t holds the records tB to (t + 1)B - 1, t = 0, 1, ...
+
+    Parameters
+    ----------
+    correlations : float or array-like
+        As for `gaussian_shifts`, between records.
+    index : int
+        The record whose value is the secret, counted from 0.
+    n_records, batch_size : int
+        Numbers n and B. Every step divides the sum of its gradients by B, *a shorter last batch
+        too*.
+    distance : float
+        How far two values of the secret lie apart.
+    lipschitz, sensitivity, step : float
+        As for `gaussian_shifts`.
+
+    Returns
+    -------
+    ndarray of shape (ceil(n / B),)
+        The moves s, rounded up.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `gaussian_shifts`.
+
+    Notes
+    -----
+    *Formal guarantees.* As for `gaussian_shifts`; the triangle inequality over the batch.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import batch_shifts
+    >>> batch_shifts(0.5, 0, 4, 2, distance=1.0).round(9).tolist()
+    [0.75, 0.5]
+    """
+    gradient = Gradient(lipschitz, sensitivity, step)
+    moves = record_moves(correlations, n_records, batch_size, distance, gradient)
+    return moves.of(check_index(index, moves.n_records, "index"))
+
+
+def worst_shifts(
+    correlations: float | ArrayLike,
+    n_records: int,
+    distance: float,
+    *,
+    batch_size: int = 1,
+    lipschitz: float = inf,
+    sensitivity: float = 1.0,
+    step: float = 1.0,
+    records: Sequence[int] | None = None,
+) -> FloatArray:
+    r"""Return one sequence of moves whose loss is at least that of every record's.
+
+    .. math:: \sum_{t > k} s_t = \max_i \sum_{t > k} s_t^{(i)} \quad\text{for every } k
+
+    Parameters
+    ----------
+    correlations : float or array-like
+        As for `gaussian_shifts`, between records.
+    n_records : int
+        As for `batch_shifts`.
+    distance : float
+        How far two values of the secret lie apart.
+    batch_size : int, default=1
+        As for `batch_shifts`.
+    lipschitz, sensitivity, step : float
+        As for `gaussian_shifts`.
+    records : sequence of int, optional
+        The records whose values are secrets; all by default.
+
+    Returns
+    -------
+    ndarray of shape (ceil(n / batch_size),)
+        To be given to `iteration_loss` or `smallest_sigma`: the result protects every record.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `gaussian_shifts`; and if ``records`` is empty or holds no record.
+
+    Notes
+    -----
+    *Formal guarantees.* By (2) of `iteration`, moves whose sums from each step to the end are
+    larger have the larger loss, for all contractions, noises and orders. So the loss of s is an
+    upper bound on the largest loss of a record. For equal correlations it *is* that of the last
+    record (the sums of the others lie below). Otherwise it may lie above all of them, by some 10 %
+    of the loss: see `worst_record`. Lags of more than 4e6 pairs of records are put in order, the
+    largest moves last: no sum of as many of them is larger. That takes O(n log n), a matrix
+    O(n^2).
+
+    Examples
+    --------
+    >>> from sklearn_puffer.iteration import worst_shifts
+    >>> worst_shifts([1.0, 0.5], 4, distance=1.0).round(9).tolist()
+    [0.0, 0.5, 0.5, 1.0]
+    """
+    gradient = Gradient(lipschitz, sensitivity, step)
+    moves = record_moves(correlations, n_records, batch_size, distance, gradient)
+    return moves.worst(in_order(check_records(records, moves.n_records)))
+
+
+def _dominating(rows: Iterable[FloatArray]) -> FloatArray:
+    """Return the moves whose suffix sums are the largest among those of the rows, rounded up."""
+    largest = np.zeros(1)
+    for row in rows:
+        largest = np.maximum(largest, np.cumsum(row[::-1]))
+    # Sums of n floats are right to n ulps, and a difference of floats to one ulp of itself.
+    largest = largest * (1.0 + 2.0 * len(largest) * ULP)
+    moves: FloatArray = np.diff(largest, prepend=0.0)[::-1]
+    return moves * (1.0 + 4.0 * ULP)
+
+
+def check_moves(values: ArrayLike, name: str) -> FloatArray:
+    """Return a sequence (T,) of finite numbers that are not negative."""
+    array = real_numbers(values, name)
+    if array.ndim != 1 or not len(array):
+        raise ValueError(f"{name} must be one number a step, got an array of shape {array.shape}.")
+    if not np.all((array >= 0.0) & (array < inf)):
+        wrong = array[~((array >= 0.0) & (array < inf))][0]
+        raise ValueError(f"{name} must be finite and not negative, got {wrong:g}.")
+    return array
+
+
+def check_index(index: Any, count: int, name: str) -> int:
+    """Return an integer from 0 to ``count`` - 1."""
+    i = check_count(index, name, minimum=0)
+    if i >= count:
+        raise ValueError(f"{name} must be below {count}, the number there is, got {i}.")
+    return i
+
+
+def check_records(records: Sequence[int] | None, n: int) -> Sequence[int]:
+    """Return the declared records, as they are given; all by default."""
+    if records is None:
+        return range(n)
+    chosen = [check_index(i, n, "records") for i in as_array(records, "records").ravel().tolist()]
+    if not chosen:
+        raise ValueError("records is empty; name the records whose values are secrets, or None.")
+    return chosen
+
+
+def in_order(records: Sequence[int]) -> Sequence[int]:
+    """Return records in rising order, each once."""
+    return records if isinstance(records, range) else sorted(set(records))
+
+
+def _count_steps(correlations: float | ArrayLike, steps: int | None) -> int:
+    if steps is not None:
+        return check_count(steps, "steps")
+    if np.ndim(correlations) == 0:
+        raise ValueError("steps must be given with one correlation for all pairs of records.")
+    return max(len(np.asarray(correlations)), 1)
+
+
+def _check_correlations(correlations: float | ArrayLike, n: int) -> float | FloatArray:
+    """Return rho, the lags up to the last that counts, or the matrix, if records can have them."""
+    table = real_numbers(correlations, "correlations")
+    if table.ndim > 2 or not table.size or not np.all(np.abs(table) <= 1.0 + _TOLERANCE):
+        raise ValueError(
+            "correlations must be numbers in [-1, 1]: one, one a lag, or a matrix; got "
+            f"{_offender(table)}."
+        )
+    if table.ndim == 0:
+        return _check_equal(float(table), n)
+    return _check_lags(table, n) if table.ndim == 1 else _check_matrix(table, n)
+
+
+def _offender(table: FloatArray) -> str:
+    if table.ndim > 2 or not table.size:
+        return f"an array of shape {table.shape}"
+    return f"{table[~(np.abs(table) <= 1.0 + _TOLERANCE)][0]:g}"
+
+
+def _check_equal(rho: float, n: int) -> float:
+    if rho * (n - 1) < -1.0 - _TOLERANCE:
+        raise ValueError(
+            f"correlations of {rho:g} are not possible between all of {n} records; the least "
+            f"is {-1.0 / (n - 1):g}."
+        )
+    return rho
+
+
+def _check_lags(lags: FloatArray, n: int) -> FloatArray:
+    if abs(lags[0] - 1.0) > _TOLERANCE:
+        raise ValueError(f"correlations by lag must begin with 1 (lag 0), got {lags[0]:g}.")
+    inside = np.trim_zeros(lags[:n], "b")
+    # x' R x >= 0 for waves x, at frequencies on a grid: what a long sequence can be asked quickly
+    weighted = inside * (1.0 - np.arange(len(inside)) / n)
+    density = 2.0 * np.fft.rfft(weighted, 2 * len(inside)).real - weighted[0]
+    if density.min() < -_TOLERANCE * len(inside):
+        raise _not_a_law(f"the spectral density falls to {density.min():g}")
+    leading = inside[:_LEADING]
+    _check_spectrum(toeplitz(np.concatenate((leading, np.zeros(min(n, _LEADING) - len(leading))))))
+    return inside
+
+
+def _check_matrix(matrix: FloatArray, n: int) -> FloatArray:
+    if matrix.shape != (n, n):
+        raise ValueError(f"correlations must be {n} x {n} for {n} records, got {matrix.shape}.")
+    if np.abs(matrix - matrix.T).max() > _TOLERANCE:
+        raise ValueError("correlations must be a symmetric matrix; give (R + R.T) / 2.")
+    if np.abs(np.diag(matrix) - 1.0).max() > _TOLERANCE:
+        raise ValueError(
+            "correlations must have ones on the diagonal; divide a covariance by the standard "
+            "deviations of its row and column."
+        )
+    _check_spectrum(matrix)
+    larger: FloatArray = np.maximum(np.abs(matrix), np.abs(matrix.T))
+    return larger
+
+
+def _check_spectrum(matrix: FloatArray) -> None:
+    least = float(eigvalsh(matrix, subset_by_index=(0, 0))[0])
+    if least < -_TOLERANCE * len(matrix):
+        raise _not_a_law(f"their smallest eigenvalue is {least:g}")
+
+
+def _not_a_law(reason: str) -> ValueError:
+    return ValueError(
+        f"correlations must be positive semidefinite, and {reason}: no records have them; check "
+        "them, or shrink those off the diagonal."
+    )
+
+
+# ------------------------------------------------------------------------ the losses of all records
 
 
 def worst_record(

@@ -1,18 +1,18 @@
-"""Behind `fits`: the rows that a prior is fitted to, and what is made of them."""
+"""Behind `fits.ClassifierFit`: rows with their secrets, and what models make of them."""
 
 from sklearn_puffer._fits.crossfit import (
     cross_fitted,
     fitted,
+    folds_of,
     name_of,
     posteriors_of,
     predicted,
     refitted,
 )
-from sklearn_puffer._fits.folds import folds_of
-from sklearn_puffer._fits.observed import Observed, targets
-from sklearn_puffer._fits.posteriors import (
+from sklearn_puffer._fits.observed import (
     MOST_WEIGHT,
     UNIT,
+    Observed,
     Quality,
     cell_masses,
     counted_losses,
@@ -21,22 +21,6 @@ from sklearn_puffer._fits.posteriors import (
     quality_of,
     smoothed,
     spread_masses,
+    targets,
     whole_masses,
-)
-from sklearn_puffer._fits.samples import (
-    MOST_ROWS,
-    Sample,
-    check_any_varies,
-    check_varies,
-    checked_groups,
-    checked_sample,
-    floored,
-    gaussian,
-    given_secret,
-    in_units,
-    mixture,
-    pooled_covariance,
-    standardised,
-    uniform_numbers,
-    with_covariance,
 )

@@ -1,7 +1,13 @@
-"""Rows with their secrets, as models learn from them and are asked about them."""
+"""Rows with their secrets, and what probabilities of secrets amount to.
+
+Models learn from the rows and are asked about them. The law of the cells given secret s is that of
+Bayes' rule on the rows that there are: the sum over the rows of a cell of weight times probability
+of s, over the sum of all rows.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -144,3 +150,199 @@ def targets(labels: Sequence[Any]) -> Array:
     )
     strings = all(isinstance(label, str) for label in labels)
     return names if whole or strings else np.arange(len(labels))
+
+
+# -------------------------------------------------------------------- masses, and how good they are
+
+
+UNIT = 1 << 32
+"""Masses are whole numbers of 1/UNIT of a row."""
+
+MOST_WEIGHT = 1 << 29
+"""Largest sum of weights for which sums of masses are 64-bit numbers, with room to spare."""
+
+_NOISE = 3.0  # standard errors above which one log loss is lower than another
+
+
+def whole_masses(probabilities: FloatArray, weights: Array) -> Array:
+    """Return the mass of each row for each secret, in units of 2^-32, shape (n_secrets, n_rows).
+
+    A positive probability is never rounded to 0, and 0 stays 0.
+
+    >>> whole_masses(np.array([[0.25, 0.75], [1e-30, 0.0]]), np.array([1, 2])).tolist()
+    [[1073741824, 2], [3221225472, 0]]
+    """
+    units = np.rint(probabilities * UNIT).astype(np.int64)
+    units[(units == 0) & (probabilities > 0.0)] = 1
+    masses: Array = np.ascontiguousarray(units.T) * weights.astype(np.int64)
+    return masses
+
+
+def cell_masses(masses: Array, cells: Array, n_cells: int) -> Array:
+    """Return the mass of each cell for each secret, shape (n_secrets, n_cells).
+
+    Parameters
+    ----------
+    masses : ndarray of int64 of shape (n_secrets, n_rows)
+        As `whole_masses` gives them.
+    cells : ndarray of int of shape (n_rows,)
+        The cell of each row.
+    n_cells : int
+
+    Examples
+    --------
+    >>> cell_masses(np.array([[1, 2, 3]]), np.array([0, 1, 0]), 2).tolist()
+    [[4, 2]]
+    """
+    sums = np.zeros((len(masses), n_cells), dtype=np.int64)
+    for row, total in zip(masses, sums, strict=True):
+        np.add.at(total, cells, row)
+    return sums
+
+
+def spread_masses(masses: Array, asked: Observed, rows: Observed) -> Array:
+    """Return the masses of rows, where others that are equal to them were asked about.
+
+    All of equal rows are those of the first: laws are of what rows hold.
+
+    Parameters
+    ----------
+    masses : ndarray of int64 of shape (n_secrets, n_asked)
+        As `whole_masses` gives them.
+    asked, rows : Observed
+        With the same contents.
+    """
+    spread = np.zeros((len(masses), len(rows.codes)), dtype=np.int64)
+    spread[:, rows.firsts] = cell_masses(masses, asked.contents, len(rows.firsts))
+    return spread
+
+
+def smoothed(probabilities: FloatArray, shares: FloatArray, smoothing: float) -> FloatArray:
+    """Return probabilities with the base rates mixed in."""
+    if smoothing == 0.0:
+        return probabilities
+    mixed: FloatArray = (1.0 - smoothing) * probabilities + smoothing * shares
+    return mixed
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """How well probabilities tell the secrets of the rows, beside a constant.
+
+    Attributes
+    ----------
+    log_loss, constant_log_loss : float
+        In nats for each row; infinite where the secret of a row has probability 0. The constant
+        is the share of each secret.
+    auc, auc_error : float
+        Of one secret against the rest, the mean over the secrets (that of a constant is 0.5), and
+        a bound on its standard error.
+    losses : ndarray of shape (n_groups,)
+        The mean log loss of the rows of equal values and secrets, as `Observed.groups` has them.
+    """
+
+    log_loss: float
+    constant_log_loss: float
+    auc: float
+    auc_error: float
+    losses: FloatArray
+
+    def knows_something(self, weights: Array) -> bool:
+        """Return whether it is better than the constant, by more than noise."""
+        return self.tells_apart or is_better(self.losses, self.constant_losses, weights)
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether it puts rows of a secret above others, by more than noise."""
+        return self.auc - 0.5 > _NOISE * self.auc_error
+
+    @property
+    def constant_losses(self) -> FloatArray:
+        """The log loss of the constant, for each row."""
+        return np.full_like(self.losses, self.constant_log_loss)
+
+    def knows_more(self, other: Quality, weights: Array) -> bool:
+        """Return whether it is better than another one, by more than noise."""
+        noise = _NOISE * math.hypot(self.auc_error, other.auc_error)
+        return self.auc - other.auc > noise or is_better(self.losses, other.losses, weights)
+
+
+def quality_of(probabilities: FloatArray, observed: Observed) -> Quality:
+    """Return how well the probabilities fit the secrets of the rows, whatever their order."""
+    shares = observed.shares
+    losses = _of_groups(row_losses(probabilities, observed.codes), observed)
+    constant = -sum(float(share) * math.log(share) for share in shares if share > 0.0)
+    aucs = [_auc(probabilities[:, s], observed, s) for s in range(len(shares))]
+    return Quality(
+        log_loss=mean_loss(losses, observed.merged.weights),
+        constant_log_loss=constant,
+        auc=float(np.mean([auc for auc, _ in aucs])),
+        auc_error=float(np.mean([error for _, error in aucs])),
+        losses=losses,
+    )
+
+
+def row_losses(probabilities: FloatArray, codes: Array) -> FloatArray:
+    """Return -log of the probability that each row's own secret was given."""
+    own = probabilities[np.arange(len(codes)), codes]
+    with np.errstate(divide="ignore"):
+        losses: FloatArray = -np.log(own)
+    return losses
+
+
+def _of_groups(losses: FloatArray, observed: Observed) -> FloatArray:
+    sums = np.bincount(observed.groups, losses * observed.weights)
+    means: FloatArray = sums / observed.merged.weights
+    return means
+
+
+def is_better(losses: FloatArray, others: FloatArray, weights: Array) -> bool:
+    """Return whether the mean of the losses is lower than that of others, by more than noise.
+
+    >>> few, many = np.array([1.0, 2.0]), np.tile([1.0, 1.2], 500)
+    >>> ones = np.ones(1000, dtype=int)
+    >>> is_better(few, few + 1.0, ones[:2]), is_better(many, many + [0.1, -0.09] * 500, ones)
+    (True, False)
+    """
+    if np.isinf(losses).any():
+        return False
+    if np.isinf(others).any():
+        return True
+    gains = others - losses
+    mean, total = mean_loss(gains, weights), float(weights.sum())
+    deviation = math.sqrt(mean_loss((gains - mean) ** 2, weights) / total)
+    return mean > _NOISE * deviation + 1e-12
+
+
+def counted_losses(observed: Observed, cells: Array) -> FloatArray:
+    """Return the log loss of each group of equal rows for who counts the others of their cell.
+
+    ``cells`` has the cell of each row. The shares of the secrets count as one row more.
+    """
+    n_cells, k = int(cells.max()) + 1, len(observed.labels)
+    counts = np.zeros(n_cells * k, dtype=np.int64)
+    np.add.at(counts, cells * k + observed.codes, observed.weights)
+    table = counts.reshape(n_cells, k)
+    own = table[cells, observed.codes] - 1.0 + observed.shares[observed.codes]
+    return _of_groups(-np.log(own / table[cells].sum(axis=1)), observed)
+
+
+def mean_loss(values: FloatArray, weights: Array) -> float:
+    """Return the weighted mean, the same for rows in any order."""
+    return math.fsum((values * weights).tolist()) / float(weights.sum())
+
+
+def _auc(scores: FloatArray, observed: Observed, secret: int) -> tuple[float, float]:
+    """Return the chance that a row with the secret scores higher than one without; ties half.
+
+    And the largest standard error that it can have (van Dantzig 1951).
+    """
+    levels, place = np.unique(scores, return_inverse=True)
+    weights, mine = observed.weights, observed.codes == secret
+    ours, others = np.zeros((2, len(levels)), dtype=np.int64)
+    np.add.at(ours, place[mine], weights[mine])
+    np.add.at(others, place[~mine], weights[~mine])
+    below = np.cumsum(others) - others
+    n_ours, n_others = float(ours.sum()), float(others.sum())
+    auc = float(np.dot(ours.astype(float), below + 0.5 * others)) / (n_ours * n_others)
+    return auc, math.sqrt(max(auc * (1.0 - auc), 0.0) / min(n_ours, n_others))

@@ -55,9 +55,12 @@ from sklearn_puffer._base import (
     smallest_within,
     utc_now,
 )
-from sklearn_puffer._descent.iteration import shuffled_loss
-from sklearn_puffer._descent.iteration_losses import iteration_loss
-from sklearn_puffer._descent.moves import gaussian_shifts, worst_shifts
+from sklearn_puffer._descent.iteration import (
+    gaussian_shifts,
+    iteration_loss,
+    shuffled_loss,
+    worst_shifts,
+)
 from sklearn_puffer._noise import GRID_BITS, coarse_enough, grid_step, sampler_loss
 from sklearn_puffer._releases import made_line
 from sklearn_puffer.notions import RenyiPufferfish
@@ -221,7 +224,7 @@ class Iteration:
     def _worst(self, dependence: Dependence) -> FloatArray:
         """Return shifts (T,) that lose at least as much as those of every secret record.
 
-        Their sums to the end are at least as large (see (2) in `_descent.iteration_losses`), and
+        Their sums to the end are at least as large (see (2) in `_descent.iteration`), and
         remain so with the ball's diameter in place of the first of them.
         """
         return worst_shifts(
@@ -357,7 +360,7 @@ class Iteration:
 
         All records are alike, so that a later step only moves the larger shift, the secret
         record's, back. Its sums to the end are larger, with the ball's diameter in place of the
-        first shifts too, and that loses more (see (2) in `_descent.iteration_losses`). So a step
+        first shifts too, and that loses more (see (2) in `_descent.iteration`). So a step
         may take the loss of a later one.
         """
         losses = np.empty(self.n_steps)
