@@ -28,11 +28,9 @@ from sklearn_puffer import Ledger, OverspentError, PufferfishSum, UncertifiedErr
 from sklearn_puffer._noise import sampler_loss, sampling
 from sklearn_puffer._releases import LedgerError
 from sklearn_puffer._sums import SECRETS, PrivateAnswer
-from sklearn_puffer._sums.answers import answers_about
-from sklearn_puffer._sums.certificate import _rule
-from sklearn_puffer._sums.discrete_sum import DiscreteSum
-from sklearn_puffer._sums.secrets import asked_of
-from sklearn_puffer._sums.settings import SumSettings
+from sklearn_puffer._sums.estimator import _rule, answers_about
+from sklearn_puffer._sums.reports import SumSettings, asked_of
+from sklearn_puffer._sums.sums import DiscreteSum
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.users import User
 

@@ -1,4 +1,10 @@
-"""`PufferfishSum`: a private answer to a sum, mean or count over users who report at random."""
+r"""`PufferfishSum`: a private answer to a sum, mean or count, its noise and its certificate.
+
+Several answers from the same reports are as one answer at the scale s, where precisions add up
+(`repeats`): that one is calibrated and certified, and each of k is drawn at k s. The sampler's
+error is paid for every answer, and the rounding of the sum to the grid once, seen through noise of
+scale s.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +12,538 @@ import itertools
 import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import (
     PufferfishWarning,
+    Section,
+    __version__,
     check_choice,
     check_seed,
     check_verbose,
     digest,
     listening,
+    rounded_up,
+    short_number,
+    shown,
+    utc_now,
 )
-from sklearn_puffer._noise import MAX_STEPS, Entropy, sampler, seeded_entropy, system_entropy
-from sklearn_puffer._releases import Certificate, CertifiedEstimator, UncertifiedError
+from sklearn_puffer._noise import (
+    FINEST,
+    MAX_STEPS,
+    Entropy,
+    coarse_enough,
+    grid_step,
+    sampler,
+    sampler_loss,
+    seeded_entropy,
+    system_entropy,
+)
+from sklearn_puffer._releases import (
+    Certificate,
+    CertifiedEstimator,
+    ColumnNoise,
+    PairLoss,
+    Precisions,
+    Refused,
+    Rule,
+    UncertifiedError,
+    factor_below,
+    jsonable,
+    scale_for_releases,
+)
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._sums.answers import Answers, answers_about
-from sklearn_puffer._sums.certificate import UNCHANGED, sum_certificate
-from sklearn_puffer._sums.discrete_sum import DiscreteSum
-from sklearn_puffer._sums.gaussian_sum import GaussianSum
-from sklearn_puffer._sums.reports import GaussianReporters, Reporters
-from sklearn_puffer._sums.secrets import asked_of
-from sklearn_puffer._sums.settings import SumSettings, read_reports
-from sklearn_puffer._tables import known, series
+from sklearn_puffer._sums.reports import (
+    CONDITIONS,
+    GaussianReporters,
+    Reporters,
+    SumSettings,
+    asked_of,
+    is_always_there,
+    read_reports,
+)
+from sklearn_puffer._sums.sums import DiscreteSum, GaussianSum, Losses
+from sklearn_puffer._tables import Name, known, series
 from sklearn_puffer.noise import Laplace
+from sklearn_puffer.notions import Pufferfish
+
+# The unit of an answer is a float, and so are the scales on record: s is rounded up in that unit,
+# k s up from there, and what is drawn, in steps, is no less noise than what is on record.
+
+
+_SLACK = 1e-13  # of the budget, for the roundings between a calibration and its certificate
+_SLACK_OF_DELTA = 1e-9
+_HARDLY, _NUDGES = 1.0 + 1e-4, (1e-12, 1e-10, 1e-8, 1e-6, 1e-5)  # where that is not enough
+
+
+SumOfUsers = DiscreteSum | GaussianSum
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The noise, in steps, and what is lost with it.
+
+    Attributes
+    ----------
+    together : float
+        Scale of one answer that tells at least as much as all answers.
+    theta : float
+        Scale that each answer is drawn at; 0 where no noise is needed.
+    grid : float
+        Step of the grid of the noise.
+    unit : float
+        What a step is worth in an answer.
+    drawing : float
+        What drawing all answers adds to a pure loss.
+    scales : dict
+        What each condition asks for, for one answer.
+    settings : SumSettings
+    losses : Losses
+        Of one answer at ``together``, under `SumSettings.notion_for_law`.
+    """
+
+    together: float
+    theta: float
+    grid: float
+    unit: float
+    drawing: float
+    scales: dict[str, float]
+    settings: SumSettings
+    losses: Losses
+
+    @property
+    def certified(self) -> float:
+        """``together`` in the unit of an answer, rounded up."""
+        return rounded_up(Fraction(self.together) * Fraction(self.unit))
+
+    @property
+    def each(self) -> float:
+        """Scale of each answer in its unit: no more than that of the noise that is drawn."""
+        return scale_for_releases(self.certified, self.settings.releases)
+
+    @property
+    def loss(self) -> float:
+        """Proven upper end of the loss for the given users."""
+        return self.of_samples(float(self.losses.upper.max()))
+
+    @property
+    def worst(self) -> float:
+        """A bound on the loss over all other users."""
+        return self.of_samples(float(self.losses.worst.max()))
+
+    @property
+    def is_hardly_above(self) -> bool:
+        """Whether a loss exceeds the budget by no more than the width of its interval."""
+        budget, losses = self.settings.notion.budget, [self.loss]
+        if self.settings.strategy != "exact":  # most of the others promise the worst case too
+            losses.append(self.worst)
+        return any(budget < loss < budget * _HARDLY for loss in losses)
+
+    @property
+    def asked(self) -> dict[Name, float]:
+        """What each condition asks for, in steps, for each of several answers."""
+        k = self.settings.releases
+        return {
+            name: scale_for_releases(scale, k) if scale < math.inf else scale
+            for name, scale in self.scales.items()
+        }
+
+    def of_samples(self, loss: float) -> float:
+        """Return what a loss of the continuous law is at most for the answers as drawn."""
+        if loss == 0.0 and self.theta == 0.0:
+            return 0.0
+        samples = self.settings.notion.of_samples(np.array(loss), self.drawing)
+        return math.nextafter(float(samples), math.inf)
+
+
+def answers_about(system: SumOfUsers, settings: SumSettings, reach: float, unit: float) -> Answers:
+    """Calibrate the noise, choose the grid it is drawn on, and recompute the loss.
+
+    Parameters
+    ----------
+    system : SumOfUsers
+    settings : SumSettings
+    reach : float
+        A bound, in steps, on the sum.
+    unit : float
+        What a step is worth in an answer.
+    """
+    sampled = sampler_loss(settings.draws)
+    drawing = sampled if system.whole else sampled + 1.01 * FINEST * settings.releases
+    while True:
+        inner = settings.notion_for_law(drawing)
+        scales = system.scales(_target(inner), exact=settings.strategy == "exact")
+        least = _chosen(scales, settings)
+        if least == 0.0:
+            losses = system.losses(0.0, settings.notion)
+            return Answers(0.0, 0.0, 0.0, unit, 0.0, scales, settings, losses)
+        for more in (0.0, *_NUDGES):
+            together = least * (1.0 + more)
+            theta = _drawn(together, unit, settings.releases)
+            grid = coarse_enough(grid_step(theta), theta, reach)
+            added = sampled + _of_rounding(grid, together, system.whole)
+            losses = system.losses(together, inner)
+            answers = Answers(together, theta, grid, unit, added, scales, settings, losses)
+            if not answers.is_hardly_above:
+                break
+        if added <= drawing:
+            return _with_lower_ends(answers, system)
+        drawing = 2.0 * added
+
+
+def _target(inner: Pufferfish) -> Pufferfish:
+    if inner.delta == 0.0:
+        return Pufferfish(inner.epsilon * (1.0 - _SLACK))
+    return Pufferfish(inner.epsilon, inner.delta * (1.0 - _SLACK_OF_DELTA))
+
+
+def _drawn(together: float, unit: float, releases: int) -> float:
+    """Return the scale to draw at, in steps: no less noise than is on record in the unit."""
+    certified = rounded_up(Fraction(together) * Fraction(unit))
+    return rounded_up(Fraction(scale_for_releases(certified, releases)) / Fraction(unit))
+
+
+def _of_rounding(grid: float, together: float, whole: bool) -> float:
+    """Return what rounding the sum to the grid adds to a loss: half a step under either secret.
+
+    A whole number is on every grid of step 1 or less.
+    """
+    return 0.0 if whole and grid <= 1.0 else grid / together * (1.0 + 2.0**-50)
+
+
+def _with_lower_ends(answers: Answers, system: SumOfUsers) -> Answers:
+    """Return the answers with lower ends for all its answers together, under the notion itself."""
+    notion, releases = answers.settings.notion, answers.settings.releases
+    if releases == 1 and notion.delta == 0.0:
+        return answers
+    below = factor_below(Laplace(), notion, releases)
+    lower = system.losses(below * answers.together, notion).lower
+    return replace(answers, losses=replace(answers.losses, lower=lower))
+
+
+def _chosen(scales: Mapping[str, float], settings: SumSettings) -> float:
+    strategy, found = settings.strategy, dict(scales)
+    if strategy == "published":
+        found[strategy] = min(scale for name, scale in scales.items() if name in CONDITIONS)
+    if strategy not in found:
+        raise ValueError(
+            f"strategy={strategy!r} does not apply to secrets={settings.secrets!r} of "
+            f"these users; those that do are {sorted(scales)}."
+        )
+    if math.isinf(found[strategy]):
+        raise ValueError(
+            f"strategy={strategy!r} has no scale for these users without a delta; pass delta=, or "
+            'use strategy="exact".'
+        )
+    return found[strategy]
+
+
+# ---------------------------------------------------------------------------------- the certificate
+
+
+UNCHANGED = (
+    "no noise is needed under these laws (theta is 0), and the answer is released unchanged; that "
+    "trusts the laws most of all."
+)
+
+
+@dataclass(frozen=True)
+class SumCertificate(Certificate):
+    """The certificate of answers to a sum, mean or count: see `Certificate`.
+
+    Attributes
+    ----------
+    worst : float
+        A bound on the loss to whoever knows the other users' reports, in the unit of the budget.
+    """
+
+    worst: float = math.inf
+
+    def promise(self) -> str:
+        """Return the promise in one sentence."""
+        if not self.holds:
+            return super().promise()
+        secrets = "secrets about one user"
+        if self.pairs[0].sensitive != "user":
+            by = shown(self.pairs[0].sensitive)
+            secrets = f"secrets about one class of {by}"
+            if self.dependence == "independent users":
+                secrets = f"secrets about one user (by {by})"
+        told = self.notion.promise().replace("secrets", secrets)
+        seen = f"{self.releases} answers together" if self.releases > 1 else "an answer"
+        return f"Whoever sees {seen}, and knows the law of everybody's report, can {told}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the certificate as plain Python values, for JSON."""
+        return {**super().to_dict(), "worst": jsonable(self.worst)}
+
+    def _beyond(self) -> str:
+        if not self.holds:
+            return ""
+        kept = ", and" if self.worst <= self.notion.budget else ", but NOT"
+        return f"{kept} for whoever knows other users' reports: {short_number(self.worst)}"
+
+    def _glossary(self) -> list[str]:
+        return [
+            "The law of a report is how probable each of its values is; all laws together are the "
+            "prior, what somebody may know before the answer. Odds are those between two secrets, "
+            "before and after the answer."
+        ]
+
+    def _about_noise(self) -> str:
+        return (
+            "theta is the scale of the noise in an answer's unit: its mean absolute value; std is "
+            "the standard deviation of the true answer under these laws; grid is the distance "
+            "between neighbouring answers"
+        )
+
+    def _further_sections(self) -> list[Section]:
+        return []
+
+
+def sum_certificate(system: SumOfUsers, who: Reporters, answers: Answers) -> SumCertificate:
+    """Return the certificate, with both directions of every pair, and no fingerprint yet."""
+    settings = answers.settings
+    rows = tuple(
+        row for k in range(len(system.asked)) for row in _both_ways(system, who, answers, k)
+    )
+    column = ColumnNoise(
+        settings.query if who.source is None else f"{settings.query} of {who.source.value}",
+        answers.each,
+        who.deviation * answers.unit,
+        False,
+        answers.grid * answers.unit,
+    )
+    return SumCertificate(
+        epsilon=settings.notion.epsilon,
+        delta=settings.notion.delta,
+        loss=answers.loss,
+        pairs=rows,
+        columns=(column,),
+        assumptions=_assumptions(system, who, answers),
+        strategy=settings.strategy,
+        noise="laplace",
+        dependence="classes of independent users" if settings.together else "independent users",
+        n_rows=who.n_reports,
+        releases=settings.releases,
+        rule=_rule(answers, column.name),
+        prior="the given laws" if who.source is None else "the counted laws",
+        version=__version__,
+        date=utc_now(),
+        worst=answers.worst,
+    )
+
+
+def _both_ways(system: SumOfUsers, who: Reporters, answers: Answers, k: int) -> list[PairLoss]:
+    asked, losses = system.asked[k], answers.losses
+    return [
+        PairLoss(
+            who.sensitive,
+            secret,
+            against,
+            0,
+            _promised(answers, k, way),
+            float(losses.lower[k, way]),
+            answers.of_samples(float(losses.upper[k, way])),
+            "recomputed" if losses.recomputed[k] else "theorem",
+        )
+        for way, (secret, against) in enumerate(
+            [(asked.secret, asked.against), (asked.against, asked.secret)]
+        )
+    ]
+
+
+def _promised(answers: Answers, k: int, way: int) -> float:
+    """Return what the strategy promises; a published condition promises the budget."""
+    ends = {"exact": answers.losses.upper, "worst_case": answers.losses.worst}
+    if answers.settings.strategy in ends:
+        return answers.of_samples(float(ends[answers.settings.strategy][k, way]))
+    return answers.settings.notion.budget
+
+
+def _rule(answers: Answers, name: str | int) -> Rule:
+    """Return how answers from the same reports add up."""
+    if answers.loss > answers.settings.notion.budget:
+        return Refused("The certificate does not hold, so that nothing may be released.")
+    scales = {name: answers.certified}
+    return Precisions.of_scales(1, scales, answers.settings.draws if answers.theta > 0.0 else None)
+
+
+# ----------------------------------------------------------------------------------- the sentences
+
+
+def _assumptions(system: SumOfUsers, who: Reporters, answers: Answers) -> list[str]:
+    settings = answers.settings
+    said = [
+        _about_laws(system, who),
+        _about_presence(who),
+        _about_others(answers),
+        _about_unit(system, answers),
+        _about_rounding(system, who, answers),
+        _about_releases(settings.releases),
+        _about_refusals(system, who),
+    ]
+    if settings.notion.delta > 0.0:
+        said.append(
+            f"delta = {settings.notion.delta:g} is what the probability of any set of answers may "
+            "exceed e^epsilon times its probability under the other secret by; it should be far "
+            "below one over the number of users."
+        )
+    if settings.query == "mean":
+        said.append(
+            f"The number of reports n = {who.n_reports} that the sum is divided by is public, and "
+            "does not change when a user is absent."
+        )
+    if not (system.bounded or answers.losses.recomputed.all()):
+        said.append(
+            "The upper ends marked theorem are losses without some or all of the other users, who "
+            "never raise a loss; those for the given users are no larger, and were not computed."
+        )
+    if answers.theta == 0.0:
+        said.append(f"N{UNCHANGED[1:]}")
+    if settings.seed is not None:
+        said.append(
+            f"random_state={settings.seed} makes the noise reproducible, so whoever knows the seed "
+            "can remove it: NOTHING is promised outside tests."
+        )
+    return said
+
+
+def _about_laws(system: SumOfUsers, who: Reporters) -> str:
+    if not system.whole:
+        return (
+            "The adversary's prior of each user's report is the Gaussian law given for that user. "
+            "It trusts that the laws are Gaussian: the central limit theorem is no proof of it."
+        )
+    if who.source is None:
+        return "The adversary's prior of each user's report is the law given for that user."
+    return (
+        "The adversary's prior of each report is the law of its class, counted from these "
+        f"{who.n_reports} rows; an adversary who knows another law may learn more. theta, this "
+        "table and the laws are functions of the same rows as the answer; nothing is promised "
+        "about what these numbers themselves reveal."
+    )
+
+
+def _about_presence(who: Reporters) -> str:
+    known = "who the users are, and with which laws and presences"
+    if who.source is not None:
+        known = "how many rows there are of each class"
+    independent = f"What is public is {known}. The reports are independent of each other."
+    there = [is_always_there(user, who.secrets) for user in who.users]
+    if all(there):
+        return (
+            f"{independent} Everybody but the user in question is present, and their reports are "
+            "unknown to the adversary."
+        )
+    absent = "Anybody may be absent, and the reports of those present"
+    if any(there):
+        absent = (
+            "Users whose presence is below 1 may be absent, all others but the user in question "
+            "are present, and their reports"
+        )
+    return (
+        f"{independent} {absent} are unknown to the adversary. The loss is the "
+        "largest over all sets of absent users, who may be known to the adversary; the "
+        "probabilities of these sets multiply the chances of an answer under either secret alike, "
+        "and cancel."
+    )
+
+
+def _about_refusals(system: SumOfUsers, who: Reporters) -> str:
+    """Return which refusals depend on what is protected."""
+    wrong = "a report that is not finite"
+    if system.whole:
+        wrong = "a report that the law of its user (or class) does not have"
+    absent = "; a missing report is never refused"
+    if any(is_always_there(user, who.secrets) for user in who.users):
+        wrong += ", and a missing report of a user whose presence is 1"
+        absent = "; presence= below 1 allows absence"
+    further = ""
+    if who.source is not None:
+        wrong += ", and classes that have other numbers of rows than in fit" * bool(who.source.by)
+        further = " Whether fit succeeds depends on its rows, too."
+    return (
+        "Whether there is an answer, its noise and this certificate depend on nothing protected, "
+        f"but for reports that contradict what was declared: {wrong}. Such a refusal is not "
+        f"covered: whoever sees it learns of that report{absent}.{further}"
+    )
+
+
+def _about_others(answers: Answers) -> str:
+    notion = answers.settings.notion
+    loss = "the loss is at most" if notion.delta == 0.0 else "delta is at most"
+    unit = " nats" if notion.delta == 0.0 else ""
+    kept = "so that the budget is kept for them too"
+    if answers.worst > notion.budget:
+        kept = 'so that the promise is NOT made to them (strategy="worst_case" makes it)'
+    return (
+        "To whoever knows other users' reports, or is told them by users who collude, "
+        f"{loss} {answers.worst:.6g}{unit}, whatever the other users report, {kept}."
+    )
+
+
+def _about_unit(system: SumOfUsers, answers: Answers) -> str:
+    if not answers.settings.together:
+        return (
+            "A user is one report, drawn once from its law: this is no promise about all the users "
+            "of a class at once, who may lose as many times as much as there are of them."
+        )
+    if not system.bounded:
+        return (
+            "All the users of a class are present, absent or changed together; the loss stated is "
+            "that of all of them."
+        )
+    if answers.losses.recomputed.all():
+        kind = "and that is the loss itself"
+    else:
+        kind = "which is a bound where the reports of a class have both signs, or two laws"
+    return (
+        "All the users of a class leave or change together; the loss stated is their number times "
+        f"that of one of them in the worst case, {kind}."
+    )
+
+
+def _about_rounding(system: SumOfUsers, who: Reporters, answers: Answers) -> str:
+    if system.whole:
+        return f"Reports are rounded half up to multiples of {who.step:g} before they are summed."
+    if answers.theta == 0.0:
+        return "The sum is released as the float nearest to it."
+    return (
+        "The exact sum of the reports is rounded half up to the grid of the noise; what that may "
+        "tell is part of the loss."
+    )
+
+
+def _about_releases(releases: int) -> str:
+    same = (
+        "That is proven for the same query and the same reports, with the same users absent: "
+        "another query of them, such as a mean beside a sum, or another step, starts no new "
+        "budget, and this sum does not cover it."
+    )
+    if releases > 1:
+        return (
+            f"The promise is for {releases} answers from the same reports, all of them together; "
+            "nothing is promised about a further one. Their precisions 1/theta are summed, and "
+            f"{releases} times 1/theta of this certificate is what the promise allows. {same}"
+        )
+    return (
+        "The promise is for one release. Noisy releases of the same reports add up: their "
+        "precisions 1/theta are summed, and the budget is spent when the sum exceeds 1/theta of "
+        f"this certificate; k releases need k times the noise, and releases=k plans for them. "
+        f"{same}"
+    )
+
+
+# ------------------------------------------------------------------------------------ the estimator
+
 
 # how often each seeded query has been released: beside the estimator, so that it is never saved
 _calls: WeakKeyDictionary[PufferfishSum, Iterator[int]] = WeakKeyDictionary()
