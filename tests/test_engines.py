@@ -35,7 +35,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
 from sklearn_puffer._tables import TableFile, engine
-from sklearn_puffer._tables.opening import opened
+from sklearn_puffer._tables.engine import opened
 from sklearn_puffer.priors import GaussianMixture
 
 pytestmark = pytest.mark.usefixtures("thin_cells")

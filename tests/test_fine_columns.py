@@ -7,7 +7,7 @@ import pytest
 from engine_cases import duckdb_relation, outcome, polars_lazy
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._tables import alphabets, engine
+from sklearn_puffer._tables import engine, selection
 
 N = 1500
 
@@ -31,8 +31,8 @@ def lazy(request):
 
 
 def runs_of(values, counts, edges, whole, monkeypatch):
-    monkeypatch.setattr(alphabets, "_MOST_RUNS", 100)
-    return alphabets._in_runs(values, counts, edges, whole=whole)
+    monkeypatch.setattr(selection, "_MOST_RUNS", 100)
+    return selection._in_runs(values, counts, edges, whole=whole)
 
 
 @pytest.mark.parametrize("name", ["normal", "whole"])
@@ -60,7 +60,7 @@ def test_fewer_values_are_no_runs(monkeypatch):
 
 
 def test_a_fit_on_an_engine_has_the_runs_of_one_in_memory(lazy, monkeypatch):
-    monkeypatch.setattr(alphabets, "_MOST_RUNS", 100)
+    monkeypatch.setattr(selection, "_MOST_RUNS", 100)
     options = {"sensitive": "s", "public": ["normal", "whole", "ties"], "n_bins": 4}
     options["dependence"] = "independent"
     assert outcome(lazy(FRAME), **options) == outcome(FRAME, **options)

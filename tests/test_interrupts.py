@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser, UncertifiedError, UtilityWarning
-from sklearn_puffer._base import Calls, aside, highs
+from sklearn_puffer._base import Calls, aside, numerics
 from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._noiser import channel_fit
 from sklearn_puffer.noise import OptimalChannel
@@ -28,7 +28,7 @@ def solver(monkeypatch):
         going_on.wait()
         raise RuntimeError("the test is over")
 
-    monkeypatch.setattr(highs, "linprog", endless)
+    monkeypatch.setattr(numerics, "linprog", endless)
     yield calls
     going_on.set()
     for thread in set(threading.enumerate()) - others:

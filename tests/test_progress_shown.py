@@ -21,7 +21,7 @@ from sklearn_puffer._releases import person_spend
 from sklearn_puffer._sets import SetLosses, set_around_counts
 from sklearn_puffer._tables import stream_of
 from sklearn_puffer.calibration import calibrate
-from sklearn_puffer.cli import speech
+from sklearn_puffer.cli import arguments
 from sklearn_puffer.displays import MovesDisplay, ReleaseDisplay
 from sklearn_puffer.noise import Laplace, OptimalChannel
 from sklearn_puffer.notions import Pufferfish
@@ -438,8 +438,8 @@ def test_a_ledger_of_persons_tells(at_once, monkeypatch, tmp_path, capsys):
 @pytest.mark.parametrize(("moves", "start"), [(True, "\r"), (False, "puffer: ")])
 def test_the_command_line_tells_the_time_left(monkeypatch, moves, start):
     terminal, now = shown_on(monkeypatch, moves), [0.0]
-    monkeypatch.setattr(speech.time, "monotonic", lambda: now[0])
-    shown = speech.Progress("release", quiet=False)
+    monkeypatch.setattr(arguments.time, "monotonic", lambda: now[0])
+    shown = arguments.Progress("release", quiet=False)
     now[0] = 6.0
     shown.add(3000, 0.25)
     shown.end()

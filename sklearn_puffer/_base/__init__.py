@@ -2,7 +2,15 @@
 
 from sklearn_puffer._base import arguments, progress
 from sklearn_puffer._base.arguments import (
+    LARGEST_INTEGER,
     MOST_PAIRS,
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Integers,
+    PufferfishWarning,
+    as_array,
     as_float,
     check_above,
     check_choice,
@@ -13,26 +21,38 @@ from sklearn_puffer._base.arguments import (
     check_positive,
     check_seed,
     check_verbose,
+    floats,
+    inexact,
     listed,
     meant,
     on_one_line,
     plain,
     quoted,
-    shown,
-)
-from sklearn_puffer._base.arrays import (
-    LARGEST_INTEGER,
-    as_array,
-    floats,
-    inexact,
     real_numbers,
     refuse_masked,
     refuse_tables,
+    shown,
     way_to_table,
 )
-from sklearn_puffer._base.digest import digest
-from sklearn_puffer._base.highs import Calls, aside, solved
 from sklearn_puffer._base.notion import Divergence, HockeyStick, Notion, PowerMean, Supremum
+from sklearn_puffer._base.numerics import (
+    LARGEST,
+    LN2,
+    SMALLEST,
+    ULP,
+    UNIT,
+    Calls,
+    aside,
+    coarse_up,
+    log_sum,
+    quotient_rounded_up,
+    rounded_down,
+    rounded_up,
+    smallest_for_all,
+    smallest_within,
+    solved,
+    sum_by_halves,
+)
 from sklearn_puffer._base.page import Bar, Bars, Document, Page, Section, markdown, short_number
 from sklearn_puffer._base.progress import (
     Report,
@@ -46,24 +66,11 @@ from sklearn_puffer._base.progress import (
     stopping,
     task,
 )
-from sklearn_puffer._base.records import FieldError, __version__, json_record, read_as, utc_now
-from sklearn_puffer._base.rounding import (
-    LN2,
-    ULP,
-    UNIT,
-    coarse_up,
-    log_sum,
-    quotient_rounded_up,
-    rounded_down,
-    rounded_up,
-    sum_by_halves,
-)
-from sklearn_puffer._base.search import LARGEST, SMALLEST, smallest_for_all, smallest_within
-from sklearn_puffer._base.types import (
-    Array,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Integers,
-    PufferfishWarning,
+from sklearn_puffer._base.records import (
+    FieldError,
+    __version__,
+    digest,
+    json_record,
+    read_as,
+    utc_now,
 )

@@ -14,8 +14,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_puffer._base.rounding import ULP
-from sklearn_puffer._base.types import FloatArray, Integers
+from sklearn_puffer._base.arguments import FloatArray, Integers
+from sklearn_puffer._base.numerics import ULP
 
 
 class ShiftLosses(Protocol):

@@ -1,16 +1,18 @@
 """Tables as they arrive and leave, as columns, codes and counts: no other knows DataFrames."""
 
-from sklearn_puffer._tables.alphabets import (
-    hardly_repeats,
-    is_once,
-    learn_column,
-    looks_like_key,
-    quantile_bins,
-    standard_deviation,
-)
-from sklearn_puffer._tables.columns import Column, Placed, Reader, column_reader, placed_in
-from sklearn_puffer._tables.counting import (
+from sklearn_puffer._tables.columns import (
     BLOCK_ROWS,
+    NEAREST,
+    Column,
+    Placed,
+    Reader,
+    Unknown,
+    column_reader,
+    nearest,
+    placed_in,
+    rule_of,
+)
+from sklearn_puffer._tables.counting import (
     Cells,
     CodeArray,
     Coded,
@@ -22,7 +24,14 @@ from sklearn_puffer._tables.counting import (
     ranks_of,
     tally,
 )
-from sklearn_puffer._tables.engine import CHANGED, LazyTable, lazy_table
+from sklearn_puffer._tables.engine import (
+    CHANGED,
+    LazyTable,
+    is_lazy,
+    lazy_table,
+    opened,
+    way_to_rows,
+)
 from sklearn_puffer._tables.files import (
     Layout,
     Stream,
@@ -54,17 +63,21 @@ from sklearn_puffer._tables.frame import (
     series,
     taken_rows,
 )
-from sklearn_puffer._tables.lookup import NEAREST, Unknown, nearest, rule_of
-from sklearn_puffer._tables.opening import is_lazy, opened, way_to_rows
 from sklearn_puffer._tables.selection import (
     Pair,
     Secret,
     column_groups,
+    hardly_repeats,
+    is_once,
+    learn_column,
     learn_secret,
+    looks_like_key,
     public_columns,
+    quantile_bins,
     read_secret,
     resolve,
     secret_pairs_of,
+    standard_deviation,
 )
 from sklearn_puffer._tables.values import (
     LARGEST_DIGEST,

@@ -18,10 +18,9 @@ import numpy as np
 import pandas as pd
 
 from sklearn_puffer._base import Array, FloatArray
-from sklearn_puffer._tables.lookup import Lookup
+from sklearn_puffer._tables.columns import BLOCK_ROWS, Lookup
 from sklearn_puffer._tables.values import Name, Values, present
 
-BLOCK_ROWS = 1 << 15
 _MOST_STREAMED_ATOMS = 1 << 12
 
 

@@ -26,8 +26,8 @@ import pandas as pd
 
 from sklearn_puffer._base import listed, on_one_line, quoted
 from sklearn_puffer._tables.columns import Column
+from sklearn_puffer._tables.engine import PATTERNS, is_lazy, other_separator
 from sklearn_puffer._tables.frame import frame_table, is_frame
-from sklearn_puffer._tables.opening import PATTERNS, is_lazy, other_separator
 from sklearn_puffer._tables.values import Name
 
 MOST_ROWS = 1 << 16

@@ -25,9 +25,15 @@ import numpy as np
 import pandas as pd
 
 from sklearn_puffer._base import Array, on_one_line, quoted, task
-from sklearn_puffer._tables.engine import collected, lazy_table
+from sklearn_puffer._tables.engine import (
+    collected,
+    engine_of,
+    in_narwhals,
+    is_of,
+    lazy_table,
+    selected,
+)
 from sklearn_puffer._tables.frame import Table, frame_table
-from sklearn_puffer._tables.opening import engine_of, in_narwhals, is_of, selected
 from sklearn_puffer._tables.values import Kind, Name, Values, check_type, take_levels
 
 Release = Callable[[Any], Any]

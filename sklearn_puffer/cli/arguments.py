@@ -1,31 +1,25 @@
-"""One run: what can be typed, an exit status, and one sentence if it fails.
+"""One run: what can be typed, or stands in a settings file, an exit status, and what is said.
 
-The commands, their arguments and the help of each.
+Results go to standard output, everything else, one sentence of a failure too, to standard error.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import signal
 import sys
 import threading
+import time
+import tomllib
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 from typing import Any
-
-from sklearn_puffer.cli.settings import (
-    NAMES,
-    PREFIX,
-    audit_parameters,
-    noiser_parameters,
-    plan_parameters,
-    value_of,
-)
-from sklearn_puffer.cli.speech import one_line, say, tell
 
 FINE, NO_PROMISE, WRONG, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
@@ -383,7 +377,7 @@ def _shared(own: argparse.ArgumentParser) -> None:
 
 def _release(commands: Any) -> None:
     about = "release a table by a form or a saved noiser"
-    own = _command(commands, "release", about, _RELEASE, "releasing:release")
+    own = _command(commands, "release", about, _RELEASE, "commands:release")
     _form(own)
     own.add_argument("input", metavar="INPUT", help="a .parquet, .csv or .tsv file")
     own.add_argument("output", metavar="OUTPUT", help="the file to write, of any of these kinds")
@@ -487,3 +481,184 @@ def _of_persons(own: argparse.ArgumentParser, name: str) -> None:
     if name == "left":
         own.add_argument("person", metavar="ID", help="of the person")
         own.add_argument("--integer", action="store_true", help="the id is a whole number")
+
+
+TABLE = {"separator", "missing_values", "types"}
+RELEASE = {"row_id", "key_file", "key_env", "dataset", "release", "ledger", "note"}
+RELEASE |= {"persons", "withhold", "unknown"}
+
+#: What the parameters of the noiser begin with among all arguments.
+PREFIX = "noiser_"
+
+#: Parameters that name columns: what is typed is a name, also where it looks like a number.
+NAMES = {"sensitive", "public", "known", "knows", "groups"}
+
+
+def noiser_parameters() -> dict[str, str]:
+    """Return each parameter of PufferfishNoiser, with what its docstring says of it."""
+    from sklearn_puffer import PufferfishNoiser
+
+    return _parameters(PufferfishNoiser)
+
+
+def plan_parameters() -> dict[str, str]:
+    """Return the same of `plan`, but for the table and for those of PufferfishNoiser."""
+    from sklearn_puffer import plan
+
+    return {n: said for n, said in _parameters(plan).items() if n not in ("table", "settings")}
+
+
+def audit_parameters() -> dict[str, str]:
+    """Return those of `audit` that can be typed."""
+    from sklearn_puffer import audit
+
+    typed = ("task", "level", "repeats", "knows", "groups", "max_rows", "random_state")
+    return {name: said for name, said in _parameters(audit).items() if name in typed}
+
+
+def _parameters(function: Any) -> dict[str, str]:
+    said = _said(inspect.getdoc(function) or "")
+    return {name: said.get(name, "") for name in inspect.signature(function).parameters}
+
+
+def _said(doc: str) -> dict[str, str]:
+    """Return type and first sentence of each parameter of a docstring in numpydoc's form."""
+    body = doc.partition("Parameters\n----------\n")[2].partition("\n-------")[0]
+    types: dict[str, str] = {}
+    lines: dict[str, list[str]] = {}
+    for line in body.splitlines():
+        name, sign, kind = line.partition(" : ")
+        if sign and name.isidentifier():
+            types[name], lines[name] = kind, []
+        elif lines and line.startswith(" "):
+            lines[list(lines)[-1]].append(line.strip())
+    return {name: f"{types[name]}. {_first(' '.join(own))}" for name, own in lines.items()}
+
+
+def _first(text: str) -> str:
+    return text.partition(". ")[0].rstrip(".:;") + "."
+
+
+def read_settings(path: str | None) -> dict[str, dict[str, Any]]:
+    """Return the sections of a settings file: table, noiser and release.
+
+    Raises
+    ------
+    ValueError
+        If it is no TOML, or has a section or a key that nothing reads.
+    OSError
+        If it cannot be read.
+    """
+    if path is None:
+        return {"table": {}, "noiser": {}, "release": {}}
+    try:
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"the settings {path!r} are no TOML: {error}.") from error
+    known = {"table": TABLE, "noiser": set(noiser_parameters()), "release": RELEASE}
+    _check_keys(found, known, f"the settings {path!r}")
+    for section, keys in known.items():
+        own = found.setdefault(section, {})
+        if not isinstance(own, dict):
+            raise ValueError(f"the settings {path!r} say {section}; write [{section}] above it.")
+        _check_keys(own, keys, f"[{section}] of {path!r}")
+    return found
+
+
+def _check_keys(found: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    strange = sorted(set(found) - set(known))
+    if strange:
+        raise ValueError(
+            f"{where} has {strange[0]!r}, which is none of {', '.join(sorted(known))}; "
+            "mend or remove it."
+        )
+
+
+def value_of(text: str) -> Any:
+    """Return what is typed as a value of TOML, or as the string that it is.
+
+    >>> value_of("0.5"), value_of("laplace"), value_of('{hours = 8}'), value_of("true")
+    (0.5, 'laplace', {'hours': 8}, True)
+    """
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def merged(
+    section: Mapping[str, Any], asked: Any, names: Iterable[str], prefix: str = ""
+) -> dict[str, Any]:
+    """Return the settings of a section, over which arguments win."""
+    typed = {name: getattr(asked, f"{prefix}{name}", None) for name in names}
+    return {**section, **{name: value for name, value in typed.items() if value is not None}}
+
+
+def unlisted(found: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters in which one name alone is no list of it."""
+    alone = {
+        n: v[0] for n, v in found.items() if n in NAMES and isinstance(v, list) and len(v) == 1
+    }
+    return {**found, **alone}
+
+
+_SECONDS = 5.0
+_WIDE = 70  # of a line that moves: as long as any
+
+
+def say(text: str) -> None:
+    """Write a result, and a line break, to standard output."""
+    sys.stdout.write(f"{text}\n")
+
+
+def tell(text: str) -> None:
+    """Write a line about the run to standard error."""
+    sys.stderr.write(f"puffer: {text}\n")
+    sys.stderr.flush()
+
+
+def one_line(error: Any) -> str:
+    """Return what an error or a warning says, in one line that no terminal takes for commands."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}"
+    plain = "".join(each if each.isprintable() else "?" for each in " ".join(text.split()))
+    return plain or type(error).__name__
+
+
+class Progress:
+    """How far a run is, on standard error: a line that moves, or one every few seconds.
+
+    Parameters
+    ----------
+    what : str
+        What is done.
+    quiet : bool
+    """
+
+    def __init__(self, what: str, quiet: bool) -> None:
+        self._what, self._quiet = what, quiet
+        self._rows, self._moves = 0, sys.stderr.isatty()
+        self._began = time.monotonic()
+        self._next = self._began + (0.2 if self._moves else _SECONDS)
+
+    def add(self, rows: int, share: float) -> None:
+        """Count rows; ``share`` of the input was read."""
+        self._rows += rows
+        if self._quiet or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + (0.2 if self._moves else _SECONDS)
+        from sklearn_puffer._base import Report  # which the help does without
+
+        left = (time.monotonic() - self._began) * (1.0 - share) / share if share > 0.0 else None
+        report = Report(f"{self._what}: {self._rows:,} rows, {share:.0%}", share, left)
+        sys.stderr.write(f"\r{report.line:<{_WIDE}}" if self._moves else f"puffer: {report.line}\n")
+        sys.stderr.flush()
+
+    def end(self) -> None:
+        """Say how much it was."""
+        if self._quiet:
+            return
+        text = f"{self._what}: {self._rows:,} rows, done"
+        sys.stderr.write(f"\r{text:<{_WIDE}}\n" if self._moves else f"puffer: {text}\n")
+        sys.stderr.flush()

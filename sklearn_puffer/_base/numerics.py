@@ -1,0 +1,366 @@
+"""Numbers on the safe side: rounded outwards, the smallest sufficient factor, linear programs."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import copy_context
+from fractions import Fraction
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Condition, Thread, current_thread, main_thread
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy.optimize import OptimizeResult, OptimizeWarning, brentq, linprog
+
+from sklearn_puffer._base.arguments import FloatArray
+from sklearn_puffer._base.progress import counted, task
+
+#: From 1 to the next float: what two numbers of a last place may be apart, relatively.
+ULP = 2.0**-52
+#: Unit roundoff: what one operation is off by at most, relatively.
+UNIT = 2.0**-53
+#: Bits of a number that is computed alike on every processor, though its last digits are not.
+COARSE_BITS = 34
+
+LN2 = math.log(2.0)
+
+
+def rounded_up(exact: Fraction) -> float:
+    """Return the smallest float that is not below, or infinity.
+
+    >>> rounded_up(Fraction(1, 2)), rounded_up(Fraction(1, 10)) >= Fraction(1, 10)
+    (0.5, True)
+    """
+    return quotient_rounded_up(exact.numerator, exact.denominator)
+
+
+def quotient_rounded_up(part: int, whole: int) -> float:
+    """Return the smallest float that is not below part / whole, or infinity; whole > 0.
+
+    >>> quotient_rounded_up(1, 2), quotient_rounded_up(10**400, 1)
+    (0.5, inf)
+    """
+    try:
+        nearest = part / whole  # correctly rounded, for integers of any size
+    except OverflowError:
+        return math.inf if part > 0 else -sys.float_info.max
+    numerator, denominator = nearest.as_integer_ratio()
+    short = numerator * whole < part * denominator
+    return math.nextafter(nearest, math.inf) if short else nearest
+
+
+def rounded_down(exact: Fraction) -> float:
+    """Return the largest float that is not above, or minus infinity.
+
+    >>> rounded_down(Fraction(1, 2)), rounded_down(Fraction(2, 3)) <= Fraction(2, 3)
+    (0.5, True)
+    """
+    return -rounded_up(-exact) + 0.0  # no negative zero
+
+
+def coarse_up(values: FloatArray | float) -> FloatArray:
+    """Return the smallest floats of `COARSE_BITS` bits that are not below; values >= 0.
+
+    What two processors compute to nearly the same last digit is thereby the same number.
+
+    >>> float(coarse_up(0.75)), bool(coarse_up(0.1) == coarse_up(0.1 + 1e-15) >= 0.1)
+    (0.75, True)
+    """
+    part, power = np.frexp(values)
+    coarse: FloatArray = np.ldexp(np.ceil(np.ldexp(part, COARSE_BITS)), power - COARSE_BITS)
+    return coarse
+
+
+def sum_by_halves(values: FloatArray) -> float:
+    """Return the sum of a vector, added in an order that no width of vector instructions changes.
+
+    >>> sum_by_halves(np.array([1.0, 2.0, 3.0])), sum_by_halves(np.array([]))
+    (6.0, 0.0)
+    """
+    while len(values) > 1:
+        half = len(values) // 2
+        odd = values[2 * half :]
+        values = np.concatenate([values[:half] + values[half : 2 * half], odd])
+    return float(values[0]) if len(values) else 0.0
+
+
+def log_sum(logs: FloatArray, axis: int = -1) -> FloatArray:
+    """Return the log of the sum along an axis, to the nearest; -inf for nothing.
+
+    >>> log_sum(np.log([[1.0, 3.0], [0.5, 0.5]])).round(9).tolist(), float(log_sum(np.array([])))
+    ([1.386294361, 0.0], -inf)
+    """
+    top = logs.max(axis=axis, keepdims=True, initial=-math.inf)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
+        total: FloatArray = safe + np.log(np.exp(logs - safe).sum(axis=axis, keepdims=True))
+    return np.where(top == math.inf, math.inf, total).squeeze(axis=axis)
+
+
+SMALLEST, LARGEST = 1e-300, 1e300
+"""The factors that are tried at all."""
+
+
+def smallest_within(
+    total: Callable[[float], float], budget: float, start: float, tolerance: float
+) -> float:
+    r"""Return the smallest factor in [1e-300, 1e300] with ``total(factor)`` within ``budget``.
+
+    Parameters
+    ----------
+    total : callable
+        Never negative, may be infinite, and never increases with the factor.
+    budget : float
+        Positive.
+    start : float
+        A factor to start from; any value is sound.
+    tolerance : float
+        Relative width of the final bracket.
+
+    Returns
+    -------
+    float
+        The upper end of the final bracket; infinite where no factor is enough.
+
+    Notes
+    -----
+    *Formal guarantees.* ``total`` has been evaluated at the returned factor and is within the
+    budget there. Near the start it takes about 4 evaluations where the total is inversely
+    proportional to the factor, 8 to 15 where it is smooth, and up to 50 at a jump, which only
+    halving can close in on; each factor of 1e100 that the start is off adds about 10.
+
+    Examples
+    --------
+    >>> round(smallest_within(lambda factor: 3.0 / factor, 1.0, start=0.1, tolerance=1e-12), 9)
+    3.0
+    """
+    with task("noise scales tried") as done:
+
+        def reported(factor: float) -> float:
+            value = total(factor)
+            done()
+            return value
+
+        search = _Search(reported, budget)
+        search.bracket(min(max(start, SMALLEST), LARGEST), tolerance)
+        if search.high < math.inf:
+            search.close(tolerance)
+    return search.high
+
+
+def smallest_for_all(
+    total: Callable[[int, float], float],
+    tasks: Sequence[int],
+    budget: float,
+    start: float,
+    tolerance: float,
+) -> float:
+    """Return the smallest factor at which the totals of all tasks are within ``budget``.
+
+    The largest of what the tasks need each on its own. The next one is asked about at the factor
+    that serves those before it, and only where that does not serve it a search begins: in whatever
+    order they come, about one evaluation each, and a few searches.
+
+    Parameters
+    ----------
+    total : callable
+        Of a task and a factor, as in `smallest_within`.
+    tasks : sequence of int
+        None of them is within the budget at factor 0.
+    budget, start, tolerance : float
+        As in `smallest_within`.
+
+    Examples
+    --------
+    >>> needs = [1.0, 3.0, 2.0]
+    >>> found = smallest_for_all(lambda k, factor: needs[k] / factor, range(3), 1.0, 1.0, 1e-12)
+    >>> round(found, 9)
+    3.0
+    """
+    factor = 0.0
+    for k in counted(tasks, "secret pairs"):
+        if factor == 0.0 or total(k, factor) > budget:
+            factor = smallest_within(partial(total, k), budget, factor or start, tolerance)
+    return factor
+
+
+class _Search:
+    """A bracket [low, high] of the smallest sufficient factor; only evaluations move its ends."""
+
+    def __init__(self, total: Callable[[float], float], budget: float) -> None:
+        self.total, self.budget = total, budget
+        self.low, self.high = 0.0, math.inf
+        self.low_excess, self.high_excess = 700.0, -1.0
+
+    def excess(self, factor: float) -> float:
+        """Return how far the total is beyond the budget; negative within it, and never zero.
+
+        Beyond the budget it is log(total / budget), so that tails of many orders of magnitude
+        become smooth; within, total / budget - 1, for a total that vanishes has no logarithm. The
+        two have the same slope where they meet.
+        """
+        value = self.total(factor)
+        if value <= self.budget:
+            excess = min(value / self.budget - 1.0, -1e-15)
+            if factor < self.high:
+                self.high, self.high_excess = factor, excess
+        else:
+            excess = min(max(math.log(value / self.budget), 1e-15), 700.0)
+            if factor > self.low:
+                self.low, self.low_excess = factor, excess
+        return excess
+
+    def bracket(self, factor: float, tolerance: float) -> None:
+        """Enclose the factor, from a first guess at it; leave ``high`` infinite if none is enough.
+
+        The first steps are those that would reach a root of a total that falls with the factor's
+        inverse; where they do not, steps grow like squares.
+        """
+        excess = self.excess(factor)
+        step = max(min(2.0 * excess, 1.0), 1e-12)
+        while excess > 0.0:
+            if factor >= LARGEST:
+                return
+            factor = min(factor * (1.0 + step), LARGEST)
+            step = 8.0 * step if step < 1.0 else step * step + 1.0
+            excess = self.excess(factor)
+        # a hair below the root, where the guess is the root itself
+        ratio = max(1.0 + excess, math.exp(-1.0)) * (1.0 - 0.5 * tolerance)
+        while self.high > SMALLEST and self.low == 0.0:
+            self.excess(max(self.high * ratio, SMALLEST))
+            ratio = min(ratio * ratio, 0.5)
+
+    def close(self, tolerance: float) -> None:
+        """Narrow the bracket by Brent's method, on logarithmic scales."""
+        if self.low == 0.0:
+            return
+        if self.high > self.low * (1.0 + tolerance):
+            low, high = math.log(self.low), math.log(self.high)
+            # the ends are known, and e^log(end) is not quite the end
+            known = {low: self.low_excess, high: self.high_excess}
+
+            def excess(log_factor: float) -> float:
+                value = known.get(log_factor)
+                return self.excess(math.exp(log_factor)) if value is None else value
+
+            brentq(excess, low, high, xtol=tolerance / 4.0, rtol=8.9e-16, maxiter=200, disp=False)
+        while self.high > self.low * (1.0 + tolerance):
+            self.excess(math.sqrt(self.low) * math.sqrt(self.high))
+
+
+T = TypeVar("T")
+
+_AT_EXIT = 5.0  # seconds that the end of Python waits for threads in the solver
+
+_WAIT = 0.2  # seconds; where signals do not wake a thread that waits, Ctrl-C takes so long
+
+
+def solved(
+    objective: FloatArray,
+    *,
+    most: tuple[Any, FloatArray] | None = None,
+    equal: tuple[Any, FloatArray],
+    interior: bool = False,
+) -> OptimizeResult | None:
+    """Minimise over variables of 0 or more; where an interior point fails, ask the simplex method.
+
+    ``most`` and ``equal`` are pairs of matrix and right-hand side. None where nothing came back.
+    """
+    # HiGHS knows it, and scipy hands it on with a warning
+    options: dict[str, object] = {"run_crossover": "off"} if interior else {}
+    method = "highs-ipm" if interior else "highs-ds"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OptimizeWarning)
+        result = asked(objective, most or (None, None), equal, method, options)
+    if result.x is None and interior:
+        return solved(objective, most=most, equal=equal)
+    return None if result.x is None else result
+
+
+def asked(
+    objective: FloatArray,
+    most: tuple[Any, Any],
+    equal: tuple[Any, Any],
+    method: str,
+    options: dict[str, object],
+) -> OptimizeResult:
+    """Ask scipy; Ctrl-C need not wait for the answer.
+
+    HiGHS cannot be stopped through scipy: what it does not end in time, it ends for nobody.
+    """
+    given = np.asarray(objective)
+    solver: Any = linprog  # whose types know no sparse arrays
+
+    def call() -> OptimizeResult:
+        with calls.one_more():
+            result: OptimizeResult = solver(given, *most, *equal, method=method, options=options)
+        return result
+
+    return aside(call)
+
+
+class Calls:
+    """How many calls of the solver are at work."""
+
+    def __init__(self) -> None:
+        self._changed, self._count = Condition(), 0
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Count a call while the block runs."""
+        self._add(1)
+        try:
+            yield
+        finally:
+            self._add(-1)
+
+    def _add(self, change: int) -> None:
+        with self._changed:
+            self._count += change
+            self._changed.notify_all()
+
+    def wait(self, seconds: float = _AT_EXIT) -> bool:
+        """Wait until none is at work, for some seconds at most; return whether none is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._count, seconds)
+
+
+calls = Calls()
+atexit.register(
+    calls.wait
+)  # Python that ends around threads in the solver is aborted by the system
+
+
+def aside(call: Callable[[], T]) -> T:
+    """Return what a call returns, made where an interrupt of the main thread does not wait for it.
+
+    >>> aside(lambda: 2 + 3)
+    5
+    """
+    if current_thread() is not main_thread():
+        return call()
+    answers: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+    context = copy_context()
+    Thread(target=lambda: answers.put(context.run(_outcome, call)), daemon=True).start()
+    while True:
+        try:
+            returned, value = answers.get(timeout=_WAIT)
+        except Empty:
+            continue
+        if returned:
+            found: T = value
+            return found
+        raise value
+
+
+def _outcome(call: Callable[[], Any]) -> tuple[bool, Any]:
+    try:
+        return True, call()
+    except BaseException as error:  # raised again by whoever waits
+        return False, error
