@@ -17,10 +17,10 @@ from sklearn_puffer._base import (
     PufferfishWarning,
     check_choice,
     check_verbose,
-    heading,
     listening,
     smallest_for_all,
     smallest_within,
+    task,
 )
 from sklearn_puffer._losses import MAX_CELLS, LossTable, all_computable, grid_cells
 from sklearn_puffer._sets import rows_needed
@@ -345,7 +345,7 @@ def calibrate(
     checked = checked_pairs(pairs)
     template = _check_noise(noise, checked)
     check_notion(notion)
-    with listening(check_verbose(verbose), "calibration"), heading("calibration"):
+    with listening(check_verbose(verbose), "calibration"), task("calibration", heads=True):
         chosen = _choose(_check_strategy(strategy), checked, template, notion)
         return _calibrated(chosen, checked, template, notion)
 

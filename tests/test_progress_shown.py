@@ -21,7 +21,7 @@ from sklearn_puffer._releases import person_spend
 from sklearn_puffer._sets import SetLosses, set_around_counts
 from sklearn_puffer._tables import stream_of
 from sklearn_puffer.calibration import calibrate
-from sklearn_puffer.cli import arguments
+from sklearn_puffer.cli import main
 from sklearn_puffer.displays import MovesDisplay, ReleaseDisplay
 from sklearn_puffer.noise import Laplace, OptimalChannel
 from sklearn_puffer.notions import Pufferfish
@@ -230,7 +230,7 @@ def test_a_generator_reports_while_others_work(at_once, capsys):
     [(0.2, "1 s"), (119.0, "119 s"), (600.0, "10 min"), (90_000.0, "25 h 0 min")],
 )
 def test_the_time_left_is_said_in_its_own_unit(seconds, words):
-    assert progress.Report("columns", 0.5, seconds).rest == f"about {words} left"
+    assert progress.time_left(seconds) == f"about {words} left"
 
 
 # --------------------------------------------------------------------------------------- transform
@@ -435,17 +435,17 @@ def test_a_ledger_of_persons_tells(at_once, monkeypatch, tmp_path, capsys):
     assert told(capsys) == ""
 
 
-@pytest.mark.parametrize(("moves", "start"), [(True, "\r"), (False, "puffer: ")])
-def test_the_command_line_tells_the_time_left(monkeypatch, moves, start):
-    terminal, now = shown_on(monkeypatch, moves), [0.0]
-    monkeypatch.setattr(arguments.time, "monotonic", lambda: now[0])
-    shown = arguments.Progress("release", quiet=False)
-    now[0] = 6.0
-    shown.add(3000, 0.25)
-    shown.end()
-    first, last = (each.rstrip() for each in terminal.parts)
-    assert first == f"{start}release: 3,000 rows, 25%; about 18 s left"
-    assert last == f"{start}release: 3,000 rows, done"
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_the_command_line_tells_the_time_left(at_once, capsys, tmp_path, kind):
+    form, rows, out = (tmp_path / name for name in ("r.json", f"rows.{kind}", f"out.{kind}"))
+    form.write_text(fitted().to_json())
+    table().to_csv(rows, index=False) if kind == "csv" else table().to_parquet(rows)
+    assert main(["release", str(form), str(rows), str(out)]) == 0
+    err = told(capsys)
+    assert re.search(r"bytes read: ([\d,]+) of \1 \(100%\); about 1 s left\n", err)
+    assert err.endswith(f"puffer: wrote {str(out)!r}, 40 rows\n")
+    assert main(["release", str(form), str(rows), str(out), "--force", "--quiet"]) == 0
+    assert told(capsys) == f"puffer: wrote {str(out)!r}, 40 rows\n"
 
 
 def test_a_look_at_a_stream_tells(at_once, capsys):

@@ -39,7 +39,7 @@ class Stops:
 
     def __init__(self, monkeypatch):
         self.at, self.seen = -1, 0
-        monkeypatch.setattr(progress._Voice, "tell", lambda voice, now: self.report())
+        monkeypatch.setattr(progress._Reporter, "tell", lambda reporter: self.report())
 
     def report(self):
         if threading.current_thread() is not threading.main_thread():
@@ -90,7 +90,7 @@ def stopped_everywhere(stops, work, check, least=1):
     for at in reports:
         stops.stop(at, work)
         check()
-        assert progress._ear.get() is None
+        assert progress._reporter.get() is None
     assert stops.reports_of(work) == reports  # and in the end it is done, from its beginning
 
 

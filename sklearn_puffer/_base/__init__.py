@@ -55,14 +55,10 @@ from sklearn_puffer._base.numerics import (
 )
 from sklearn_puffer._base.page import Bar, Bars, Document, Page, Section, markdown, short_number
 from sklearn_puffer._base.progress import (
-    Report,
     counted,
-    heading,
     is_listening,
     listening,
-    noted,
     reporting,
-    say,
     stopping,
     task,
 )

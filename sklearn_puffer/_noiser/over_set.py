@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, heading, is_listening, listening
+from sklearn_puffer._base import FloatArray, is_listening, listening, task
 from sklearn_puffer._noiser.conditional_priors import Adversary, Members
 from sklearn_puffer._noiser.drawn_priors import CLOSE, drawn_around
 from sklearn_puffer._noiser.problems import Mixings, Problem, WorstPart, noise_of, on_steps
@@ -294,7 +294,7 @@ class Later:
             own = replace(self.sets)
             with (
                 listening(self.loud, "loss over the set of priors"),
-                heading("loss over the set of priors"),
+                task("loss over the set of priors", heads=True),
             ):
                 self.known = own.loss_at(self.problem, self.factor, self.grids, self.share)
         return self.known

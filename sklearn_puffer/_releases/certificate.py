@@ -15,12 +15,12 @@ from sklearn_puffer._base import (
     Section,
     check_count,
     check_verbose,
-    heading,
     listening,
     plain,
     quoted,
     short_number,
     shown,
+    task,
 )
 from sklearn_puffer._releases.composition import Rule
 from sklearn_puffer._releases.models import (
@@ -436,7 +436,10 @@ loan by at most a factor of e^0.5 = 1.649.
         """
         if self.fitted is None:
             raise ValueError(NO_PRIOR)
-        with listening(check_verbose(verbose), "against"), heading("losses under the prior"):
+        with (
+            listening(check_verbose(verbose), "against"),
+            task("losses under the prior", heads=True),
+        ):
             return self.fitted.against(prior)
 
     def check(self, table: Any, sensitive: Any = None, *, verbose: int = 0) -> Any:

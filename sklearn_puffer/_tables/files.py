@@ -326,20 +326,15 @@ class TableFile:
         self.kind = kind_of(self.path)
         self._separator = separator_of(self.path, self.layout)
         self._whole = arrow(_NEEDED_BY)
-        self._read = 0
+        self.n_read = 0  # of so many bytes
         if self.path.exists() and not self.path.is_file():
             raise ValueError(
                 f"the file {str(self.path)!r} is a folder, a pipe or a device, and tables are read "
                 "more than once; write it to a file."
             )
         with self.path.open("rb"):  # what cannot be read says so as Python does
-            self._size = max(self.path.stat().st_size, 1)
+            self.size = max(self.path.stat().st_size, 1)
         self.names = self._found_names()
-
-    @property
-    def done(self) -> float:
-        """How much of the file was read last, between 0 and 1."""
-        return min(self._read / self._size, 1.0)
 
     def stream(self, types: Mapping[str, str]) -> Stream:
         """Return the rows; of a CSV file with these types, and text where none is given."""
@@ -444,7 +439,7 @@ class TableFile:
             batches = file.iter_batches(MOST_ROWS, columns=list(names), use_threads=False)
             for batch in self._each(batches):
                 rows += batch.num_rows
-                self._read = int(self._size * rows / total)
+                self.n_read = int(self.size * rows / total)
                 yield batch
 
     def _opened_parquet(self) -> Any:
@@ -456,7 +451,7 @@ class TableFile:
             with self._explained():
                 reader = self._reader(file, types)
             for batch in self._each(reader):
-                self._read = file.tell()
+                self.n_read = file.tell()
                 yield self._whole.Table.from_batches([batch])
 
     def _each(self, batches: Iterable[Any]) -> Iterator[Any]:

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import tomllib
 import traceback
 import warnings
@@ -602,10 +601,6 @@ def unlisted(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, **alone}
 
 
-_SECONDS = 5.0
-_WIDE = 70  # of a line that moves: as long as any
-
-
 def say(text: str) -> None:
     """Write a result, and a line break, to standard output."""
     sys.stdout.write(f"{text}\n")
@@ -624,41 +619,3 @@ def one_line(error: Any) -> str:
         text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}"
     plain = "".join(each if each.isprintable() else "?" for each in " ".join(text.split()))
     return plain or type(error).__name__
-
-
-class Progress:
-    """How far a run is, on standard error: a line that moves, or one every few seconds.
-
-    Parameters
-    ----------
-    what : str
-        What is done.
-    quiet : bool
-    """
-
-    def __init__(self, what: str, quiet: bool) -> None:
-        self._what, self._quiet = what, quiet
-        self._rows, self._moves = 0, sys.stderr.isatty()
-        self._began = time.monotonic()
-        self._next = self._began + (0.2 if self._moves else _SECONDS)
-
-    def add(self, rows: int, share: float) -> None:
-        """Count rows; ``share`` of the input was read."""
-        self._rows += rows
-        if self._quiet or time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + (0.2 if self._moves else _SECONDS)
-        from sklearn_puffer._base import Report  # which the help does without
-
-        left = (time.monotonic() - self._began) * (1.0 - share) / share if share > 0.0 else None
-        report = Report(f"{self._what}: {self._rows:,} rows, {share:.0%}", share, left)
-        sys.stderr.write(f"\r{report.line:<{_WIDE}}" if self._moves else f"puffer: {report.line}\n")
-        sys.stderr.flush()
-
-    def end(self) -> None:
-        """Say how much it was."""
-        if self._quiet:
-            return
-        text = f"{self._what}: {self._rows:,} rows, done"
-        sys.stderr.write(f"\r{text:<{_WIDE}}\n" if self._moves else f"puffer: {text}\n")
-        sys.stderr.flush()

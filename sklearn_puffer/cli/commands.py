@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from sklearn_puffer import (
     PufferfishWarning,
     UncertifiedError,
 )
-from sklearn_puffer._base import __version__, listening
+from sklearn_puffer._base import __version__, listening, task
 from sklearn_puffer._noiser import (
     ReleaseTransformer,
     check_stream,
@@ -41,7 +41,6 @@ from sklearn_puffer.cli.arguments import (
     NO_PROMISE,
     PREFIX,
     RELEASE,
-    Progress,
     audit_parameters,
     merged,
     noiser_parameters,
@@ -396,13 +395,15 @@ def release(asked: Any) -> int:
         rows = _batches(noiser, stream, how, rows)
     with growing_file(place, force=asked.force) as out:
         record()
-        _write(out, place, (schema, rows), file, layout, asked.quiet)
+        writer = TableWriter(out, place, schema, layout)
+        with listening(not asked.quiet, "release"), task("bytes read", file.size) as done:
+            n_rows = _write(writer, rows, file, done)
         if _mark(file.path) != before:
             raise ValueError(
                 f"the file {asked.input!r} was changed while it was released; release it again "
                 "when it is complete."
             )
-    tell(f"wrote {str(place)!r}")
+    tell(f"wrote {str(place)!r}, {n_rows:,} rows")
     return 0
 
 
@@ -470,7 +471,9 @@ def _released(noiser: Any, stream: Stream, how: dict[str, Any]) -> tuple[Any, It
     return whole.schema, iter(whole.combine_chunks().to_batches())
 
 
-def _batches(noiser: Any, stream: Stream, how: dict[str, Any], rows: Iterator[Any]) -> Iterator[Any]:
+def _batches(
+    noiser: Any, stream: Stream, how: dict[str, Any], rows: Iterator[Any]
+) -> Iterator[Any]:
     """Return the released batches; of a ledger of persons, each on record when it comes."""
     if how.get("persons") is None:
         return rows
@@ -510,21 +513,17 @@ def _each(ledger: PersonLedger, noiser: Any, tables: Iterator[Any], more: Any) -
 
 
 def _write(
-    out: Any,
-    place: Path,
-    released: tuple[Any, Iterator[Any]],
-    file: TableFile,
-    layout: Layout,
-    quiet: bool,
-) -> None:
-    progress = Progress("release", quiet)
-    schema, rows = released
-    writer = TableWriter(out, place, schema, layout)
+    writer: TableWriter, rows: Iterator[Any], file: TableFile, done: Callable[..., None]
+) -> int:
+    """Write the released batches, and return how many rows they have."""
+    n_rows = told = 0
     for batch in rows:
         writer.write(batch)
-        progress.add(batch.num_rows, file.done)
+        n_rows += batch.num_rows
+        done(file.n_read - told)
+        told = file.n_read
     writer.close()
-    progress.end()
+    return n_rows
 
 
 def _record(noiser: Any, stream: Stream, how: dict[str, Any], file: TableFile) -> Any:

@@ -14,10 +14,10 @@ from sklearn_puffer._base import (
     FloatArray,
     check_count,
     check_verbose,
-    heading,
     listed,
     listening,
     quoted,
+    task,
 )
 from sklearn_puffer._noiser import column_moves, released_shares
 from sklearn_puffer._tables import Name
@@ -403,7 +403,7 @@ class ReleaseDisplay(Display):
 def _moves_of(noiser: Any, table: Any, column: Any, n_bins: int, verbose: int) -> Any:
     """Return what becomes of the values of a column, and tell on the way how far it is."""
     what = "moves of the values"
-    with listening(check_verbose(verbose), what), heading(what):
+    with listening(check_verbose(verbose), what), task(what, heads=True):
         return column_moves(noiser, table, column, check_count(n_bins, "n_bins"))
 
 
