@@ -24,6 +24,7 @@ from sklearn_puffer._noiser import channel_cells, channel_fit, channel_proof
 from sklearn_puffer._releases import Drift
 from sklearn_puffer._review import auditing
 from sklearn_puffer._review.attack import Parts, with_copies
+from sklearn_puffer._review.auditing import averaged, linked
 from sklearn_puffer._review.exact_tests import (
     Exchanged,
     Promise,
@@ -35,8 +36,7 @@ from sklearn_puffer._review.exact_tests import (
     rows_needed,
     upper,
 )
-from sklearn_puffer._review.readers import averaged, linked
-from sklearn_puffer._review.survived import Task, task_figures
+from sklearn_puffer._review.measured import Task, task_figures
 
 pytestmark = [
     pytest.mark.usefixtures("thin_cells"),

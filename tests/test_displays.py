@@ -21,7 +21,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._releases import PairLoss
 from sklearn_puffer._review.attack import Attack
-from sklearn_puffer._review.survived import Survived
+from sklearn_puffer._review.measured import Survived
 from sklearn_puffer.displays import (
     AuditDisplay,
     LossDisplay,

@@ -20,11 +20,9 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_puffer import PufferfishNoiser, plan
 from sklearn_puffer._review import measured, planning
 from sklearn_puffer._review.attack import seen
-from sklearn_puffer._review.candidates import candidates_of
-from sklearn_puffer._review.columns import ColumnFacts
 from sklearn_puffer._review.exact_tests import Promise
 from sklearn_puffer._review.measured import Attacked, area
-from sklearn_puffer._review.plan import Row, ranked
+from sklearn_puffer._review.plan import ColumnFacts, Row, candidates_of, ranked
 from sklearn_puffer._tables import recoded
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -28,8 +28,7 @@ from sklearn_puffer import (
     plan,
     report,
 )
-from sklearn_puffer._review.external import best_guess
-from sklearn_puffer._review.report import _templates, render
+from sklearn_puffer._review.report import _templates, best_guess, render
 from sklearn_puffer.notions import promised
 
 pytestmark = pytest.mark.usefixtures("thin_cells")

@@ -11,8 +11,7 @@ from sklearn_puffer._base import Document, Page, Section, listed, short_number, 
 from sklearn_puffer._releases import counted_loss, jsonable
 from sklearn_puffer._review.attack import Attack
 from sklearn_puffer._review.exact_tests import POWER
-from sklearn_puffer._review.readers import Peer
-from sklearn_puffer._review.survived import Survived
+from sklearn_puffer._review.measured import Survived
 from sklearn_puffer._tables import Name, records_frame
 
 SCHEMA = "sklearn_puffer.audit/4"
@@ -57,6 +56,25 @@ class Finding:
             f"p = {own.p_all:.2g} over {self.n_tests} tests. Either the release loses more than "
             f"its certificate says, or these rows do not follow the law that was fitted.{told}"
         )
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What another way to hide the secret came to.
+
+    Attributes
+    ----------
+    name : str
+    attacks : tuple of Attack
+        By the same attackers on the same rows. What is allowed is what the audited release
+        promised, and not they: there is no p-value, and no certified loss.
+    survived : tuple of Survived
+        What its rows were good for before, and are after.
+    """
+
+    name: str
+    attacks: tuple[Attack, ...]
+    survived: tuple[Survived, ...]
 
 
 @dataclass(frozen=True)

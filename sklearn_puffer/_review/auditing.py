@@ -1,4 +1,8 @@
-"""From a fitted noiser and rows held out to an audit: release, split, attack, judge, sum up."""
+"""From a fitted noiser and rows held out to an audit: release, split, attack, judge, sum up.
+
+Readers whom the promise does not cover, and peers, which have none, come last: what is found of
+them is no finding.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import train_test_split
 from sklearn.utils import shuffle
 from sklearn.utils.validation import check_is_fitted
@@ -26,9 +31,7 @@ from sklearn_puffer._base import (
     short_number,
     utc_now,
 )
-from sklearn_puffer._base import (
-    task as reported,
-)
+from sklearn_puffer._base import task as reported
 from sklearn_puffer._noiser import (
     HeldSwap,
     PufferfishRelease,
@@ -42,35 +45,38 @@ from sklearn_puffer._review.attack import (
     TRAIN,
     Attack,
     Field,
+    Groups,
     Parts,
     Question,
     attackers_of,
     attacks_on,
+    beside,
+    boosted,
     corrected,
+    encoder,
     enough_rows,
     seen,
 )
-from sklearn_puffer._review.audit import CONTROL, RELEASED, Audit, pair_names
-from sklearn_puffer._review.columns import in_memory
+from sklearn_puffer._review.audit import CONTROL, RELEASED, Audit, Peer, pair_names
 from sklearn_puffer._review.exact_tests import Exchanged, Promise, findable, rows_needed
-from sklearn_puffer._review.readers import (
-    MOST_KNOWN,
-    Peer,
-    known_columns,
-    linked,
-    peer_of,
-    peers_of,
-    same_when_keyed,
-    who_average,
-    who_know,
+from sklearn_puffer._review.measured import (
+    Survived,
+    Task,
+    correlations,
+    in_memory,
+    is_words,
+    margins,
+    task_figures,
+    task_of,
 )
-from sklearn_puffer._review.survived import Task, correlations, margins, task_figures, task_of
-from sklearn_puffer._review.whole_groups import Groups
 from sklearn_puffer._tables import (
     Name,
     Table,
     Values,
+    as_pandas,
     frame_table,
+    is_frame,
+    is_lazy,
     read_secret,
     resolve,
     secret_columns,
@@ -732,3 +738,161 @@ def _rows(n_rows: int, max_rows: Any, seed: int) -> Array:
         return every
     chosen: Array = np.sort(train_test_split(every, train_size=max_rows, random_state=seed)[0])
     return chosen
+
+
+MOST_KNOWN = 3
+_MOST_LINKED = 1_000
+_NEAREST_BY = 1e-9
+_KEY = b"blake2b:" + bytes(32)  # no secret: what is drawn with it is compared, and dropped
+
+
+def known_columns(knows: Any, names: Sequence[Name], sensitive: Sequence[Name]) -> list[Name]:
+    """Return the columns that a reader may know besides, each by itself."""
+    if isinstance(knows, list | tuple) and not knows:
+        return []
+    found = resolve(knows, names, "knows")
+    hidden = [name for name in found if name in sensitive]
+    if hidden:
+        raise ValueError(
+            f"knows names the sensitive column {quoted(hidden[0])}, which attackers are to find "
+            "out; name others."
+        )
+    return found
+
+
+def who_average(
+    fields: Sequence[Field], releases: Sequence[Any], attackers: Mapping[str, Any]
+) -> list[Attack]:
+    """Return what one who averages several fresh releases of the same rows finds out."""
+    seen = averaged(releases)
+    view = f"average of {len(releases)} releases"
+    return [each for field in fields for each in attacks_on(field, seen, attackers, view)]
+
+
+def averaged(frames: Sequence[Any]) -> Any:
+    """Return the means of numbers, and the most frequent of words."""
+    found = frames[0].copy()
+    for name in found.columns:
+        columns = [frame[name] for frame in frames]
+        found[name] = _most_frequent(columns) if is_words(columns[0]) else _mean(columns)
+    return found
+
+
+def _mean(columns: Sequence[Any]) -> Array:
+    found: Array = np.mean([np.asarray(each, dtype=float) for each in columns], axis=0)
+    return found
+
+
+def _most_frequent(columns: Sequence[Any]) -> Any:
+    codes = np.stack([np.asarray(each.cat.codes) for each in columns])
+    often = np.stack([(codes == own).sum(axis=0) for own in codes])
+    chosen = np.take_along_axis(codes, often.argmax(axis=0)[None], axis=0)[0]
+    first = columns[0]
+    return type(first.array).from_codes(chosen, dtype=first.dtype)
+
+
+def who_know(
+    fields: Sequence[Field],
+    after: Any,
+    columns: Mapping[Name, Any],
+) -> list[Attack]:
+    """Return what one who knows the true values of a column finds out, without and with a release.
+
+    ``columns`` has a frame for each of them: of groups, that of all their rows.
+    The difference is what the release tells beyond what he knew. His columns are not those of the
+    release, so he uses a classifier that takes any.
+    """
+    attackers = {"boosted": boosted(20)}
+    found = []
+    for name, known in counted(list(columns.items()), "readers"):
+        both, was = after.copy(), {}
+        for own in known.columns:
+            was[own] = beside(both.columns, f"{own} as it was")
+            both[was[own]] = known[own].array
+        alone = known.rename(columns=was)
+        for field in fields:
+            found += attacks_on(field, alone, attackers, f"knows {name}, no release")
+            found += attacks_on(field, both, attackers, f"knows {name}, and the release")
+    return found
+
+
+def same_when_keyed(noiser: Any, part: Any) -> bool | None:
+    """Return whether two keyed releases are the same; None where there are none."""
+    ids = np.arange(len(part))
+    try:
+        first, second = (
+            noiser.transform(part, row_id=ids, key=_KEY, on_drift="ignore") for _ in range(2)
+        )
+    except (TypeError, ValueError):  # a seed, or noise of a kind that is not drawn by key
+        return None
+    return bool(first.equals(second))
+
+
+def linked(before: Any, after: Any, rows: Array) -> list[Survived]:
+    """Return which share of rows is nearest to the row that it came from, ties as fractions."""
+    rows = rows[:_MOST_LINKED]
+    if any(is_words(before[name]) != is_words(after[name]) for name in before.columns):
+        return []  # codes of words
+    model = encoder(before).fit(before)
+    own, other = (_dense(model.transform(each.iloc[rows])) for each in (before, after))
+    shares = [_own_share(each, own) for each in (own, other)]
+    return [Survived(f"nearest to its own of {len(rows)}", "all", *shares)]
+
+
+def _dense(block: Any) -> Array:
+    return np.asarray(block.toarray() if hasattr(block, "toarray") else block, dtype=float)
+
+
+def _own_share(released: Array, original: Array) -> float:
+    distances = pairwise_distances(released, original, metric="manhattan")
+    least = distances.min(axis=1, keepdims=True) + _NEAREST_BY
+    near = distances <= least
+    return float((np.diag(near) / near.sum(axis=1)).mean())
+
+
+def peers_of(peers: Any, n_rows: int, columns: Sequence[Name]) -> dict[str, Any]:
+    """Return by name those of the released columns that each peer has, as pandas DataFrames."""
+    if peers is None:
+        return {}
+    if not isinstance(peers, Mapping):
+        raise TypeError(
+            f"peers is {quoted(peers)}; give {{name: DataFrame}}, the rows of table as another way "
+            "released them (examples/peers_of_a_release.py makes some)."
+        )
+    return {str(name): _given(name, rows, n_rows, columns) for name, rows in peers.items()}
+
+
+def _given(name: Any, rows: Any, n_rows: int, columns: Sequence[Name]) -> Any:
+    if is_lazy(rows) or not is_frame(rows):
+        raise TypeError(
+            f"peers gives {quoted(name)} as {type(rows).__name__}; give a DataFrame in memory, of "
+            "the rows of table as this peer released them."
+        )
+    if len(frame := as_pandas(rows)) != n_rows:
+        raise ValueError(
+            f"peers gives {quoted(name)} {len(frame)} rows beside {n_rows} of table; give every "
+            "row of table as it was released, in the same order."
+        )
+    if not (found := [each for each in columns if each in frame.columns]):
+        raise ValueError(
+            f"peers gives {quoted(name)} without any of the released columns "
+            f"{listed(list(columns), 5)}; give these, as the peer released them."
+        )
+    return frame[found]
+
+
+def peer_of(
+    name: str,
+    rows: Any,
+    fields: Sequence[Field],
+    attackers: Mapping[str, Any],
+    survived: Sequence[Survived],
+) -> Peer:
+    """Return what attackers find out of the rows of a peer, beside what these are good for."""
+    none = math.nan
+    found = [
+        replace(each, p=none, p_all=none, certified=none, findable=none)
+        for field in fields
+        for each in attacks_on(field, rows, attackers, f"peer: {name}")
+    ]
+    return Peer(name, tuple(found), tuple(survived))

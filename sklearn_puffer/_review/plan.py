@@ -1,12 +1,13 @@
-"""A plan: what to do, and what was measured of each setting on rows that nobody fitted."""
+"""A plan: what its columns and settings are, and what was measured on rows that nobody fitted."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -22,11 +23,292 @@ from sklearn_puffer._base import (
     shown,
 )
 from sklearn_puffer._noiser import SwapCurve
-from sklearn_puffer._review.candidates import Candidate
-from sklearn_puffer._review.columns import ColumnFacts
 from sklearn_puffer._review.exact_tests import Promise
 from sklearn_puffer._review.measured import Attacked
-from sklearn_puffer._tables import Name, frame_table, named_frame, recoded, records_frame
+from sklearn_puffer._tables import (
+    Name,
+    Table,
+    Values,
+    frame_table,
+    hardly_repeats,
+    looks_like_key,
+    named_frame,
+    present,
+    recoded,
+    records_frame,
+)
+from sklearn_puffer.accounting import MAX_CELLS
+from sklearn_puffer.noise import OPTIMAL, RecordSwap, optimal_channel, record_swap
+
+Use = Literal["sensitive", "release", "leave out", "not asked for"]
+
+_NUMBERS = ("float", "integer")
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What one column is, and what the plan does with it.
+
+    Attributes
+    ----------
+    name : str or int
+    use : {"sensitive", "release", "leave out", "not asked for"}
+    kind : str
+        In words: "number", "whole number", "yes or no", "order", "category", "date", "days",
+        "identifier", "constant", "nothing" or "unreadable".
+    distinct, missing : int
+        How many different values it has, and in how many rows it has none.
+    remark : str
+        What there is to say of it, such as why it is left out.
+    constant : float
+        What a constant in its place changes, in standard deviations.
+    """
+
+    name: Name
+    use: Use
+    kind: str
+    distinct: int = 0
+    missing: int = 0
+    remark: str = ""
+    constant: float = float("nan")
+
+    @property
+    def numeric(self) -> bool:
+        """Whether bins are possible."""
+        return self.kind in ("number", "whole number", "days", "identifier")
+
+    @property
+    def hardly_repeats(self) -> bool:
+        """Whether it is proposed for bins because its values are too many."""
+        return self.remark.startswith(_BINS)
+
+
+_BINS = "hardly repeats"
+
+
+def read_columns(
+    table: Table,
+    sensitive: Sequence[Name],
+    public: Collection[Name] | None,
+    dates: Collection[Name],
+    days: Collection[Name],
+    orders: Mapping[Any, Any],
+) -> list[ColumnFacts]:
+    """Return what the columns are, in the order of the table.
+
+    Parameters
+    ----------
+    table : Table
+    sensitive : sequence of names
+    public : collection of names or None
+        The columns to release, which are then proposed whatever they look like; None for all that
+        are fit for it.
+    dates : collection of names
+        Columns of dates, times and durations, as they are.
+    days : collection of names
+        Those that have become whole days.
+    orders : mapping
+        The declared values of some columns, as in ``categories=``.
+    """
+    facts = []
+    for name in table.names:
+        if name in dates:
+            facts.append(_date(name, sensitive))
+            continue
+        try:
+            values = table.values(name)
+        except (TypeError, ValueError) as error:
+            facts.append(ColumnFacts(name, _use(name, sensitive), "unreadable", remark=str(error)))
+            continue
+        asked = public is not None and name in public
+        fact = _read(name, values, sensitive, asked=asked, ordered=name in orders)
+        fact = _in_days(fact) if name in days else fact
+        skipped = fact.use != "sensitive" and public is not None and not asked
+        facts.append(ColumnFacts(name, "not asked for", fact.kind) if skipped else fact)
+    return facts
+
+
+def without_odd_gaps(facts: Sequence[ColumnFacts]) -> list[ColumnFacts]:
+    """Leave out numbers with gaps beside secrets with gaps: no one setting has a place for both."""
+    if not any(each.missing for each in facts if each.use == "sensitive"):
+        return list(facts)
+    remark = "it has missing values beside those of a sensitive column; fill or drop one of them"
+    return [
+        replace(each, use="leave out", remark=remark)
+        if each.use == "release" and each.numeric and each.missing
+        else each
+        for each in facts
+    ]
+
+
+def _use(name: Name, sensitive: Sequence[Name]) -> Use:
+    return "sensitive" if name in sensitive else "leave out"
+
+
+def _in_days(fact: ColumnFacts) -> ColumnFacts:
+    """Return what a column of days is: they number no rows, even if each has its own."""
+    if fact.kind == "identifier":
+        return replace(fact, use="release", kind="days", remark=f"{_BINS}: it goes into bins")
+    return replace(fact, kind="days") if fact.kind == "whole number" else fact
+
+
+def _date(name: Name, sensitive: Sequence[Name]) -> ColumnFacts:
+    remark = 'dates="days" makes whole days of dates, and numbers can be released'
+    return ColumnFacts(name, _use(name, sensitive), "date", remark=remark)
+
+
+def _read(
+    name: Name, values: Values, sensitive: Sequence[Name], *, asked: bool, ordered: bool
+) -> ColumnFacts:
+    data = present(values)
+    atoms = np.unique(data)
+    counts = {"distinct": len(atoms), "missing": values.n_missing}
+    if name in sensitive:
+        kind = _kind(values, ordered=ordered)
+        remark = f"{_BINS}: its values have few rows each" if _many(atoms, values) else ""
+        return ColumnFacts(name, "sensitive", kind, **counts, remark=remark)
+    kind, remark, out = _judged(values, data, atoms, ordered=ordered)
+    possible = kind not in ("nothing", "unreadable")
+    use: Use = "leave out" if out and not (asked and possible) else "release"
+    return ColumnFacts(name, use, kind, **counts, remark=remark)
+
+
+def _kind(values: Values, *, ordered: bool) -> str:
+    if values.kind == "category":
+        return "order" if ordered or values.ordered else "category"
+    if ordered:
+        return "order"
+    return {"boolean": "yes or no", "integer": "whole number", "float": "number"}[values.kind]
+
+
+def _many(atoms: Any, values: Values) -> bool:
+    return hardly_repeats(len(atoms), len(values))
+
+
+def _judged(values: Values, data: Any, atoms: Any, *, ordered: bool) -> tuple[str, str, bool]:
+    """Return what a column is, what there is to say of it, and whether that keeps it out."""
+    kind = _kind(values, ordered=ordered)
+    if not len(data):
+        return "nothing", "every value is missing", True
+    if values.kind == "float" and not np.isfinite(atoms).all():
+        return "unreadable", "it contains infinity; drop or replace such values", True
+    if values.kind == "category" and _many(atoms, values) and not (values.declared or ordered):
+        few = f"{len(atoms)} different texts in {len(values)} rows look like an identifier"
+        return "identifier", f"{few}; name it in public= if it is to be released", True
+    if values.kind in _NUMBERS and not ordered and looks_like_key(atoms, len(values)):
+        few = f"{len(atoms)} different whole numbers in {len(values)} rows look like an identifier"
+        return "identifier", f"{few}; name it in public= if it is to be released", True
+    if len(atoms) == 1 and values.missing is None:
+        return "constant", "it has one value only, and tells nothing", False
+    if values.kind in _NUMBERS and not ordered and _many(atoms, values):
+        return kind, f"{_BINS}: it goes into bins", False
+    return kind, "", False
+
+
+BINS = 5
+CELLS = (8, 20)
+_NARROW = 60  # combinations of values, up to which an optimal channel is solved quickly
+_FEW = 200  # values of a number, up to which noise is tried without bins
+_SET = "over the 95 % set"
+
+ROW = "who reads one row"
+GROUP = "who reads the rows of one group"
+TABLE = "who reads the table"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting that is measured.
+
+    Attributes
+    ----------
+    epsilon : float
+    label : str
+        What it is, in words.
+    promise : str
+        Whom the promise is for.
+    params : mapping
+        Of `PufferfishNoiser`, but ``epsilon``.
+    """
+
+    epsilon: float
+    label: str
+    promise: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_channel(self) -> bool:
+        """Whether the promise is for who reads one row, and counts no copies."""
+        return optimal_channel(self.params.get("noise")) is not None
+
+    @property
+    def is_swap(self) -> bool:
+        """Whether rows change owners."""
+        return record_swap(self.params.get("noise")) is not None
+
+
+def candidates_of(
+    epsilon: float, fixed: Mapping[str, Any], columns: Sequence[ColumnFacts], lookup: Sequence[Any]
+) -> list[Candidate]:
+    """Return the settings for some columns; what the caller fixed is not varied.
+
+    >>> [each.label for each in candidates_of(1.0, {"noise": "swap"}, [], [])]
+    ['swap', 'swap, over the 95 % set']
+    """
+    found = []
+    for label, params in _settings(fixed, columns):
+        own = {**fixed, **params}
+        swap = record_swap(own["noise"]) is not None
+        found.append(
+            Candidate(epsilon, label, TABLE if swap else GROUP if "groups" in fixed else ROW, own)
+        )
+        if swap and fixed.get("adversaries") is None:
+            own = {**own, "adversaries": "confidence"}
+            found.append(Candidate(epsilon, f"{label}, {_SET}", f"{TABLE}, {_SET}", own))
+    if not lookup:
+        return found
+    known = [_with_known(each, tuple(lookup)) for each in found if each.is_swap]
+    return [*known, *found]
+
+
+def _with_known(candidate: Candidate, lookup: tuple[Any, ...]) -> Candidate:
+    params = {**candidate.params, "known": lookup}
+    told = ", lookup= known"
+    return Candidate(candidate.epsilon, candidate.label + told, candidate.promise + told, params)
+
+
+def _settings(
+    fixed: Mapping[str, Any], columns: Sequence[ColumnFacts]
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return labels and parameters, but for the set and what may be known."""
+    if "noise" in fixed:
+        noise = fixed["noise"]
+        return [(noise if isinstance(noise, str) else quoted(noise), {})]
+    tried: list[tuple[str, dict[str, Any]]] = [
+        (f"swap, {number} cells", {"noise": RecordSwap(cells=number)}) for number in CELLS
+    ]
+    if "groups" in fixed:  # of which there is no channel
+        pass
+    elif _cells(columns, None) <= _NARROW:
+        tried.append(("optimal channel", {"noise": OPTIMAL}))
+    elif _cells(columns, BINS) <= _NARROW:
+        tried.append((f"optimal channel, {BINS} bins", {"noise": OPTIMAL, "n_bins": BINS}))
+    if _cells(columns, BINS) <= MAX_CELLS:
+        noise = {"noise": "laplace", "n_bins": BINS}
+        tried.append((f"Laplace noise, remapped, {BINS} bins", {**noise, "output": "remapped"}))
+        tried.append((f"Laplace noise, {BINS} bins", noise))
+    if _cells(columns, None) <= MAX_CELLS and all(each.distinct <= _FEW for each in columns):
+        tried.append(("Laplace noise", {"noise": "laplace"}))
+    return [each for each in tried if not (set(each[1]) - {"noise"}) & set(fixed)]
+
+
+def _cells(columns: Sequence[ColumnFacts], bins: int | None) -> float:
+    """Return how many combinations of values there may be, with so many bins for numbers."""
+    return math.prod(
+        float(min(each.distinct, bins) if bins and each.numeric else max(each.distinct, 1))
+        for each in columns
+    )
+
 
 INTERNAL = (
     "This plan is computed from the raw rows, those of the sensitive columns included, and is not "

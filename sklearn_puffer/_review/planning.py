@@ -36,14 +36,19 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noiser import PufferfishNoiser, SwapCurve
 from sklearn_puffer._review import measured
-from sklearn_puffer._review.attack import attackers_of, seen
-from sklearn_puffer._review.candidates import Candidate, candidates_of
-from sklearn_puffer._review.columns import ColumnFacts, in_memory, read_columns, without_odd_gaps
+from sklearn_puffer._review.attack import Groups, attackers_of, seen
 from sklearn_puffer._review.exact_tests import Promise
-from sklearn_puffer._review.measured import Attacked, Secrets
-from sklearn_puffer._review.plan import Plan, Row, ranked
-from sklearn_puffer._review.survived import Task, task_of
-from sklearn_puffer._review.whole_groups import Groups
+from sklearn_puffer._review.measured import Attacked, Secrets, Task, in_memory, task_of
+from sklearn_puffer._review.plan import (
+    Candidate,
+    ColumnFacts,
+    Plan,
+    Row,
+    candidates_of,
+    ranked,
+    read_columns,
+    without_odd_gaps,
+)
 from sklearn_puffer._tables import (
     Name,
     Table,

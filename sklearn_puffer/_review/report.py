@@ -1,22 +1,47 @@
-"""A report for the person who signs a release: one page, as HTML, Markdown, text and JSON.
+"""A report as a page, in HTML, Markdown, text and JSON; and the one for recipients.
 
 Pages of HTML are made by the templates beside it, and here is the only import of Jinja2. A page is
 one file without scripts, fonts or pictures from elsewhere, and tells browsers to fetch nothing
 (Content-Security-Policy), so that what stands in a name cannot. Whatever is filled in is escaped,
 and stays on one line.
+
+What recipients are told is listed here, and nothing of it is made of raw rows. It is built from
+parameters and names, one by one, and never from a page of the certificate with something left out:
+what is added to a certificate later does not reach it.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sklearn_puffer._base import Document, Page, Section, markdown, on_one_line, quoted, shown
-from sklearn_puffer._releases import write_new
+from sklearn_puffer._base import (
+    Bar,
+    Bars,
+    Document,
+    Page,
+    Section,
+    __version__,
+    markdown,
+    on_one_line,
+    quoted,
+    shown,
+)
+from sklearn_puffer._releases import (
+    OF_A_SAMPLE,
+    WHOLE_TABLE,
+    RowsTogether,
+    UncertifiedError,
+    write_new,
+)
+from sklearn_puffer.noise import FAMILIES, record_swap
+from sklearn_puffer.notions import Notion
+from sklearn_puffer.priors import ConfidenceSet
 
 SCHEMA = "sklearn_puffer.report/1"
 _FIELDS = ("Release, or not", "Name", "Role", "Place and date", "Signature")
@@ -238,3 +263,389 @@ def _templates() -> Any:
 def _inert(value: Any) -> Any:
     """Return a text on one line; what a template made of such is whole already."""
     return value if hasattr(value, "__html__") else on_one_line(str(value))
+
+
+_ONE_ROW = (
+    "Rows are taken as independent of each other: what the row of one person tells about another, "
+    "as within a family, is not covered."
+)
+_GROUPS = (
+    "Groups of rows are taken as independent of each other: what the rows of one tell about "
+    "another is not covered."
+)
+_NOT_PROMISED = (
+    "Nothing is promised about what the released columns tell of the population: that whoever "
+    "works long hours is often of one department can still be learnt.",
+    "Nothing is promised about any other column, or about whether a person is in the table at all.",
+    "Nothing is promised to hold against a reader whose knowledge is not that named above: who "
+    "knows another law of the columns, or more about a row, may learn more.",
+    "Combinations of several sensitive columns are not secrets; each is protected by itself.",
+    "Further releases of the same rows tell more than the promise says, unless they are counted in "
+    "it or by a ledger.",
+    "The number of rows, their order, their index and the types of columns are released as they "
+    "are, and whether a release is refused, and its warnings, may depend on the rows.",
+)
+
+
+def not_promised(certificate: Any) -> tuple[str, ...]:
+    """Return what no settings promise: of rows, or of groups of them where these are protected."""
+    grouped = getattr(certificate, "groups", None) is not None
+    about = f"The promise is about one {'group of rows' if grouped else 'row'}."
+    return about, *_NOT_PROMISED, _GROUPS if grouped else _ONE_ROW
+
+
+def best_guess(notion: Notion) -> float:
+    r"""Return how often a guess between two secrets of even chance is right at most.
+
+    Of laws :math:`P, Q` it is :math:`(1 + TV)/2`. Under (epsilon, delta),
+    :math:`TV \le (e^\epsilon - 1 + 2 \delta)/(e^\epsilon + 1)`; a divergence of an order above 1 is
+    no less than that of Kullback and Leibler, so that Pinsker's bound :math:`\sqrt{\epsilon/2}` and
+    that of Bretagnolle and Huber, :math:`\sqrt{1 - e^{-\epsilon}}`, hold; what is left out with a
+    chance of delta under either law adds 2 delta to TV.
+    """
+    epsilon, delta, alpha = _numbers(notion)
+    if alpha is None:
+        distance = math.tanh(epsilon / 2.0) + 2.0 * delta / (1.0 + math.exp(min(epsilon, 700.0)))
+    else:
+        distance = min(math.sqrt(epsilon / 2.0), math.sqrt(-math.expm1(-epsilon))) + 2.0 * delta
+    return min((1.0 + distance) / 2.0, 1.0)
+
+
+def _numbers(notion: Notion) -> tuple[float, float, float | None]:
+    numbers = notion.to_dict()
+    return numbers["epsilon"], numbers["delta"], numbers["alpha"]
+
+
+def _is_pure(notion: Notion) -> bool:
+    _, delta, alpha = _numbers(notion)
+    return delta == 0.0 and alpha is None
+
+
+def percent_at_most(share: float) -> str:
+    """Return a share as a percentage, rounded up: a bound stays one.
+
+    >>> percent_at_most(0.7310586), percent_at_most(1.0)
+    ('73.2 %', '100.0 %')
+    """
+    return f"{min(math.ceil(share * 1000.0) / 10.0, 100.0):.1f} %"
+
+
+def example(notion: Notion) -> str:
+    """Return what the promise comes to for who cannot tell two secrets apart beforehand."""
+    most = percent_at_most(best_guess(notion))
+    if _is_pure(notion):
+        return (
+            "For example: to somebody for whom two secrets were equally probable before, an even "
+            f"chance becomes at most {most}, whatever is released."
+        )
+    return (
+        "For example: who holds two secrets for equally probable before, an even chance, and "
+        f"guesses after seeing the release which it is, is right at most {most} of the time. "
+        "Single releases may tell more than that, but seldom."
+    )
+
+
+def promise_picture(notion: Notion) -> Bars:
+    """Return what a promise leaves of not knowing which of two secrets it is."""
+    most = best_guess(notion)
+    rows = [
+        Bar("before the release", 0.5, percent_at_most(0.5)),
+        Bar("after it, at most", most, percent_at_most(most)),
+    ]
+    return Bars("Chance of naming one of two equally probable secrets rightly", rows)
+
+
+_PRIORS = {
+    "the counted prior": "the law of the released columns that is counted from the rows",
+    "the given prior": "a law of the released columns that was given beforehand",
+    "the prior of": "what a classifier learns about the secrets from the released columns",
+    "the fitted Gaussian prior": "normal laws fitted to the rows",
+}
+_ABOUT_NOISE = (
+    "as much noise is added as the promise needs, which may be none; values without an order are "
+    "drawn anew with some chance"
+)
+_ABOUT_CHANNEL = "a channel draws a row from the law that changes rows least"
+_ABOUT_SWAP = "a swap exchanges whole rows among their owners"
+_LEFT_OUT = (
+    "What is a function of the raw rows is left out: the size of the noise and the grid it is "
+    "drawn on, exact losses, how much survives, laws, numbers of rows, values of columns (pairs of "
+    "secrets too, unless they were declared), the classifiers' figures, the fingerprint, the plan, "
+    "the audit and the ledger. They stand in the internal report.",
+    "That this report exists tells that the fit succeeded and that its certificate holds, which "
+    "depends on the rows.",
+)
+
+
+def external(noiser: Any, *, name: str, by: str, date: str) -> Report:
+    """Return the report for recipients.
+
+    Raises
+    ------
+    UncertifiedError, ValueError
+        If nothing is promised that they could be told of.
+    """
+    _check_promised(noiser)
+    certificate, channel = noiser.certificate_, noiser._fitted.channel is not None
+    taken = ", on four conditions" if noiser._fitted.swap is not None else ""
+    taken = certificate._to_recipients() if channel else taken
+    return Report(
+        kind="external",
+        holds=True,
+        verdict=f"the promise holds{taken}",
+        lines=(
+            _promise(noiser, certificate.notion),
+            *[WHOLE_TABLE] * channel,
+            _reader(noiser),
+        ),
+        front=(
+            _glance(certificate.notion),
+            Section("What the promise takes for granted", sentences=granted(noiser)),
+        ),
+        sections=tuple(_sections(noiser)),
+        about={"fitted": certificate.date, "version": f"sklearn_puffer {certificate.version}"},
+        record=_record(noiser),
+        name=name,
+        by=by,
+        date=date,
+    )
+
+
+def _check_promised(noiser: Any) -> None:
+    certificate = noiser.certificate_
+    if not certificate.holds:
+        raise UncertifiedError(
+            "the certificate does not hold, so there is nothing that recipients could be told; "
+            'use kind="internal", which says so, and fit again.'
+        )
+    if noiser.random_state is not None or seeded(certificate):
+        raise ValueError(
+            f"random_state={quoted(noiser.random_state)} now, or another one in fit, makes the "
+            "noise reproducible, and nothing is promised outside tests; fit again without one."
+        )
+
+
+def seeded(certificate: Any) -> bool:
+    """Return whether the certificate is of a noiser that was fitted with a seed."""
+    return any("NOTHING is promised outside tests" in said for said in certificate.assumptions)
+
+
+def _promise(noiser: Any, notion: Notion) -> str:
+    if noiser._fitted.swap is not None:
+        return str(noiser.certificate_._promised(figures=False))
+    sensitive = " or of ".join(map(shown, noiser._fitted.rules.sensitive))
+    told = notion.promise().replace("secrets", f"secrets of {sensitive}")
+    seen = noiser.certificate_._seen()
+    return f"Whoever sees {seen}, and has the knowledge named below, can {told}."
+
+
+def _about_swap(certificate: Any) -> str:
+    """Return of which rows a swap promises something, as far as it was asked for."""
+    to_come = " Of other tables that are released by it nothing is said here."
+    if certificate.asked_of_set:
+        to_come = " It is kept, as asked, for other rows, too, within the sampling error of counts."
+    if certificate.reserve is not None:
+        return (
+            "This is about rows that are released one by one, and come as the fitted ones did: "
+            "some become rows of others, which are kept for that and given once. Who holds these, "
+            "or the rows that came in, is not covered."
+        )
+    return (
+        "This is about the table that was fitted, released once as a whole; how often secrets are "
+        f"those of rows that are alike is counted from it.{to_come}"
+    )
+
+
+def _reader(noiser: Any) -> str:
+    if noiser._fitted.swap is not None:
+        return _about_swap(noiser.certificate_)
+    prior = noiser.certificate_.prior
+    found = [told for kind, told in _PRIORS.items() if prior.startswith(kind)]
+    own = found[0] if found else "a law that was fitted to the rows"
+    also, because = "", ", for instance because the rows are a sample,"
+    if _has_set(noiser):
+        also = ", and every law within sampling error of it, by the confidence set asked for"
+        because = ""
+    if isinstance(getattr(noiser, "adversaries", None), list):
+        also += "; the further ones that the noiser was given are covered as well"
+    return (
+        f"The reader's knowledge that this is about is {own}{also}. Who knows another law"
+        f"{because} may learn more.{_about_sample(noiser)}"
+    )
+
+
+def _about_sample(noiser: Any) -> str:
+    """Return whose rows the laws are of, as far as the settings say, which are public."""
+    if OF_A_SAMPLE not in noiser.certificate_.prior:
+        return ""
+    return (
+        " The laws were learnt from a sample of the rows, chosen by the values of the columns that "
+        "are released, and the promise is about rows with values like theirs alone."
+    )
+
+
+def _has_set(noiser: Any) -> bool:
+    """Return whether the promise is kept, as asked, for all laws around the counted one."""
+    given, certificate = getattr(noiser, "adversaries", None), noiser.certificate_
+    asked = given if isinstance(given, list) else [given]
+    sets = [each for each in asked if isinstance(each, ConfidenceSet) or each == "confidence"]
+    over = certificate.known_over_set
+    proven = over is None or (not over.estimate and over.loss <= certificate.notion.budget)
+    return bool(sets) and proven and certificate.prior.startswith("the counted prior")
+
+
+def granted(noiser: Any, *, figures: bool = False) -> list[str]:
+    """Return what the promise takes for granted; without figures nothing is made of the rows."""
+    certificate = noiser.certificate_
+    times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
+    told = [
+        "the reader's knowledge is that named above, and he knows nothing else about a row",
+        "what the row of one person tells about another is not covered",
+        f"the same rows are released {times} in all",
+    ]
+    if certificate.groups is not None:
+        told[1:2] = _about_groups(certificate.groups)
+    if noiser._fitted.noise is None:
+        told = certificate.conditions(figures=figures)
+    return [f"{said[0].upper()}{said[1:]}." for said in told]
+
+
+def _about_groups(groups: RowsTogether) -> list[str]:
+    hang = "in any way" if groups.within_group == "any" else "not at all, given it"
+    ids = shown(groups.column)
+    return [
+        f"rows with the same {ids} share their secret, and depend on each other {hang}; what the "
+        "rows of one group tell about another group is not covered",
+        f"no more than {groups.max_group} rows of a group are released in all, and which and how "
+        "many they are tells nothing about the secret",
+    ]
+
+
+def _sections(noiser: Any) -> list[Section]:
+    settings = ", ".join(f"{key}: {shown(value)}" for key, value in settings_of(noiser).items())
+    return [
+        Section(
+            "What is not promised", sentences=[*caveats(noiser), *not_promised(noiser.certificate_)]
+        ),
+        _columns(noiser),
+        _secrets(noiser),
+        Section("Settings", sentences=[f"{settings}."]),
+        Section("What this report leaves out", sentences=_LEFT_OUT),
+    ]
+
+
+def _glance(notion: Notion) -> Section:
+    """Return the figures of the budget, which are all there are without the rows."""
+    most = percent_at_most(best_guess(notion))
+    cells = [
+        ["figure", "value", "beside it"],
+        ["Epsilon", f"{notion.to_dict()['epsilon']:g}", f"the budget: {notion.budget_name()}"],
+        ["Best guess at a secret", most, "at most, where it was 50.0 % before"],
+    ]
+    return Section("At a glance", cells=cells, picture=promise_picture(notion))
+
+
+def released(noiser: Any) -> list[Any]:
+    """Return the names of the columns that are protected."""
+    return [each.column.name for each in noiser._fitted.columns]
+
+
+def _columns(noiser: Any) -> Section:
+    how = _how(noiser)
+    known, kept = _known(noiser), "as it is, since a reader may know it"
+    if noiser._fitted.swap is not None:
+        kept = "exchanged with its row, among people who have it alike, since a reader may know it"
+    ways: dict[str, list[str]] = {}
+    for each in released(noiser):
+        ways.setdefault(kept if each in known else how, []).append(shown(each))
+    passed = [shown(each) for each in noiser._fitted.rules.passed]
+    ways |= {"as it is, and NOT protected": passed} if passed else {}
+    cells = [["columns", "how each is released"], *([", ".join(e), way] for way, e in ways.items())]
+    about = _ABOUT_NOISE if noiser._fitted.channel is None else _ABOUT_CHANNEL
+    return Section("Released columns", about if noiser._fitted.swap is None else _ABOUT_SWAP, cells)
+
+
+def _known(noiser: Any) -> list[Any]:
+    """Return the columns that are declared to be known; a form does not have them by themselves."""
+    given = getattr(noiser, "known", None)
+    flat = given if isinstance(given, list) else [] if given is None else [given]
+    return [name for each in flat for name in (each if isinstance(each, tuple) else [each])]
+
+
+def _how(noiser: Any) -> str:
+    if noiser._fitted.channel is not None:
+        return "within a row that a channel draws"
+    if noiser._fitted.swap is not None:
+        return "exchanged with its row"
+    noise = noiser.certificate_.noise
+    named = f"{noise} noise" if noise in FAMILIES else "noise of a family of its own"
+    return f"with {named}"
+
+
+def _secrets(noiser: Any) -> Section:
+    """Return what is protected: labels only where somebody declared them."""
+    declared = getattr(noiser, "secret_pairs", None)
+    sensitive = [shown(name) for name in noiser._fitted.rules.sensitive]
+    if not isinstance(declared, list | tuple | Mapping):
+        which = "the certificate lists the pairs of them that are protected"
+        if declared is not None:
+            which = "every one is protected against every other of its column"
+        said = f"Each secret is one value of {' or of '.join(sensitive)}; {which}."
+        return Section("Protected secrets", sentences=[said])
+    head = ["sensitive", "secret", "against"]
+    return Section("Protected secrets", cells=[head, *_declared(declared, sensitive)])
+
+
+def _declared(declared: Any, sensitive: Sequence[str]) -> list[list[str]]:
+    if not isinstance(declared, Mapping):
+        return [[" and ".join(sensitive), shown(one), shown(two)] for one, two in declared]
+    return [
+        [shown(name), shown(one), shown(two)]
+        for name, pairs in declared.items()
+        for one, two in pairs
+    ]
+
+
+def caveats(noiser: Any) -> list[str]:
+    """Return what is not promised by these settings in particular."""
+    certificate, rules = noiser.certificate_, noiser._fitted.rules
+    said = {
+        f"{', '.join(map(shown, rules.passed))}: passed through and NOT protected; whatever they "
+        "tell about a secret is told.": bool(rules.passed),
+        "Columns, or groups of them, are taken as independent of each other given the secret. If "
+        "they are not, the row as a whole may tell more.": certificate.dependence != "joint",
+        "Which values are missing is released as it is, and NOT protected.": rules.missing
+        == "propagate",
+        "Released values are biased towards the middle of their column: they serve single rows, "
+        "and not sums or means.": certificate.output == "remapped",
+        "The rows themselves are published as they are: whose a row was can be seen where somebody "
+        "can be told by it, and who finds his own row with somebody else learns more of "
+        "him.": noiser._fitted.swap is not None,
+        "With a delta (or an order alpha) single releases may tell more than a factor of "
+        "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
+    }
+    return [told for told, applies in said.items() if applies]
+
+
+def settings_of(noiser: Any) -> dict[str, Any]:
+    """Return the settings that are numbers and words, and so no function of rows."""
+    certificate = noiser.certificate_
+    own = {"epsilon": certificate.epsilon, "delta": certificate.delta, "alpha": certificate.alpha}
+    own |= {"releases": certificate.releases, "noise": certificate.noise}
+    own |= {"dependence": certificate.dependence, "missing": noiser._fitted.rules.missing}
+    own["output"] = certificate.output
+    swap = None if noiser._fitted.swap is None else record_swap(noiser.noise)
+    return own | ({n: getattr(swap, n) for n in ("cells", "balance", "within")} if swap else {})
+
+
+def _record(noiser: Any) -> dict[str, Any]:
+    certificate = noiser.certificate_
+    return {
+        "version": __version__,
+        "fitted": {"date": certificate.date, "version": certificate.version},
+        "promise": _promise(noiser, certificate.notion),
+        "settings": settings_of(noiser),
+        "sensitive": [str(name) for name in noiser._fitted.rules.sensitive],
+        "released": [str(name) for name in released(noiser)],
+        "passed": [str(name) for name in noiser._fitted.rules.passed],
+    }

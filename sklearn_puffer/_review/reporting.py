@@ -26,7 +26,10 @@ from sklearn_puffer._noiser import PufferfishNoiser, ReleaseTransformer
 from sklearn_puffer._releases import Ledger, PersonLedger
 from sklearn_puffer._review.audit import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.audit import Audit
-from sklearn_puffer._review.external import (
+from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
+from sklearn_puffer._review.plan import Plan
+from sklearn_puffer._review.report import (
+    Report,
     caveats,
     example,
     external,
@@ -36,9 +39,6 @@ from sklearn_puffer._review.external import (
     seeded,
     settings_of,
 )
-from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
-from sklearn_puffer._review.plan import Plan
-from sklearn_puffer._review.report import Report
 
 
 def report(
