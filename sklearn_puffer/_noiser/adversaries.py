@@ -377,6 +377,11 @@ class Known:
     mixings: tuple[Mixing | None, ...]
     margins: list[Margin]
 
+    @property
+    def facts(self) -> tuple[ModelFacts, ...]:
+        """What is said of the classifiers."""
+        return tuple(facts for model in self.models for facts in model.facts)
+
 
 def known_to_adversaries(read: TableRead) -> Known:
     """Return what the adversaries of a table know."""
@@ -417,8 +422,7 @@ def conditional_margins(read: TableRead, known: Known) -> Conditional:
         secret.name: dict(zip(secret.labels, read.rows.tally(secret).tolist(), strict=True))
         for secret in read.secrets
     }
-    columns = [replace(column, raw=None) for column in read.columns]
-    return Conditional(known.counted, columns, totals)
+    return Conditional(known.counted, read.bare_columns, totals)
 
 
 def _given(prior: Any, argument: str, read: TableRead) -> Adversary:
@@ -591,7 +595,7 @@ def _in_delta(notion: Notion) -> Notion:
 
 def about_rows(read: TableRead, known: Known) -> list[str]:
     """Return what there is to warn of about rows that are known one by one, or too little."""
-    weak = [facts for model in known.models for facts in model.facts if facts.weak]
+    weak = [facts for facts in known.facts if facts.weak]
     return [*map(weak_sentence, weak), *single_rows(read, known.counted)]
 
 

@@ -6,7 +6,6 @@ How much of the data survives a channel, summed up over the rows of `fit` and it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from sklearn_puffer._noiser.channel_problem import all_asked, channel_problem, u
 from sklearn_puffer._noiser.channel_proof import check_copies, proof_of
 from sklearn_puffer._noiser.channel_release import as_matrix
 from sklearn_puffer._noiser.channel_result import LearntChannel
-from sklearn_puffer._noiser.known_values import known_columns
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.utility import changes_of, utility_of, utility_without_order
@@ -53,7 +51,6 @@ def learn_channel(
     sample_weight : array-like of shape (n_rows,) or None
     """
     read = read_table(settings, table, given_secrets, sample_weight)
-    known_columns(read)  # refused here, before anything is counted
     units_of_change(read, np.zeros(len(read.columns)))
     known = known_to_adversaries(read)
     counted = count_cells(read, _further_laws(read, known))
@@ -63,7 +60,7 @@ def learn_channel(
     check_copies(read, counted, asked, rows, problem.epsilon)
     return LearntChannel(
         read=read,
-        columns=[replace(column, raw=None) for column in read.columns],
+        columns=read.bare_columns,
         counted=counted,
         equal=count_representatives(read, counted),
         adversaries=known.adversaries,
@@ -75,7 +72,7 @@ def learn_channel(
         distance=_distance(read, known, counted),
         margins=known.margins,
         conditional=conditional_margins(read, known),
-        known=[tuple(read.public[k] for k in each) for each in known_columns(read)],
+        known=read.known_names,
         remarks=read.remarks(fine=False),
     )
 
@@ -99,7 +96,7 @@ def _distance(read: TableRead, known: Known, counted: CountedCells) -> CellDista
         read.unordered,
         units_of_change(read, known.spreads),
         read.settings.channel.cost,
-        tuple(sorted({k for each in known_columns(read) for k in each})),
+        tuple(sorted({k for each in read.known for k in each})),
     )
 
 

@@ -13,7 +13,7 @@ from sklearn_puffer._channels import ChannelProblem, CostFunction, Costs, Family
 from sklearn_puffer._noiser.adversaries import Known
 from sklearn_puffer._noiser.channel_cells import CountedCells, checked_costs, masses_over
 from sklearn_puffer._noiser.conditional_priors import Adversary
-from sklearn_puffer._noiser.known_values import known_columns, told_value, too_telling
+from sklearn_puffer._noiser.known_values import told_value, too_telling
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer._noiser.settings import epsilon_of_one
 from sklearn_puffer._tables import Column, Name, Secret
@@ -105,7 +105,7 @@ def all_asked(read: TableRead, known: Known, counted: CountedCells) -> list[Aske
         each
         for k, adversary in enumerate(known.adversaries)
         for whole in _asked_of(read, counted, adversary, k)
-        for each in with_known_cells(whole, known_columns(read), read.columns, counted.cells.codes)
+        for each in with_known_cells(whole, read.known, read.columns, counted.cells.codes)
     ]
 
 
@@ -159,7 +159,7 @@ def _conditional(whole: Asked, cells: Array) -> tuple[Family, int, Name, list[An
 
 def _places(read: TableRead, counted: CountedCells) -> Array | None:
     """Return the place of each cell: the values of all columns that may be known."""
-    members = sorted({k for each in known_columns(read) for k in each})
+    members = sorted({k for each in read.known for k in each})
     if not members:
         return None
     codes = counted.cells.codes[:, members]
@@ -217,10 +217,10 @@ def _check_places(
     budget = problem.delta if problem.delta > 0.0 else problem.epsilon
     if told <= budget * (1.0 - _CLOSE):
         return
-    alone = [(_lost_alone(counted, asked, problem, each), each) for each in known_columns(read)]
+    alone = [(_lost_alone(counted, asked, problem, each), each) for each in read.known]
     lost, members = max(alone)
     if lost <= budget * (1.0 - _CLOSE):
-        lost, members = told, sorted({k for each in known_columns(read) for k in each})
+        lost, members = told, sorted({k for each in read.known for k in each})
     raise ValueError(too_telling(read, [read.public[k] for k in members], lost))
 
 

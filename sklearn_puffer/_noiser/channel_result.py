@@ -16,8 +16,7 @@ from sklearn_puffer._noiser.channel_cells import CellDistance, Cells, CountedCel
 from sklearn_puffer._noiser.channel_problem import Asked, with_known_cells
 from sklearn_puffer._noiser.channel_proof import Proof, told_by
 from sklearn_puffer._noiser.channel_release import Channel, ChannelRelease, as_matrix
-from sklearn_puffer._noiser.conditional_priors import Adversary, Laws
-from sklearn_puffer._noiser.known_values import known_columns
+from sklearn_puffer._noiser.conditional_priors import Adversary, Laws, named_laws
 from sklearn_puffer._noiser.margins import Conditional, Margin
 from sklearn_puffer._noiser.other_priors import Against, FittedRelease, LossUnder
 from sklearn_puffer._noiser.read_table import TableRead
@@ -69,13 +68,7 @@ class LearntChannel:
 
     def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
         """Return the fitted adversary's laws under the names of the columns."""
-        names = tuple(column.name for column in self.columns)
-        return {
-            sensitive: {
-                secret: {names: law} for secret, laws in of.items() for law in laws.values()
-            }
-            for sensitive, of in self.adversaries[0].items()
-        }
+        return named_laws(self.adversaries[0], self.read.public)
 
     def mechanism(self) -> ChannelRelease:
         """Return how rows are released."""
@@ -238,7 +231,7 @@ class LearntChannel:
             self.settings.releases,
             margins=self.margins,
             conditional=self.conditional,
-            known=known_columns(self.read),
+            known=self.read.known,
         )
 
     @property

@@ -224,6 +224,19 @@ def given_priors(given: Any) -> list[Prior]:
     return [p for p in [*values, *nested] if isinstance(p, Discrete | GaussianMixture)]
 
 
+def named_laws(
+    adversary: Adversary, names: Sequence[Name]
+) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
+    """Return the laws of an adversary under the names of the columns."""
+    return {
+        sensitive: {
+            secret: {tuple(names[k] for k in members): law for members, law in laws.items()}
+            for secret, laws in of_secret.items()
+        }
+        for sensitive, of_secret in adversary.items()
+    }
+
+
 def make_groups(
     adversaries: Sequence[Adversary],
     pairs: Mapping[Name, Sequence[Pair]],

@@ -436,8 +436,8 @@ class PufferfishNoiser(ReleaseTransformer):
             _services[self] = service
 
     def _take(self, learnt: Learnt | LearntChannel | LearntSwap, table: Source) -> None:
-        read = learnt if isinstance(learnt, Learnt) else learnt.read
-        grouped = None if isinstance(learnt, LearntChannel) else learnt.grouped
+        read = learnt.read
+        grouped = learnt.grouped if isinstance(learnt, LearntSwap) else learnt.read.grouped
         ids = [] if grouped is None else [grouped.column]
         passed = [*read.passed, *(name for name in ids if name not in read.passed)]
         rules = TableRules(

@@ -22,35 +22,26 @@ from sklearn_puffer._noiser.adversaries import (
     refitted_laws,
     seen_by_counting,
 )
-from sklearn_puffer._noiser.conditional_priors import Adversary, Group, SecretPair, make_groups
+from sklearn_puffer._noiser.conditional_priors import Members, make_groups, named_laws
 from sklearn_puffer._noiser.drawn_priors import N_DRAWS, draws_of
-from sklearn_puffer._noiser.groups import RowGroups
 from sklearn_puffer._noiser.kept_columns import check_kept, with_kept
-from sklearn_puffer._noiser.known_values import known_columns, who_know_values
-from sklearn_puffer._noiser.margins import Conditional, Margin
+from sklearn_puffer._noiser.known_values import who_know_values
+from sklearn_puffer._noiser.margins import Margin
 from sklearn_puffer._noiser.mechanism import NoiseOfColumns
 from sklearn_puffer._noiser.other_priors import FittedNoise
 from sklearn_puffer._noiser.over_set import Around, Unknown, priors_around
-from sklearn_puffer._noiser.problems import (
-    Problem,
-    cells_of,
-    rows_have_exact_loss,
-    too_wide,
-    ways_to_exact,
-)
+from sklearn_puffer._noiser.problems import Problem, cells_of, too_wide, ways_to_exact
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.release import ColumnRelease, Patterns, remapped, scale_of
 from sklearn_puffer._noiser.remapping import check_remappable
 from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._noiser.utility import RawLaw, utilities
+from sklearn_puffer._noiser.utility import utilities
 from sklearn_puffer._releases import (
     Awaited,
     Certificate,
     ColumnNoise,
     ColumnUtility,
-    CountedLoss,
-    ModelFacts,
     PairLoss,
     Refused,
     Rule,
@@ -58,7 +49,7 @@ from sklearn_puffer._releases import (
     composition_rule,
 )
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import Column, Name, Pair, Source, Values
+from sklearn_puffer._tables import Column, Name, Source, Values
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.fits import GaussianFit, MixtureFit
@@ -74,68 +65,70 @@ _MOST_DRAWN = 1 << 24  # rows: 128 MB of random bits
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """Everything that was found out, and what follows from it.
+    """What was learnt of a table, and what follows from it.
 
-    ``sensitive`` names all secrets, and ``hidden`` those that are columns of the table.
+    Attributes
+    ----------
+    read : TableRead
+    known : Known
+        Its kernels leave columns that may be known as they are.
+    problem : Problem
+    calibrated : Calibrated
+    around : Around
+        The priors around the fitted ones.
+    over_set : SetLoss, Awaited or None
+        What is lost over these.
     """
 
-    settings: Settings
-    strategy_name: str
-    sensitive: list[Name]
-    hidden: list[Name]
-    passed: list[Name]
-    columns: list[Column]
-    groups: list[list[int]]
-    pairs: dict[Name, list[Pair]]
-    adversaries: list[Adversary]
-    asked: list[SecretPair]
+    read: TableRead
+    known: Known
+    problem: Problem
     calibrated: Calibrated
-    spreads: FloatArray
-    raw: list[RawLaw]
-    propagated: list[Name]
-    n_rows: int
-    n_columns: int
-    fewest_rows: int
-    around: SetLoss | Awaited | None
-    rule: Rule
-    remedy: str | None
-    remarks: list[str]
-    mixings: tuple[Mixing | None, ...]
-    margins: list[Margin]
-    conditional: Conditional
-    models: tuple[ModelFacts, ...] = ()
-    counted: tuple[CountedLoss, ...] = ()
-    known: Sequence[tuple[Name, ...]] = ()
-    grouped: RowGroups | None = None
+    around: Around
+    over_set: SetLoss | Awaited | None
 
     @property
-    def public(self) -> list[Name]:
+    def settings(self) -> Settings:
+        """The parameters, as far as reading the table has not changed them."""
+        return self.read.settings
+
+    @property
+    def columns(self) -> list[Column]:
         """The columns that are released."""
-        return [column.name for column in self.columns]
+        return self.read.bare_columns
+
+    @property
+    def margins(self) -> list[Margin]:
+        """What is kept of the values of each column."""
+        return self.known.margins
+
+    @property
+    def propagated(self) -> list[Name]:
+        """The columns whose missing values stay missing."""
+        return self.read.public if self.settings.missing == "propagate" else []
+
+    @cached_property
+    def _members(self) -> list[Members]:
+        """The columns that some law of the fitted adversary is about."""
+        laws = [of for of_secret in self.known.adversaries[0].values() for of in of_secret.values()]
+        return sorted({members for of in laws for members in of})
 
     def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
         """Return the fitted adversary's laws under the names of the columns."""
-        return {
-            sensitive: {
-                secret: {tuple(self.columns[k].name for k in m): law for m, law in laws.items()}
-                for secret, laws in of_secret.items()
-            }
-            for sensitive, of_secret in self.adversaries[0].items()
-        }
+        return named_laws(self.known.adversaries[0], self.read.public)
 
     def patterns(self) -> Patterns:
         """Return which columns of each group occurred together, where others may be missing."""
         if not self.propagated:
             return {}
-        laws = [of for of_secret in self.adversaries[0].values() for of in of_secret.values()]
-        known = {members for of in laws for members in of}
+        names = self.read.public
         return {
-            tuple(self.columns[k].name for k in group): {
-                tuple(self.columns[k].name for k in members)
-                for members in known
+            tuple(names[k] for k in group): {
+                tuple(names[k] for k in members)
+                for members in self._members
                 if set(members) <= set(group)
             }
-            for group in self.groups
+            for group in self.read.groups
         }
 
     @cached_property
@@ -155,13 +148,13 @@ class Learnt:
                 self.columns,
                 self.calibrated.theta,
                 self.calibrated.grids,
-                self.mixings,
+                self.known.mixings,
                 strict=True,
             )
         ]
         if self.settings.output != "remapped":
             return noisy
-        laws = zip(noisy, self.raw, strict=True)
+        laws = zip(noisy, self.known.raw, strict=True)
         return [remapped(release, law.placed(release.column)) for release, law in laws]
 
     def _noise_of(self, theta: float, mixing: Mixing | None) -> Noise | None:
@@ -174,92 +167,86 @@ class Learnt:
 
     def certificate(self) -> Certificate:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
-        dependence, notion = self.settings.dependence, self.settings.notion
+        settings, read, problem = self.settings, self.read, self.problem
+        fitted, models = self.fitted_noise(), self.known.facts
+        # where a confidence set was asked for and cannot be looked through
+        fallen_back = problem.strategy is not settings.strategy
         return Certificate(
-            **notion.to_dict(),
+            **settings.notion.to_dict(),
             loss=float(self.calibrated.upper.max()),
             pairs=self._both_ways(),
-            columns=self._column_noise(),
-            assumptions=say.assumptions_of(self._facts()),
-            strategy=self.strategy_name,
-            noise=self.settings.noise_name,
-            dependence=dependence if isinstance(dependence, str) else "groups",
-            n_rows=self.n_rows,
-            remedy=self.remedy,
-            releases=self.settings.releases,
-            rule=self.rule,
-            fitted=self.fitted_noise(),
+            columns=self._column_noise,
+            assumptions=say.assumptions_of(self._facts),
+            strategy="sensitivity" if fallen_back else settings.strategy_name,
+            noise=settings.noise_name,
+            dependence=settings.dependence if isinstance(settings.dependence, str) else "groups",
+            n_rows=read.rows.total,
+            remedy=_remedy(problem, self.calibrated),
+            releases=settings.releases,
+            rule=_rule(problem, self.calibrated),
+            fitted=fitted,
             prior=say.prior_of(
-                self.settings.prior is not None,
-                _MODELS.get(type(self.settings.fit)),
-                len(self.adversaries) - 1,
-                self.models,
-                self.known,
+                settings.prior is not None,
+                _MODELS.get(type(settings.fit)),
+                len(self.known.adversaries) - 1,
+                models,
+                read.known_names,
             ),
-            models=self.models,
-            counted=self.counted,
-            n_columns=self.n_columns,
+            models=models,
+            counted=seen_by_counting(fitted, read) if models else (),
+            n_columns=read.n_columns,
             version=__version__,
             date=utc_now(),
             utility=self.utility,
-            around=self.around,
+            around=self.over_set,
             least=self.calibrated.least,
-            output=self.settings.output,
-            groups=None if self.grouped is None else self.grouped.told(),
+            output=settings.output,
+            groups=None if read.grouped is None else read.grouped.told(),
         )
 
     def fitted_noise(self) -> FittedNoise:
         """Return the noise and what it protects, without the laws."""
-        settings, calibrated = self.settings, self.calibrated
-        native = settings.output == "native"
-        places = {column.name: k for k, column in enumerate(self.columns)}
-        laws = [of for of_secret in self.adversaries[0].values() for of in of_secret.values()]
+        settings, calibrated, known = self.settings, self.calibrated, self.known
         return FittedNoise(
-            {name: list(of_secret) for name, of_secret in self.adversaries[0].items()},
-            sorted({members for of in laws for members in of}),
-            self.pairs,
-            self.groups,
+            {name: list(of_secret) for name, of_secret in known.adversaries[0].items()},
+            self._members,
+            self.read.pairs,
+            self.read.groups,
             self.columns,
             calibrated.together,
             calibrated.grids,
-            np.array([column.whole and native for column in self.columns]),
+            self.problem.whole,
             settings.noise,
             settings.notion,
             settings.releases,
-            self.mixings,
-            margins=self.margins,
-            conditional=self.conditional,
-            known=[[places[name] for name in each] for each in self.known],
-            together=self.grouped,
+            known.mixings,
+            margins=known.margins,
+            conditional=conditional_margins(self.read, known),
+            known=self.read.known,
+            together=self.read.grouped,
         )
 
     @cached_property
     def utility(self) -> tuple[ColumnUtility, ...]:
         """How much of each column survives."""
-        return utilities(self.releases, self.raw, self.spreads.tolist())
+        return utilities(self.releases, self.known.raw, self.known.spreads.tolist())
 
     def mechanism(self) -> NoiseOfColumns:
         """Return how rows are released."""
         return NoiseOfColumns(
             columns=self.releases,
             least=[(scale_of(each), each.grid, each.remapping) for each in self.releases],
-            laws=[law.kept(c) for law, c in zip(self.raw, self.columns, strict=True)],
+            laws=[law.kept(c) for law, c in zip(self.known.raw, self.columns, strict=True)],
         )
 
     def warnings(self) -> list[str]:
         """Return what the user should be warned of."""
-        facts = self._facts()
-        said = [*self.remarks, *self._wide_remarks()]
-        said += say.quiet_sentences(facts)
-        over_set = self._over_set
+        said = [*self.read.remarks(), *about_rows(self.read, self.known), *self.around.remarks]
+        said += [*self._wide_remarks(), *say.quiet_sentences(self._facts)]
+        over_set = self.over_set if isinstance(self.over_set, SetLoss) else None
         if self.settings.confidence is not None and over_set and over_set.decided:
             said.append(say.decided_sentence(over_set.decided, over_set.level))
         return said
-
-    @property
-    def _over_set(self) -> SetLoss | None:
-        """The loss over the sets, where it was worth computing unasked."""
-        return self.around if isinstance(self.around, SetLoss) else None
 
     def _both_ways(self) -> tuple[PairLoss, ...]:
         """Return two rows a pair, forward and backward."""
@@ -267,7 +254,9 @@ class Learnt:
         # whole arrays at once: single numbers out of them take longer than all the rest
         ends = np.stack([calibrated.bound, calibrated.lower, calibrated.upper], axis=2).tolist()
         found: list[PairLoss] = []
-        for pair, ways, known in zip(self.asked, ends, calibrated.recomputed.tolist(), strict=True):
+        for pair, ways, known in zip(
+            self.problem.asked, ends, calibrated.recomputed.tolist(), strict=True
+        ):
             adversary, sensitive, secret, against = pair
             source: Literal["recomputed", "theorem"] = "recomputed" if known else "theorem"
             for (a, b), (bound, low, high) in zip(
@@ -276,6 +265,7 @@ class Learnt:
                 found.append(PairLoss(sensitive, a, b, adversary, bound, low, high, source))
         return tuple(found)
 
+    @cached_property
     def _column_noise(self) -> tuple[ColumnNoise, ...]:
         return tuple(
             ColumnNoise(
@@ -287,42 +277,43 @@ class Learnt:
                 release.column.unordered,
             )
             for release, theta, spread in zip(
-                self.releases, self.calibrated.theta, self.spreads, strict=True
+                self.releases, self.calibrated.theta, self.known.spreads, strict=True
             )
         )
 
+    @cached_property
     def _facts(self) -> say.Facts:
-        columns = self._column_noise()
-        kept = {name for names in self.known for name in names}
+        settings, read, columns = self.settings, self.read, self._column_noise
+        kept = {name for names in read.known_names for name in names}
         noiseless = [c.name for c in columns if c.theta == 0.0 and c.spread > 0.0]
         quiet = [name for name in noiseless if name not in kept]
         binned = [c.name for c in self.columns if c.merged]
         return say.Facts(
-            sensitive=self.sensitive,
-            groups=[[self.columns[k].name for k in group] for group in self.groups],
+            sensitive=[secret.name for secret in read.secrets],
+            groups=[[read.public[k] for k in group] for group in read.groups],
             columns=columns,
             unchanged=[name for name in quiet if name not in binned],
             quiet_bins=[name for name in quiet if name in binned],
             binned=[name for name in binned if name not in quiet and name not in kept],
             kept_bins=[name for name in binned if name in kept],
-            passed=self.passed,
+            passed=read.passed,
             propagated=self.propagated,
-            n_rows=self.n_rows,
-            fewest_rows=self.fewest_rows,
-            releases=self.settings.releases,
-            given_prior=self.settings.prior is not None,
-            model=_MODELS.get(type(self.settings.fit)),
-            n_adversaries=len(self.adversaries),
+            n_rows=read.rows.total,
+            fewest_rows=read.fewest_rows(),
+            releases=settings.releases,
+            given_prior=settings.prior is not None,
+            model=_MODELS.get(type(settings.fit)),
+            n_adversaries=len(self.known.adversaries),
             theorem=not self.calibrated.recomputed.all(),
             least=self.calibrated.least,
-            noise=self.settings.noise_name,
-            notion=self.settings.notion,
-            seed=self.settings.seed,
-            remapped=self.settings.output == "remapped",
-            models=self.models,
-            known=self.known,
-            over_set=self.settings.confidence is not None,
-            rows=None if self.grouped is None else self.grouped.told(),
+            noise=settings.noise_name,
+            notion=settings.notion,
+            seed=settings.seed,
+            remapped=settings.output == "remapped",
+            models=self.known.facts,
+            known=read.known_names,
+            over_set=settings.confidence is not None,
+            rows=None if read.grouped is None else read.grouped.told(),
         )
 
     @property
@@ -333,32 +324,23 @@ class Learnt:
 
     def _wide_remarks(self) -> list[str]:
         """Return a warning for each group too wide for the exact loss that was asked for."""
-        if self.settings.strategy is not exact or self.calibrated.recomputed.all():
+        settings, remarks = self.settings, []
+        # of rows that depend on each other a bound was asked for
+        if settings.strategy is not exact or settings.hangs_together:
             return []
-        if self.settings.hangs_together:  # a bound was asked for
+        if self.calibrated.recomputed.all():
             return []
-        noise = self._column_noise()
-        remarks = []
-        if self.calibrated.least is not None and not any(map(too_wide, self._grouped())):
-            remarks.append(say.theorem_sentence(self._facts()))
-        for group in self.groups:
-            columns = [self.columns[k] for k in group]
+        grouped = [[self.columns[k] for k in group] for group in self.read.groups]
+        if self.calibrated.least is not None and not any(map(too_wide, grouped)):
+            remarks.append(say.theorem_sentence(self._facts))
+        for group, columns in zip(self.read.groups, grouped, strict=True):
             if too_wide(columns):
-                worst = max((noise[k] for k in group), key=lambda c: (not c.unordered, c.relative))
+                noise = [self._column_noise[k] for k in group]
+                worst = max(noise, key=lambda c: (not c.unordered, c.relative))
                 names = [column.name for column in columns]
-                remarks.append(
-                    say.wide_sentence(
-                        names, cells_of(columns), MAX_CELLS, worst, self._ways(columns)
-                    )
-                )
+                ways = ways_to_exact(columns, settings.noise, settings.notion)
+                remarks.append(say.wide_sentence(names, cells_of(columns), MAX_CELLS, worst, ways))
         return remarks
-
-    def _grouped(self) -> list[list[Column]]:
-        return [[self.columns[k] for k in group] for group in self.groups]
-
-    def _ways(self, columns: Sequence[Column]) -> str:
-        exactly = rows_have_exact_loss(self.settings.noise, self.settings.notion)
-        return ways_to_exact(columns) if exactly else ""
 
 
 def learn(
@@ -380,84 +362,38 @@ def learn(
     # a family that cannot be drawn is refused here, and not in transform
     sampler(settings.noise.with_scale(1.0), grid_step(1.0))
     read = read_table(settings, table, given_secrets, sample_weight)
-    settings = read.settings
-    if settings.output == "remapped":
-        check_remappable(read.columns, settings.noise)
+    if read.settings.output == "remapped":
+        check_remappable(read.columns, read.settings.noise)
     _check_size(read)
     known = known_to_adversaries(read)
-    columns, groups = [replace(column, raw=None) for column in read.columns], read.groups
-    knowing = who_know_values(known.adversaries, read)
-    asked, parts = make_groups([*known.adversaries, *knowing], read.pairs, groups)
-    around = (
-        priors_around(settings, known.counted, read.pairs, columns, groups, known.mixings)
-        if settings.model is None
-        else refits_around(read, known.adversaries[0])
-    )
-    known = replace(known, mixings=with_kept(read, known.mixings))
-    problem = _problem(settings, columns, known, parts, asked, read.grouped)
-    check_kept(read, problem, len(known.adversaries))
-    problem = weighted(around.within(problem), settings.weights, known.spreads)
+    around = _around(read, known)
+    if read.known:
+        known = replace(known, mixings=with_kept(read, known.mixings))
+    problem = _problem(read, known)
+    if read.known:
+        check_kept(read, problem, len(known.adversaries))
+    problem = weighted(around.within(problem), read.settings.weights, known.spreads)
     calibrated = find_scales(problem)
-    learnt = Learnt(
-        settings=settings,
-        # where a confidence set was asked for and cannot be looked through
-        strategy_name="sensitivity"
-        if problem.strategy is not settings.strategy
-        else settings.strategy_name,
-        sensitive=[secret.name for secret in read.secrets],
-        hidden=read.hidden,
-        passed=read.passed,
-        columns=columns,
-        groups=groups,
-        pairs=read.pairs,
-        adversaries=known.adversaries,
-        asked=asked,
-        calibrated=calibrated,
-        spreads=known.spreads,
-        raw=known.raw,
-        propagated=read.public if settings.missing == "propagate" else [],
-        n_rows=read.rows.total,
-        n_columns=read.n_columns,
-        fewest_rows=read.fewest_rows(),
-        around=around.loss(problem, calibrated),
-        rule=_rule(problem, calibrated),
-        remedy=_remedy(problem, calibrated),
-        remarks=[*read.remarks(), *about_rows(read, known), *around.remarks],
-        models=tuple(facts for model in known.models for facts in model.facts),
-        mixings=known.mixings,
-        margins=known.margins,
-        conditional=conditional_margins(read, known),
-        known=tuple(tuple(read.public[k] for k in each) for each in known_columns(read)),
-        grouped=read.grouped,
-    )
-    if not learnt.models:
-        return learnt
-    return replace(learnt, counted=seen_by_counting(learnt.fitted_noise(), read))
+    return Learnt(read, known, problem, calibrated, around, around.loss(problem, calibrated))
 
 
-def _problem(
-    settings: Settings,
-    columns: Sequence[Column],
-    known: Known,
-    parts: Sequence[Group],
-    asked: Sequence[SecretPair],
-    together: RowGroups | None,
-) -> Problem:
-    spreads, unordered = known.spreads, np.array([column.unordered for column in columns])
+def _problem(read: TableRead, known: Known) -> Problem:
+    """Return what is to be calibrated."""
+    settings, columns, spreads = read.settings, read.bare_columns, known.spreads
+    knowing = who_know_values(known.adversaries, read) if read.known else []
+    asked, parts = make_groups([*known.adversaries, *knowing], read.pairs, read.groups)
     ranges = np.array([column.atoms[-1] - column.atoms[0] for column in columns])
     # a column that never varies under the fitted prior may vary under a further one
     weights = np.where(spreads > 0.0, spreads, np.where(ranges > 0.0, ranges, 1.0))
-    weights = np.where(unordered, mixing_weights(columns), weights)
+    weights = np.where(read.unordered, mixing_weights(columns), weights)
     kept = [isinstance(mixing, Unchanged) for mixing in known.mixings]
-    weights = np.where(kept, 0.0, weights)
-    whole = np.array([column.whole and settings.output == "native" for column in columns])
     return Problem(
         groups=parts,
         n_pairs=len(asked),
         asked=asked,
-        weights=weights,
-        whole=whole,
-        names=[column.name for column in columns],
+        weights=np.where(kept, 0.0, weights),
+        whole=np.array([column.whole and settings.output == "native" for column in columns]),
+        names=read.public,
         notion=settings.notion,
         strategy=settings.strategy,
         noise=settings.noise,
@@ -465,7 +401,7 @@ def _problem(
         n_jobs=settings.n_jobs,
         releases=settings.releases,
         mixings=known.mixings if any(known.mixings) else (),
-        together=together,
+        together=read.grouped,
     )
 
 
@@ -526,21 +462,17 @@ def _check_size(read: TableRead) -> None:
             )
         if points > MOST_JOINT_POINTS:
             names = [column.name for column in members]
-            exactly = rows_have_exact_loss(read.settings.noise, read.settings.notion)
-            ways = ways_to_exact(members) if exactly else ""
+            ways = ways_to_exact(members, read.settings.noise, read.settings.notion)
             raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS, ways))
 
 
-def refits_around(read: TableRead, own: Adversary) -> Around:
-    """Return what the prior's classifier knows when it is fitted anew, if that was asked for.
-
-    Parameters
-    ----------
-    read : TableRead
-    own : Adversary
-        The laws of the classifier as it is.
-    """
+def _around(read: TableRead, known: Known) -> Around:
+    """Return the priors around the fitted ones; of a classifier those of refits, if asked for."""
     settings = read.settings
+    if settings.model is None:
+        return priors_around(
+            settings, known.counted, read.pairs, read.bare_columns, read.groups, known.mixings
+        )
     if settings.confidence is None:
         return Unknown()
     level, models = settings.confidence.level, settings.model
@@ -549,7 +481,7 @@ def refits_around(read: TableRead, own: Adversary) -> Around:
         return Unknown("the prior is that of a classifier which was fitted elsewhere")
     if read.rows.total > _MOST_DRAWN:
         return Unknown(f"more than {_MOST_DRAWN} rows are not drawn again")
-    alone = draws_of([own], read.pairs, read.groups, level)
+    alone = draws_of([known.adversaries[0]], read.pairs, read.groups, level)
     if not alone.computable(settings.noise, settings.notion):
         return Unknown("the exact loss of such rows is not computed")
     drawn = [laws.adversary(read) for laws in refitted_laws(read, N_DRAWS)]

@@ -18,7 +18,7 @@ from sklearn_puffer._base import Array, FloatArray, listed, quoted
 from sklearn_puffer._losses import LossTable, bare_ratios
 from sklearn_puffer._noise import Mixing, Unchanged
 from sklearn_puffer._noiser.conditional_priors import Part
-from sklearn_puffer._noiser.known_values import known_columns, told_value, too_telling
+from sklearn_puffer._noiser.known_values import told_value, too_telling
 from sklearn_puffer._noiser.problems import Problem, known
 from sklearn_puffer._noiser.read_table import TableRead
 from sklearn_puffer.calibration import exact
@@ -29,7 +29,7 @@ _CLOSE = 1e-9  # of the budget: what no noise could do with
 
 def kept_places(read: TableRead) -> list[int]:
     """Return the positions of the columns that stay as they are."""
-    return sorted({k for members in known_columns(read) for k in members})
+    return sorted({k for members in read.known for k in members})
 
 
 def with_kept(read: TableRead, mixings: tuple[Mixing | None, ...]) -> tuple[Mixing | None, ...]:
@@ -84,7 +84,7 @@ def _check_told(read: TableRead, problem: Problem, kept: Sequence[int], unaware:
     told = float(_told(problem, kept).max(initial=0.0))
     if told <= most:
         return
-    alone = [(float(_told(problem, each)[unaware].max()), each) for each in known_columns(read)]
+    alone = [(float(_told(problem, each)[unaware].max()), each) for each in read.known]
     lost, members = max(alone)
     asked = unaware
     if not lost > most:

@@ -12,36 +12,11 @@ import numpy as np
 from sklearn_puffer._base import FloatArray, check_pairs, listed, plain, quoted
 from sklearn_puffer._noiser.conditional_priors import Adversary, Laws, Members
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._tables import Column, Name, cells_frame, resolve
+from sklearn_puffer._tables import Column, Name, cells_frame
 from sklearn_puffer.priors import Discrete
 
 Values = Mapping[int, float | None]  # column -> value, None where it is missing
 _Choices = tuple[Adversary, list[list[Values]]]
-
-
-def known_columns(read: TableRead) -> list[list[int]]:
-    """Return the positions of the columns that may be known, those known together in one list.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``known`` names no columns, or one that is not public.
-    """
-    known = read.settings.known
-    if known is None:
-        return []
-    names, public = read.table_names, read.public
-    items = list(known) if isinstance(known, list) else [known]
-    found = [resolve(list(i) if isinstance(i, tuple) else i, names, "known") for i in items]
-    if not found:
-        raise ValueError("known is empty; name the columns that may be known, or leave it out.")
-    strange = [name for each in found for name in each if name not in public]
-    if strange:
-        raise ValueError(
-            f"known names column {strange[0]!r}, which is not public; the public columns are "
-            f"{listed(public, 10)}."
-        )
-    return [[public.index(name) for name in each] for each in found]
 
 
 def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[Adversary]:
@@ -54,9 +29,9 @@ def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[A
     Raises
     ------
     ValueError
-        If ``known`` names no public columns, or makes more pairs than there is time for.
+        If ``known`` makes more pairs than there is time for.
     """
-    found = _choices_of(adversaries, known_columns(read), read.groups)
+    found = _choices_of(adversaries, read.known, read.groups)
     n_adversaries = sum(prod(map(len, choices)) for _, choices in found)
     check_pairs(
         n_adversaries * sum(map(len, read.pairs.values())),

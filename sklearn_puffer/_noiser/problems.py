@@ -504,8 +504,10 @@ def rows_have_exact_loss(noise: Noise, notion: Notion) -> bool:
     return is_computable([row, row], noise.with_scale((1.0,) * 3), notion)
 
 
-def ways_to_exact(columns: Sequence[Column]) -> str:
-    """Return in words which bins, or which columns left out, would make the loss exact."""
+def ways_to_exact(columns: Sequence[Column], noise: Noise, notion: Notion) -> str:
+    """Return in words which bins, or which columns left out, would make the loss exact, if any."""
+    if not rows_have_exact_loss(noise, notion):
+        return ""
     bins = _exact_bins(columns)
     left_out = _left_out(columns, [len(column.atoms) for column in columns])
     leaving = f"eaving out {_all(left_out)}"

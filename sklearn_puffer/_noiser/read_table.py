@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -299,6 +300,8 @@ class TableRead:
         Of the table, the sensitive ones included.
     grouped : RowGroups or None
         Which rows are protected together, and the most of them.
+    known : list of list of int
+        Positions of the public columns that may be known, those known together in one list.
     """
 
     settings: Settings
@@ -312,11 +315,17 @@ class TableRead:
     passed: list[Name]
     n_columns: int
     grouped: RowGroups | None = None
+    known: list[list[int]] = field(default_factory=list)
+
+    @cached_property
+    def bare_columns(self) -> list[Column]:
+        """The public columns without their raw numbers."""
+        return [replace(column, raw=None) for column in self.columns]
 
     @property
-    def table_names(self) -> tuple[Name, ...]:
-        """The names of all columns of the table."""
-        return self.rows.table.names
+    def known_names(self) -> list[tuple[Name, ...]]:
+        """The names of the columns that may be known."""
+        return [tuple(self.public[k] for k in each) for each in self.known]
 
     @property
     def public(self) -> list[Name]:
@@ -416,7 +425,25 @@ def read_table(
         passed=[n for n in table.names if n not in used and (passing or n in grouping)],
         n_columns=len({*table.names, *(given_secrets or ())}),
         grouped=grouped,
+        known=_known_columns(settings.known, table.names, public),
     )
+
+
+def _known_columns(known: Any, names: Sequence[Name], public: list[Name]) -> list[list[int]]:
+    """Return the positions of the columns that may be known, those known together in one list."""
+    if known is None:
+        return []
+    items = list(known) if isinstance(known, list) else [known]
+    found = [resolve(list(i) if isinstance(i, tuple) else i, names, "known") for i in items]
+    if not found:
+        raise ValueError("known is empty; name the columns that may be known, or leave it out.")
+    strange = [name for each in found for name in each if name not in public]
+    if strange:
+        raise ValueError(
+            f"known names column {strange[0]!r}, which is not public; the public columns are "
+            f"{listed(public, 10)}."
+        )
+    return [[public.index(name) for name in each] for each in found]
 
 
 def _groups_of(
