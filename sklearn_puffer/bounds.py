@@ -408,7 +408,7 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     that exists, else `distribution_aware`, else `approximate`, else `wasserstein`. Under one
     coupling a mean never exceeds the maximum, so each is within the ones after it, over all
     couplings that are tried. Rows of Gaussian and mixture priors also have the bounds of
-    `_strategies.joint_mixtures`, whatever their covariances.
+    `_strategies.row_bounds`, whatever their covariances.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Noise families: the density of the noise, and what a shift of it reveals.
 
-A family holds its scale; the formulas of `_noise.shifts` work on one column of scale 1. What all
+A family holds its scale; the formulas of `_noise.family` work on one column of scale 1. What all
 families share, and how far their numbers may be off, stands in `_noise.family`.
 """
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import voigt_profile
 
 from sklearn_puffer._losses import LawPair, law_of, loss_interval, profile
-from sklearn_puffer._losses.heavy_profiles import _NODES, _RULE, _WEIGHTS
+from sklearn_puffer._losses.gaussian_student import _NODES, _RULE, _WEIGHTS
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Cauchy, GeneralizedCauchy
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

@@ -14,8 +14,13 @@ from scipy.integrate import quad
 
 from sklearn_puffer import PufferfishNoiser, PufferfishWarning
 from sklearn_puffer._losses import corner_losses
-from sklearn_puffer._strategies.joint_mixtures import _weighed, _with_gains
-from sklearn_puffer._strategies.joint_parts import Parts, _beyond_the_common, two_points
+from sklearn_puffer._strategies.row_bounds import (
+    Parts,
+    _beyond_the_common,
+    _weighed,
+    _with_gains,
+    two_points,
+)
 from sklearn_puffer.bounds import Impossible, tightest
 from sklearn_puffer.fits import MixtureFit
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace

@@ -24,7 +24,7 @@ from sklearn_puffer._strategies import (
     stretches,
     tails,
 )
-from sklearn_puffer._strategies.component_couplings import _filled, _flow
+from sklearn_puffer._strategies.mixture_bounds import _filled, _flow
 from sklearn_puffer.bounds import Impossible, Relaxed
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

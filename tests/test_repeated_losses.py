@@ -29,7 +29,7 @@ def ends_and_losses(rows, masses, cells, notion, n_draws):
 
 @pytest.fixture
 def only_bounds(monkeypatch):
-    module = importlib.import_module("sklearn_puffer._losses.repeated_losses")
+    module = importlib.import_module("sklearn_puffer._losses.channel_losses")
     monkeypatch.setattr(module, "MOST_OUTCOMES", 0)
 
 

@@ -1,6 +1,8 @@
-r"""The plane of two released columns cut into boxes: bounds for every noise and every notion.
+r"""Released rows cut into boxes: both ends of the loss in two columns, the lower one in any number.
 
-For discrete priors the density of a released row is a sum of products,
+The plane of two columns is cut around the atoms at first, then where most is unknown. The bounds
+hold for every noise and every notion. For discrete priors the density of a released row is a sum of
+products,
 
 .. math:: h_p(y) = \sum_x p(x) \, K_1(y_1 - x_1) \, K_2(y_2 - x_2),
 
@@ -24,24 +26,114 @@ function it is largest at a corner v. For half widths r_k,
 
 and the lower bound with p and q exchanged. For Gaussian noise the squares cancel.
 
-One released column over intervals of its axis: values, slopes and bends of its noise there.
+*Coarsening.* For rows of any number of columns: a reader who is told only which cell of a product
+grid a released row falls into learns no more than from the row (data processing), so the divergence
+of the cells' masses is a lower bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import inf, log
 from typing import NamedTuple
 
 import numpy as np
 
 from sklearn_puffer._base import ULP, FloatArray
-from sklearn_puffer._losses.box_edges import SHARE, first_edges, has_kink, split_edges, steepness
 from sklearn_puffer._losses.divergences import Panels, divergence_interval, gaps, interval_of
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import Notion, PowerMean
 from sklearn_puffer.priors import Discrete
+
+MAX_BOXES = 2**18
+"""Most boxes that the plane is cut into."""
+
+SHARE = 1e-2
+"""The least chance that counts in how deep the last atoms of a tail lie."""
+
+
+def first_edges(atoms: FloatArray, last: float, noise: Noise, notion: Notion) -> FloatArray:
+    """Return a few edges around each atom and beyond the last ones, the infinite ones included."""
+    if atoms.size == 1:
+        return np.array([-inf, atoms[0], inf])
+    scale = float(noise.axis_scales(1)[0])
+    steps = scale * np.array([-4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0])
+    around = (atoms[:, None] + steps).ravel()
+    around = around[(around > atoms[0]) & (around < atoms[-1])]
+    kept = np.unique(np.floor((around - atoms[0]) / (0.4 * scale)), return_index=True)[1]
+    beyond = _reach(float(atoms[-1] - atoms[0]), last, noise, notion)
+    kinks = atoms if has_kink(noise) else atoms[[0, -1]]
+    parts = (
+        kinks,
+        np.sort(around)[kept[kept < around.size]],
+        atoms[0] - beyond,
+        atoms[-1] + beyond,
+    )
+    return np.concatenate([[-inf], np.unique(np.concatenate(parts)), [inf]])
+
+
+def has_kink(noise: Noise) -> bool:
+    """Return whether the density has a kink at 0, so that atoms must be edges."""
+    scale = float(noise.axis_scales(1)[0])
+    return bool(steepness(noise, np.zeros(1))[0] * scale > 1e-9)
+
+
+def steepness(noise: Noise, distance: FloatArray) -> FloatArray:
+    """Return |score| just beyond a distance: at a kink, its outer side."""
+    return np.abs(noise.score(np.nextafter(distance, inf)))
+
+
+def _reach(span: float, last: float, noise: Noise, notion: Notion) -> FloatArray:
+    """Return distances beyond the outermost atoms to cut at: up to where little is left to know."""
+    scale = float(noise.axis_scales(1)[0])
+    if has_kink(noise):
+        return np.zeros(0)
+    steps = (np.arange(0.5, 5.0, 0.5), 5.0 * 1.25 ** np.arange(60), 2.0 ** np.arange(22, 72))
+    near = scale * np.concatenate(steps)
+    mass = noise.mass(near, np.full_like(near, inf))
+    with np.errstate(invalid="ignore", over="ignore"):
+        moved = noise.drift(near, span)
+    divergence = notion.divergence
+    if isinstance(divergence, PowerMean):
+        order = divergence.order
+        worth = min(order * notion.budget, 1.0)
+        here, there = (noise.log_density((near + d)[:, None]) for d in (0.0, last))
+        left = here + order * (here - there) - order * log(SHARE) + log(scale)
+        # a chord lies above its function by the square of what f moves
+        bent = divergence.alpha * order * np.square(np.minimum(moved, 1.0)) * mass
+        enough = (left <= log(1e-6 * worth)) | ((moved <= 1.0) & (bent <= 1e-4 * worth))
+    elif notion.is_chance:
+        enough = mass * np.minimum(moved, 1.0) <= 1e-5 * notion.budget
+    else:
+        enough = moved <= 1e-4 * notion.budget
+    enough &= near >= 2.0 * scale
+    stop = int(np.argmax(enough)) if enough.any() else near.size - 1
+    return near[: stop + 1]
+
+
+def split_edges(edges: list[FloatArray], shares: list[FloatArray]) -> list[FloatArray] | None:
+    """Halve the intervals that widen the loss most; None where there is no room for enough."""
+    # a row costs as many new boxes as there are columns, so shares compare as parts of a mean
+    most = max(float(share.sum()) for share in shares)
+    middles = [old[:-1] / 2.0 + old[1:] / 2.0 for old in edges]
+    wanted = []
+    for old, middle, share in zip(edges, middles, shares, strict=True):
+        possible = np.isfinite(middle) & (middle > old[:-1]) & (middle < old[1:])
+        chosen = np.flatnonzero(possible & (share > 0.5 * most / share.size))
+        wanted.append(chosen[np.argsort(-share[chosen])])
+    boxes, part = shares[0].size * shares[1].size, 1.0
+    while True:
+        kept = [chosen[: int(part * chosen.size)] for chosen in wanted]
+        finer = (shares[0].size + kept[0].size) * (shares[1].size + kept[1].size)
+        if finer <= MAX_BOXES:
+            break
+        part *= 0.8
+    if finer == boxes or (part < 1.0 and finer < 1.2 * boxes):
+        return None
+    return [np.sort(np.append(e, m[k])) for e, m, k in zip(edges, middles, kept, strict=True)]
+
 
 MOST_CELLS = 1024
 """Largest grid of atoms that is cut into boxes."""
@@ -542,3 +634,85 @@ def _beyond(atoms: FloatArray, centre: FloatArray, noise: Noise) -> FloatArray:
     """Return how far f moves beyond an outer edge at most."""
     nearest = np.maximum(np.maximum(atoms[0] - centre, centre - atoms[-1]), 0.0)
     return noise.drift(nearest, float(atoms[-1] - atoms[0]))
+
+
+# Rounding, as in `_losses.boxes`: distances y - x are off by d = 2 u (|y| + |x|), which moves the
+# mass of a cell of width w by 4 d (1 / w + 2 |s|) of itself; sums of n non-negative terms are off
+# by n u. The bound itself is taken down by 1e-9 of it and 1e-11.
+
+MAX_LUMPS = 4096
+"""Most cells that the space of released rows is cut into."""
+
+_MAX_ROWS = 2**15
+
+
+def lumped_lower(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> FloatArray:
+    """Return lower bounds on the losses p -> q and q -> p, shape (2,); 0 where there is no view.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> one, two = (Discrete([[x, x, x]], [1.0]) for x in (0.0, 1.0))
+    >>> lumped_lower(one, two, Laplace(3.0), Pufferfish(1.0)).round(6).tolist()
+    [1.0, 1.0]
+    """
+    n_axes, n_rows = p.n_axes, max(len(p.rows), len(q.rows))
+    lumps = int(MAX_LUMPS ** (1.0 / n_axes) + 1e-9)
+    if lumps < 2 or n_rows > _MAX_ROWS or notion.leaves_events_out:
+        return np.zeros(2)
+    noises = [noise.with_scale(float(scale)) for scale in noise.axis_scales(n_axes)]
+    edges = [_even_edges(p, q, axis, each, lumps) for axis, each in enumerate(noises)]
+    (p_mass, p_off), (q_mass, q_off) = (_cell_masses(prior, noises, edges) for prior in (p, q))
+    unknown = np.full(p_mass.size, inf)
+    panels = Panels(
+        *(np.maximum(p_mass * (1.0 - p_off) - _LOST, 0.0), p_mass * (1.0 + p_off) + _LOST),
+        *(np.maximum(q_mass * (1.0 - q_off) - _LOST, 0.0), q_mass * (1.0 + q_off) + _LOST),
+        -unknown,
+        unknown,
+    )
+    lower = np.array([divergence_interval(side, notion)[0] for side in (panels, panels.swapped())])
+    return np.maximum(lower * (1.0 - 1e-9) - 1e-11 * (not notion.is_chance), 0.0)
+
+
+def _even_edges(p: Discrete, q: Discrete, axis: int, noise: Noise, lumps: int) -> FloatArray:
+    """Return cuts of one axis, evenly from a little before its atoms to a little behind them."""
+    atoms = np.concatenate([prior.rows[prior.counts > 0, axis] for prior in (p, q)])
+    beyond = 2.5 * float(noise.axis_scales(1)[0])
+    if lumps == 2:
+        inner = np.array([atoms.min() / 2.0 + atoms.max() / 2.0])
+    else:
+        inner = np.unique(np.linspace(atoms.min() - beyond, atoms.max() + beyond, lumps - 1))
+    return np.concatenate([[-inf], inner, [inf]])
+
+
+def _cell_masses(
+    prior: Discrete, noises: list[Noise], edges: list[FloatArray]
+) -> tuple[FloatArray, float]:
+    """Return the masses of all cells, and their relative error."""
+    kept = prior.counts > 0
+    rows, weights = prior.rows[kept], prior.probabilities[kept]
+    columns, off = [], 4.0 * ULP * (len(rows) + 8)
+    for axis, (noise, cuts) in enumerate(zip(noises, edges, strict=True)):
+        x = rows[:, axis, None]
+        columns.append(noise.mass(cuts[:-1] - x, cuts[1:] - x))
+        off += _mass_error(float(np.abs(x).max()), float(np.ptp(x)), noise, cuts[1:-1])
+    half = (len(columns) + 1) // 2
+    left, right = (
+        reduce(_crossed, part) for part in (columns[:half], columns[half:] or [np.ones((1, 1))])
+    )
+    right = np.broadcast_to(right, (len(rows), right.shape[1]))
+    return ((left * weights[:, None]).T @ right).ravel(), off
+
+
+def _crossed(one: FloatArray, two: FloatArray) -> FloatArray:
+    """Return the products of each row's masses on two axes, for all pairs of cells."""
+    products: FloatArray = (one[:, :, None] * two[:, None, :]).reshape(len(one), -1)
+    return products
+
+
+def _mass_error(size: float, span: float, noise: Noise, cuts: FloatArray) -> float:
+    moved = 2.0 * ULP * (size + float(np.abs(cuts).max()))
+    width = float(np.diff(cuts).min()) if len(cuts) > 1 else inf
+    steep = float(noise.steepest(0.0, 2.0 * (span + float(np.ptp(cuts)))))
+    return 2.0 * ROUNDING + 4.0 * moved * (1.0 / width + 2.0 * steep)

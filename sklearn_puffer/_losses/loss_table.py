@@ -27,12 +27,12 @@ from sklearn_puffer._base import LN2, UNIT, FloatArray, IntArray, counted
 from sklearn_puffer._losses.convolution import Grid, Wide
 from sklearn_puffer._losses.divergences import Panels
 from sklearn_puffer._losses.joint_grids import MAX_CELLS, Layout, layout_of, with_mass
-from sklearn_puffer._losses.known_places import KnownPlaces
-from sklearn_puffer._losses.layers import CategoryLayers
 from sklearn_puffer._losses.pair_losses import (
+    CategoryLayers,
     DiscreteBoxes,
     DiscreteLine,
     GaussianRows,
+    KnownPlaces,
     MixtureLine,
     PairLoss,
 )

@@ -1,32 +1,54 @@
 r"""The loss of one pair of priors, for one noise after another: each kind of pair its own class.
 
-The law of discrete values plus noise of any family, of which no closed form is known.
+*Layers.* Some released laws consist of layers, each seen for what it is. With a = log p_c / q_c,
+the log ratio of the masses of layer c, and laws of mass 1 within each,
 
-Each atom with its noise is one part of a mixture (see `_losses.mixture_parts`), about which the
-family says how dense it is, how steep, how bent, and what mass it has.
+.. math:: \sup f = \max_c (a_c + \sup f_c), \qquad
+          H_\varepsilon = \sum_c p_c H_{\varepsilon - a_c}, \qquad
+          e^{(\alpha - 1) D} = \sum_c p_c^\alpha q_c^{1 - \alpha} e^{(\alpha - 1) D_c}
+
+and where epsilon - a = -g is negative, H_(-g)(p, q) = 1 - e^-g + e^-g H_g(q, p).
+
+*Rows of unordered categories and at most one number* have a line for each combination. What is
+released of the categories c is mixed (`_noise.mixing`), which is a separable pass over the masses,
+p -> (1 - rho) p + rho q sum p along each unordered axis. Given c, the number with its noise has a
+density on a line: the released law consists of layers.
+
+Values of an alphabet without mass in either law are one cell together: their ratios are equal.
+
+*Rows some of whose columns stay as they are:* at a place v, values of those columns, laws have the
+shares p_v and q_v, and the other columns laws of their own. These are layers, too.
 """
 
 from __future__ import annotations
 
-from math import inf
-from typing import Protocol, Self
+from collections.abc import Callable, Sequence
+from math import exp, expm1
+from typing import NamedTuple, Protocol, assert_never
 
 import numpy as np
 
 from sklearn_puffer._base import LN2, UNIT, FloatArray
 from sklearn_puffer._losses.boxes import box_panels, boxes_computable
-from sklearn_puffer._losses.convolution import Grid
+from sklearn_puffer._losses.convolution import Grid, LaplacePair
 from sklearn_puffer._losses.discrete_laws import DiscretePair
 from sklearn_puffer._losses.divergences import Panels, divergence_interval
+from sklearn_puffer._losses.gaussian_mixtures import computable, law_of
 from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
-from sklearn_puffer._losses.laplace_line import LaplacePair
-from sklearn_puffer._losses.law_pair import LawPair
+from sklearn_puffer._losses.joint_grids import kept_axes, layout_of, on_others, places_of, with_mass
 from sklearn_puffer._losses.line import Source, fine_panels, loss_interval
-from sklearn_puffer._losses.mixture_laws import computable, law_of
-from sklearn_puffer._losses.mixture_parts import ARGUMENT, MixtureLaw, Ranges, Values
-from sklearn_puffer.noise import LOG_ROUNDING, ROUNDING, Noise
-from sklearn_puffer.notions import Notion
-from sklearn_puffer.priors import Discrete, GaussianMixture
+from sklearn_puffer._losses.mixtures import LawPair, NoiseLaw
+from sklearn_puffer._noise import WHOLE, Mixing, without_mixings
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import (
+    HockeyStick,
+    Notion,
+    PowerMean,
+    Pufferfish,
+    RenyiPufferfish,
+    Supremum,
+)
+from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 Ends = tuple[FloatArray, FloatArray]
 
@@ -271,97 +293,332 @@ def _centred(atoms: FloatArray) -> FloatArray:
     return moved if not rest.any() else atoms
 
 
-_CLOSEST = 0.25  # two anchors are never closer than this share of the scale, but around kinks
-_OUTER = np.array([2.0, 6.0, 18.0])  # the first cuts beyond the atoms, in scales
+class Layer(NamedTuple):
+    """Its mass under both laws, and what tells these apart within it."""
+
+    p: float
+    q: float
+    line: PairLoss
+
+    @property
+    def ratio(self) -> float:
+        """The log ratio of the masses, a."""
+        return float(np.log(self.p) - np.log(self.q))
 
 
-class NoiseLaw(MixtureLaw):
-    """Atoms with noise around each of them.
+def of_layers(layers: Sequence[Layer], noise: Noise, notion: Notion, error: float) -> Ends:
+    """Return the ends of the loss from those of all layers, whose masses are off by ``error``."""
+    divergence = notion.divergence
+    off = 2.5 * error + UNIT * (16.0 + 16.0 * 600.0)
+    if isinstance(divergence, Supremum):
+        return _suprema(layers, noise, notion, off)
+    if isinstance(divergence, HockeyStick):
+        return _deltas(layers, noise, divergence.epsilon, off)
+    if isinstance(divergence, PowerMean):
+        return _power_means(layers, noise, divergence.alpha, off)
+    assert_never(divergence)
+
+
+def widened(panels: Panels, layer: Layer, error: float) -> Panels:
+    """Return the panels of what is within a layer as those of the layer."""
+    r, off = 2.0 * error, 2.0 * error + UNIT * (16.0 + 16.0 * 600.0)
+    less, more = 1.0 - r, 1.0 + r
+    return Panels(
+        panels.p_low * layer.p * less,
+        panels.p_high * layer.p * more,
+        panels.q_low * layer.q * less,
+        panels.q_high * layer.q * more,
+        panels.log_low + layer.ratio - off,
+        panels.log_high + layer.ratio + off,
+    )
+
+
+def _suprema(layers: Sequence[Layer], noise: Noise, notion: Notion, off: float) -> Ends:
+    ends = [layer.line.interval(noise, notion) for layer in layers]
+    ways = np.array([[layer.ratio, -layer.ratio] for layer in layers])
+    lower = (np.array([low for low, _ in ends]) + ways).max(axis=0) - off
+    upper = (np.array([high for _, high in ends]) + ways).max(axis=0) + off
+    return np.maximum(lower, 0.0), np.maximum(upper, 0.0)
+
+
+def _deltas(layers: Sequence[Layer], noise: Noise, epsilon: float, off: float) -> Ends:
+    lower, upper = np.zeros(2), np.zeros(2)
+    for layer in layers:
+        for way, (mass, ratio) in enumerate(((layer.p, layer.ratio), (layer.q, -layer.ratio))):
+            low, high = _hockey_stick(layer.line, noise, epsilon - ratio - off, way)
+            # at an epsilon larger by 2 off it is less, by no more than e^epsilon grows
+            low = max(low - 2.5 * off * exp(min(epsilon - ratio + off, 700.0)), 0.0)
+            lower[way] += mass * low
+            upper[way] += mass * high
+    margin = 2.0 * off + 4.0 * UNIT * len(layers)
+    return lower * (1.0 - margin), np.minimum(upper * (1.0 + margin), 1.0)
+
+
+def _hockey_stick(line: PairLoss, noise: Noise, epsilon: float, way: int) -> tuple[float, float]:
+    """Return the ends of the hockey stick of a line at any epsilon, from p to q or back."""
+    epsilon = epsilon or -1e-300
+    lower, upper = line.interval(noise, Pufferfish(abs(epsilon), 0.5))
+    if epsilon > 0.0:
+        return float(lower[way]), float(upper[way])
+    other, gone = 1 - way, -expm1(epsilon)
+    ends = (gone + (1.0 - gone) * float(end[other]) for end in (lower, upper))
+    low, high = ends
+    return low * (1.0 - 8.0 * UNIT), high * (1.0 + 8.0 * UNIT)
+
+
+def _power_means(layers: Sequence[Layer], noise: Noise, alpha: float, off: float) -> Ends:
+    notion, order = RenyiPufferfish(1.0, alpha), alpha - 1.0
+    ends = np.array([layer.line.interval(noise, notion) for layer in layers])
+    logs = np.log(np.array([[layer.p, layer.q] for layer in layers]))
+    weights = alpha * logs - order * logs[:, ::-1]
+    slack = 2.0 * alpha * off + 16.0 * UNIT * (alpha * np.abs(logs).sum(axis=1)[:, None] + 64.0)
+    found = []
+    for side, terms in zip((-1.0, 1.0), np.moveaxis(ends, 1, 0), strict=True):
+        exponents = weights + order * terms + side * (slack + 16.0 * UNIT * order * terms)
+        top = exponents.max(axis=0)
+        with np.errstate(under="ignore", invalid="ignore"):
+            total = top + np.log(np.exp(exponents - top).sum(axis=0))
+        found.append(np.where(np.isfinite(top), total, top) / order)
+    margin = 16.0 * UNIT * (len(layers) + 1.0) * (1.0 + np.abs(found[1]) + 1.0 / order)
+    return np.maximum(found[0] - margin, 0.0), found[1] + margin
+
+
+_LEAST_MASS = 1e-250  # below it, products of masses and shares would not be floats any more
+
+
+class CategoryLayers:
+    """Discrete priors of unordered columns, and of one number at most that varies.
 
     Parameters
     ----------
-    atoms : ndarray of shape (n,)
-        Sorted and distinct.
-    log_masses : ndarray of shape (n,)
-        Those of atoms without mass are -inf.
-    noise : Noise
-        Of one column.
+    p, q : Discrete
+    mixings : tuple of Mixing or None
+        One a column.
     """
 
-    def __init__(self, atoms: FloatArray, log_masses: FloatArray, noise: Noise) -> None:
-        some = np.isfinite(log_masses)
-        with np.errstate(under="ignore", divide="ignore"):
-            super().__init__(np.exp(log_masses[some]), atoms[some], None)
-        self._log_weights = log_masses[some][:, None]  # of masses too small for floats as well
-        self._atoms, self._noise = atoms[some], noise
+    def __init__(self, p: Discrete, q: Discrete, mixings: tuple[Mixing | None, ...]) -> None:
+        self._p, self._q = p, q
+        layout = layout_of([p, q])
+        self._n_axes = len(layout.axes)
+        mixed = [k for k in layout.varying if mixings[k] is not None]
+        numbers = [k for k in layout.varying if mixings[k] is None]
+        if len(numbers) > 1:
+            raise ValueError("layers are for one number; take a grid, or a bound.")
+        self._number = numbers[0] if numbers else None
+        self._atoms = layout.axes[numbers[0]] if numbers else np.zeros(1)
+        found = [_drawn_from(mixings[k], layout.axes[k]) for k in mixed]
+        self._shares = dict(zip(mixed, found, strict=True))
+        shape = [len(self._shares.get(k, atoms)) for k, atoms in enumerate(layout.axes)]
+        self._masses = np.zeros((2, *shape))
+        sizes = [len(atoms) for atoms in layout.axes]
+        for masses, prior, places in zip(self._masses, (p, q), layout.places, strict=True):
+            masses[np.unravel_index(places, sizes)] = with_mass(prior, prior.probabilities)
+        units = sum(shape) + 16.0 * (len(shape) + 1) + self._atoms.size
+        self._error = 1.01 * UNIT * units
 
-    def anchors(self) -> FloatArray:
-        """Return the outermost atoms, points beyond them, and a selection in between."""
-        atoms, s = self._atoms, float(self._noise.axis_scales(1)[0])
-        low, gap = atoms[:-1], np.diff(atoms)
-        near = gap > 3.0 * s
-        points = np.unique(np.concatenate((atoms, low[near] + 1.5 * s, atoms[1:][near] - 1.5 * s)))
-        if self._noise.steepest(0.0, 0.0) == 0.0:  # no kink that must be an anchor
-            cells = np.floor((points - atoms[0]) / (_CLOSEST * s))
-            points = points[np.append(True, cells[1:] > cells[:-1])]
-        outer = _OUTER * s
-        return np.unique(np.concatenate((points, atoms[0] - outer, atoms[-1:], atoms[-1] + outer)))
+    def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
+        """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
+        if self._p == self._q:
+            return np.zeros(2), np.zeros(2)
+        limit = self.without_noise(notion)
+        mixed = self._mixed(noise)
+        if mixed is None:
+            return np.zeros(2), limit
+        if self._number is None:
+            points = self._points(mixed)
+            ends = [divergence_interval(way, notion) for way in (points, points.swapped())]
+            lower, upper = np.array(ends).T
+        else:
+            layers = self._layers(mixed)
+            lower, upper = of_layers(layers, self._of_number(noise), notion, self._error)
+        upper = np.minimum(upper, limit)
+        return np.minimum(lower, upper), upper
 
-    def _values(self, z: FloatArray) -> Values:
-        value = self._noise.log_density(z[..., None])
-        score = self._score(z)
-        bent = np.abs(self._noise.curvature(z, z)).max(axis=0)
-        error = LOG_ROUNDING * (1.0 + np.abs(value)) + 2.0 * ARGUMENT * z * score
-        return Values(value, error, score, LOG_ROUNDING * score + 2.0 * ARGUMENT * z * bent)
+    def panels(self, noise: Noise, notion: Notion) -> Panels:
+        """Return panels that cover all released values, from p to q."""
+        mixed = self._mixed(noise)
+        if mixed is None:
+            raise ValueError("masses are too small for panels; use dependence='joint'.")
+        if self._number is None:
+            return self._points(mixed)
+        level, parts = self._of_number(noise), []
+        for layer in self._layers(mixed):
+            of_line = layer.line.panels(level, notion)
+            parts.append(widened(of_line, layer, self._error))
+        return Panels.joined(*parts)
 
-    def _score(self, z: FloatArray) -> FloatArray:
-        return np.abs(self._noise.score(np.nextafter(z, inf)))  # on its own side of a kink at 0
+    def without_noise(self, notion: Notion) -> FloatArray:
+        """Return upper bounds on the losses without any noise, shape (2,)."""
+        if self._p == self._q:
+            return np.zeros(2)
+        return discrete_without_noise(self._p, self._q, notion)
 
-    def _ranges(self, near: FloatArray, far: FloatArray) -> Ranges:
-        first, last = self._values(near), self._values(far)
-        low, high = self._noise.curvature(near, far)
-        # |score| rises, and then falls: it is least at an end
-        return Ranges(
-            last.log - last.log_error,
-            first.log + first.log_error,
-            np.minimum(first.score - first.score_error, last.score - last.score_error),
-            self._noise.steepest(near, far) * (1.0 + ROUNDING),
-            low - ROUNDING * np.abs(low),
-            high + ROUNDING * np.abs(high),
+    def _of_number(self, noise: Noise) -> Noise:
+        scale = float(noise.axis_scales(self._n_axes)[self._number])
+        return without_mixings(noise).with_scale(scale)
+
+    def _mixed(self, noise: Noise) -> FloatArray | None:
+        """Return what is released of the masses, shape (2, cells, atoms), if floats hold it."""
+        scales, masses = noise.axis_scales(self._n_axes), self._masses
+        for k, shares in self._shares.items():
+            total = masses.sum(axis=k + 1, keepdims=True)
+            drawn = -np.expm1(-scales[k]) * shares
+            around = [1] * masses.ndim
+            around[k + 1] = -1
+            masses = np.exp(-scales[k]) * masses + total * drawn.reshape(around)
+        if self._number is None:
+            flat = masses.reshape(2, -1, 1)
+        else:
+            flat = np.moveaxis(masses, self._number + 1, -1).reshape(2, -1, self._atoms.size)
+        return flat if flat[flat > 0.0].min() >= _LEAST_MASS else None
+
+    def _points(self, mixed: FloatArray) -> Panels:
+        """Return each combination of categories as a panel of its own."""
+        p, q = mixed[:, :, 0]
+        some = (p > 0.0) | (q > 0.0)
+        p, q, r = p[some], q[some], self._error
+        with np.errstate(divide="ignore"):
+            ratio = np.log(p) - np.log(q)
+        off = np.where(np.isfinite(ratio), 2.0 * r + UNIT * (16.0 + 8.0 * np.abs(ratio)), 0.0)
+        off += UNIT * 8.0 * 600.0  # of the logs themselves: no mass is below e^-600
+        return Panels(
+            p * (1.0 - r), p * (1.0 + r), q * (1.0 - r), q * (1.0 + r), ratio - off, ratio + off
         )
 
-    def _part_masses(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        left, right = low - self.centres, high - self.centres
-        start, stop = np.nextafter(left, inf), np.nextafter(right, -inf)
-        least = self._noise.mass(start, np.maximum(start, stop))
-        most = self._noise.mass(np.nextafter(left, -inf), np.nextafter(right, inf))
-        return least * (1.0 - ROUNDING), most * (1.0 + ROUNDING)
+    def _layers(self, mixed: FloatArray) -> list[Layer]:
+        layers = []
+        for p, q in zip(*mixed, strict=True):
+            if p.any() or q.any():
+                some = (p > 0.0) | (q > 0.0)
+                p, q = p[some], q[some]
+                masses = np.stack([p / p.sum(), q / q.sum()])
+                atoms = self._atoms[some]
+                line = DiscreteLine(atoms, Grid([atoms], masses), 0)
+                layers.append(Layer(float(p.sum()), float(q.sum()), line))
+        return layers
 
-    def beyond(self, other: Self, edge: float, side: int) -> tuple[float, float]:
-        """Return bounds on log h / h_other over a tail."""
-        ends = [law._atoms[place] for law in (self, other) for place in (0, -1)]
-        span = (max(ends) - min(ends)) * (1.0 + ROUNDING)
-        near = max((edge - max(ends)) if side == 1 else (min(ends) - edge), 0.0)
-        ratio, error = self._ratio(other, edge)
-        moved = float(self._noise.drift(near * (1.0 - ROUNDING), span)) + error
-        most = float(self._noise.max_divergence([span])) * (1.0 + ROUNDING)
-        least_mass, most_mass = self._mass_ratios(other)
-        low, high = max(ratio - moved, -most, least_mass), min(ratio + moved, most, most_mass)
-        return min(low, high), max(low, high)
 
-    def _ratio(self, other: Self, edge: float) -> tuple[float, float]:
-        """Return log h / h_other at a point, and its error."""
-        point = np.array([edge])
-        here, there = (law.expansion(point, np.zeros(1)) for law in (self, other))
-        error = here.value_error + there.value_error
-        error += LOG_ROUNDING * (np.abs(here.value) + np.abs(there.value))
-        return float((here.value - there.value)[0]), float(error[0])
+def _drawn_from(mixing: Mixing | None, atoms: FloatArray) -> FloatArray:
+    """Return the shares of the atoms, and of all other values together, if there are any."""
+    assert mixing is not None
+    places = mixing.places(atoms)
+    rest = WHOLE - sum(mixing.shares[place] for place in places.tolist())
+    shares = mixing.probabilities[places]
+    return np.append(shares, rest / WHOLE) if rest else shares
 
-    def _mass_ratios(self, other: Self) -> tuple[float, float]:
-        """Return bounds on f that hold everywhere, a mean of the ratios of common atoms' masses."""
-        if not np.array_equal(self._atoms, other._atoms):
-            return -inf, inf
-        ratios = self._log_weights - other._log_weights
-        size = ROUNDING * (1.0 + float(np.abs(self._log_weights).max()))
-        size += ROUNDING * float(np.abs(other._log_weights).max())
-        return float(ratios.min()) - size, float(ratios.max()) + size
+
+# Rounding. A share is a quotient of integers, right to u; what only one law has is a sum of them.
+
+_ERROR = 4.0 * UNIT
+_LEAST_SHARE = 1e-250  # below it, logs are longer than `_losses.pair_losses` allows for
+
+Mixings = tuple[Mixing | None, ...]
+
+
+class SameLaws:
+    """Equal laws, which nothing tells apart, whatever the noise: the line, seen as one point."""
+
+    def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
+        """Return that nothing is lost."""
+        return np.zeros(2), np.zeros(2)
+
+    def panels(self, noise: Noise, notion: Notion) -> Panels:
+        """Return one panel."""
+        one, zero = np.ones(1), np.zeros(1)
+        return Panels(one, one, one, one, zero, zero)
+
+    def without_noise(self, notion: Notion) -> FloatArray:
+        """Return that nothing is lost."""
+        return np.zeros(2)
+
+
+class KnownPlaces:
+    """Discrete priors of rows, some of whose columns stay as they are.
+
+    Parameters
+    ----------
+    p, q : Discrete
+    mixings : tuple of Mixing or None
+        One a column; `Unchanged` of those that stay.
+    of_pair : callable
+        What computes the loss of a pair of priors of the other axes, under these mixings.
+    """
+
+    def __init__(
+        self,
+        p: Discrete,
+        q: Discrete,
+        mixings: Mixings,
+        of_pair: Callable[[PriorPair, Mixings], PairLoss],
+    ) -> None:
+        self._p, self._q = p, q
+        self._layers: list[Layer] = []
+        gone = np.zeros(2)
+        axes = kept_axes(mixings)
+        others = tuple(mixing for k, mixing in enumerate(mixings) if k not in axes)
+        others = others if any(others) else ()
+        for shares, (of_p, of_q) in places_of([p, q], axes):
+            if of_p is None or of_q is None:
+                gone += shares
+            else:
+                same = of_p == of_q  # or there are no other columns
+                line = SameLaws() if same else of_pair(PriorPair(of_p, of_q), others)
+                self._layers.append(Layer(shares[0], shares[1], line))
+        self._gone = gone
+
+    def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
+        """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
+        if self._p == self._q:
+            return np.zeros(2), np.zeros(2)
+        others = on_others(noise, self._p.n_axes)
+        if len(self._layers) == 1 and not self._gone.any():
+            return self._layers[0].line.interval(others, notion, budget)
+        limit = self.without_noise(notion)
+        if not self._is_held:
+            return np.zeros(2), limit
+        lower, upper = self._of_layers(others, notion)
+        upper = np.minimum(upper, limit)
+        return np.minimum(lower, upper), upper
+
+    def panels(self, noise: Noise, notion: Notion) -> Panels:
+        """Return panels that cover all released values, from p to q."""
+        if not self._is_held:
+            raise ValueError("masses are too small for panels; use dependence='joint'.")
+        others = on_others(noise, self._p.n_axes)
+        parts = [
+            widened(layer.line.panels(others, notion), layer, _ERROR) for layer in self._layers
+        ]
+        return Panels.joined(*parts, *map(_alone, range(2), self._gone.tolist()))
+
+    def without_noise(self, notion: Notion) -> FloatArray:
+        """Return upper bounds on the losses without any noise, shape (2,)."""
+        if self._p == self._q:
+            return np.zeros(2)
+        return discrete_without_noise(self._p, self._q, notion)
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether floats hold all shares and their logs."""
+        return min((min(each.p, each.q) for each in self._layers), default=1.0) >= _LEAST_SHARE
+
+    def _of_layers(self, noise: Noise, notion: Notion) -> Ends:
+        """Return the ends of the loss; what only one of the laws has is lost whatever the noise."""
+        lower, upper = np.zeros(2), np.zeros(2)
+        if self._layers:
+            lower, upper = of_layers(self._layers, noise, notion, _ERROR)
+        if isinstance(notion.divergence, HockeyStick):
+            off = self._gone * (len(self._layers) + 8.0) * UNIT
+            return lower + self._gone - off, np.minimum(upper + self._gone + off, 1.0)
+        everything = np.where(self._gone > 0.0, np.inf, 0.0)
+        return np.maximum(lower, everything), np.maximum(upper, everything)
+
+
+def _alone(way: int, mass: float) -> Panels:
+    """Return what only p (0) or only q (1) has, as a panel."""
+    if mass == 0.0:
+        return Panels(*np.zeros((6, 0)))
+    ends = np.zeros((2, 2))
+    ends[way] = mass * (1.0 - 1e-12), min(mass * (1.0 + 1e-12), 1.0)
+    ratio = np.inf if way == 0 else -np.inf
+    (p_low, p_high), (q_low, q_high) = ends[:, :, None]
+    return Panels(p_low, p_high, q_low, q_high, np.full(1, ratio), np.full(1, ratio))

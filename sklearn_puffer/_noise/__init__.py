@@ -1,8 +1,22 @@
 """How noise is drawn: shifts in units of the scale, samplers on a grid, and their bits."""
 
 from sklearn_puffer._noise import sampling, table_sampler
-from sklearn_puffer._noise.choices import Choices, Stream
-from sklearn_puffer._noise.family import LOG_ROUNDING, ROUNDING, ProductNoise
+from sklearn_puffer._noise.family import (
+    LOG_ROUNDING,
+    QUADRATURE_MARGIN,
+    ROUNDING,
+    ProductNoise,
+    cauchy_hockey_stick,
+    cauchy_mass,
+    cauchy_renyi,
+    density_at_zero,
+    gaussian_hockey_stick,
+    gaussian_mass,
+    laplace_renyi,
+    log1p_square,
+    norm,
+    student_mass,
+)
 from sklearn_puffer._noise.keyed import (
     ByRow,
     KeyedBits,
@@ -15,8 +29,16 @@ from sklearn_puffer._noise.keyed import (
     read_key,
     shipped_key,
 )
-from sklearn_puffer._noise.mixed_noise import MixedNoise, Noise, without_mixings
-from sklearn_puffer._noise.mixing import WHOLE, IntegerRows, Mixing, Unchanged, kept_numerator
+from sklearn_puffer._noise.mixing import (
+    WHOLE,
+    IntegerRows,
+    MixedNoise,
+    Mixing,
+    Noise,
+    Unchanged,
+    kept_numerator,
+    without_mixings,
+)
 from sklearn_puffer._noise.sampler import (
     BATCH,
     FINEST,
@@ -25,10 +47,12 @@ from sklearn_puffer._noise.sampler import (
     RELATIVE_ERROR,
     SPARE,
     CheckedEntropy,
+    Choices,
     Entropy,
     Grid,
     NotCopied,
     Sampler,
+    Stream,
     coarse_enough,
     grid_step,
     sampler_loss,
@@ -47,18 +71,4 @@ from sklearn_puffer._noise.sampling import (
     seeded_entropy,
     system_entropy,
 )
-from sklearn_puffer._noise.shapes import Bell, HeavyPower, Shape, Steep, power
-from sklearn_puffer._noise.shifts import (
-    QUADRATURE_MARGIN,
-    cauchy_hockey_stick,
-    cauchy_mass,
-    cauchy_renyi,
-    density_at_zero,
-    gaussian_hockey_stick,
-    gaussian_mass,
-    laplace_renyi,
-    log1p_square,
-    norm,
-    student_mass,
-)
-from sklearn_puffer._noise.table_sampler import TableSampler
+from sklearn_puffer._noise.table_sampler import Bell, HeavyPower, Shape, Steep, TableSampler, power

@@ -49,8 +49,7 @@ from sklearn_puffer._noise.sampler import (
     single_scale,
     to_steps,
 )
-from sklearn_puffer._noise.shapes import Bell, power
-from sklearn_puffer._noise.table_sampler import TableSampler
+from sklearn_puffer._noise.table_sampler import Bell, TableSampler, power
 
 _REACH = 12  # the coarse cells reach this many scales out
 

@@ -86,8 +86,9 @@ def check_copies(
 ) -> None:
     """Refuse a channel whose released values tell too much to a reader who counts their copies.
 
-    He has the list of rows, without their owners, and the channel: see `_losses.copies`. Those who
-    know columns besides count the copies among rows with these values, all of them together.
+    He has the list of rows, without their owners, and the channel: see `_losses.channel_losses`.
+    Those who know columns besides count the copies among rows with these values, all of them
+    together.
 
     Raises
     ------

@@ -1,7 +1,6 @@
 """Confidence sets of priors, and the worst case over them."""
 
-from sklearn_puffer._sets.axes import Jumps, Line
-from sklearn_puffer._sets.laminar import ONE, Tree, interval_masses, nearest_masses
+from sklearn_puffer._sets.laminar import ONE, Jumps, Line, Tree, interval_masses, nearest_masses
 from sklearn_puffer._sets.simultaneous_sets import (
     SimultaneousSet,
     cell_bounds,

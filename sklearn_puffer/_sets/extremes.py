@@ -1,10 +1,9 @@
-r"""The largest and the smallest density over sets of priors at the vertices of their grid.
+r"""The largest and the smallest density over confidence sets, at points or vertices.
 
-Laplace noise, in whose distances the order of the cells around a vertex is the same at any factor.
+In one column they are taken at points, for any noise; in several, and for Laplace noise, at the
+vertices of the grid, around which the order of the cells is the same at any factor.
 
-The extremes over sets of priors where some columns are unordered, and the others have noise.
-
-For released categories a and a released number b, a row x has the likelihood
+*Unordered columns.* For released categories a and a released number b, a row x has the likelihood
 
 .. math:: \prod_k K_k(x_k, a_k) \prod_l e^{-|x_l - b_l| / \theta_l}, \qquad
           K_k(x, a) = K_k(a, a) e^{-\kappa_k(a) [x \ne a]}, \quad
@@ -14,20 +13,163 @@ so that a category is as far from all others, as a distance is, by what keeping 
 extremes are again those of filling, the nearest cells first; only which cells are nearest now
 depends on the factor, so they are ordered anew for each. And vertices still suffice: for fixed
 laws and categories the argument of the numbers holds, and categories are points.
+
+*Layers.* For each combination a of released categories what is released of the number has the
+density
+
+.. math:: h_p(a, y) = \prod_k K_k(a_k, a_k) \sum_x p(x) e^{-\kappa_a(x)} K(y - x_B)
+
+with kappa as above: a line like that of one column, of masses that are no law but
+part of one. At each point y the cells are filled in the order of their likelihoods.
 """
+
+# Rounding, u = 2^-53. `log_density` is trusted to 16 u of log K(z) / K(0) and to 4u of log K(0);
+# that is as if the distances in `worst_case` were wrong by as much, so log h is wrong by at most
+# u (n + 64 + 32 |log h / K(0)| + 8 |log K(0)|), which is what `logs` moves outwards by.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from sklearn_puffer._base import UNIT, FloatArray, Integers
-from sklearn_puffer._sets.axes import Axis, Jumps, Line
-from sklearn_puffer._sets.column_sets import log_weighted_sum
-from sklearn_puffer._sets.laminar import ONE, interval_masses, nearest_masses
+from sklearn_puffer._base import UNIT, FloatArray, Integers, counted
+from sklearn_puffer._noise import without_mixings
+from sklearn_puffer._sets.laminar import (
+    ONE,
+    Axis,
+    Jumps,
+    Line,
+    Tree,
+    interval_masses,
+    nearest_masses,
+    ordered_masses,
+)
 from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
 from sklearn_puffer.noise import Noise
+
+TINY_SUM = 1e-250
+"""Sums below it may have lost terms that are no floats."""
+
+_NUMBERS_AT_ONCE = 2**22
+
+
+class Points(Protocol):
+    """What is asked of sets of laws of one number, or of the parts of laws that go with layers."""
+
+    atoms: FloatArray
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets."""
+
+    @property
+    def span(self) -> float:
+        """The distance between the outermost atoms."""
+
+    @property
+    def offsets(self) -> FloatArray:
+        """The largest log ratios of whole masses, (n_sets, n_sets)."""
+
+    @property
+    def log_mass(self) -> float:
+        """The log of the largest whole mass of any set, at most 0."""
+
+    def logs(self, points: FloatArray, noise: Noise) -> FloatArray:
+        """Return bounds on the log extremes, shape (2, n_sets, n_points): above and below."""
+
+    def end_masses(self) -> FloatArray:
+        """Return lower bounds on the log masses of the outermost atoms, shape (n_sets, 2)."""
+
+
+class ColumnSets:
+    """Confidence sets over the atoms of one column.
+
+    Parameters
+    ----------
+    sets : sequence of SimultaneousSet
+        All over the same atoms.
+    """
+
+    def __init__(self, sets: Sequence[SimultaneousSet]) -> None:
+        self.atoms = sets[0].axes[0]
+        lower, upper = (
+            np.stack([getattr(around, side) for around in sets]) for side in ("lower", "upper")
+        )
+        self.masses = np.concatenate(interval_masses(sets[0].tree, lower, upper))
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets."""
+        return len(self.masses) // 2
+
+    @property
+    def offsets(self) -> FloatArray:
+        """The largest log ratios of whole masses, (n_sets, n_sets): 0, as these are laws."""
+        return np.zeros((self.n_sets, self.n_sets))
+
+    @property
+    def log_mass(self) -> float:
+        """The log of the largest whole mass: 0."""
+        return 0.0
+
+    @property
+    def span(self) -> float:
+        """The distance between the outermost atoms."""
+        return float(self.atoms[-1] - self.atoms[0])
+
+    def logs(self, points: FloatArray, noise: Noise) -> FloatArray:
+        """Return bounds on the log extremes, shape (2, n_sets, n_points): above and below."""
+        step = max(1, _NUMBERS_AT_ONCE // (len(self.masses) * len(self.atoms)))
+        starts = counted(range(0, len(points), step), "points on a line")
+        parts = [self._logs(points[first : first + step], noise) for first in starts]
+        return np.concatenate(parts, axis=2)
+
+    def cell_logs(self) -> FloatArray:
+        """Return the log extremes of each atom's mass, shape (2, n_sets, n_atoms)."""
+        cells = np.arange(len(self.atoms))
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.log(self.masses[:, cells, cells] / ONE)
+        return logs.reshape(2, -1, len(cells))
+
+    def end_masses(self) -> FloatArray:
+        """Return the log of the least mass of the first and the last atom, shape (n_sets, 2)."""
+        ends: FloatArray = self.cell_logs()[1][:, [0, -1]]
+        return ends
+
+    def _logs(self, points: FloatArray, noise: Noise) -> FloatArray:
+        distances = np.abs(points[:, None] - self.atoms)
+        order = np.argsort(distances, axis=1, kind="stable")
+        first, last = np.minimum.accumulate(order, axis=1), np.maximum.accumulate(order, axis=1)
+        masses = np.diff(self.masses[:, first, last], axis=2, prepend=0) / ONE
+        # one atom an entry, not a row of atoms
+        kernel = noise.log_density(np.take_along_axis(distances, order, axis=1)[..., None])
+        top = kernel[:, :1]
+        sums = np.einsum("bpk,pk->bp", masses, np.exp(kernel - top))
+        with np.errstate(divide="ignore"):
+            logs = np.log(sums) + top[:, 0]
+        for law, point in np.argwhere(sums < TINY_SUM):
+            logs[law, point] = log_weighted_sum(masses[law, point], kernel[point])
+        return self._outwards(logs, noise).reshape(2, -1, len(points))
+
+    def _outwards(self, logs: FloatArray, noise: Noise) -> FloatArray:
+        height = float(noise.log_density(np.zeros(1)))
+        size = np.where(np.isfinite(logs), np.abs(logs - height), 0.0)
+        error = UNIT * (len(self.atoms) + 64.0 + 32.0 * size + 8.0 * abs(height))
+        half = len(logs) // 2
+        return np.concatenate([logs[:half] + error[:half], logs[half:] - error[half:]])
+
+
+def log_weighted_sum(masses: FloatArray, logs: FloatArray) -> float:
+    """Return log sum m e^x, where the sum may be no float: the largest term comes out of it."""
+    some = masses > 0.0
+    top = float(logs[some].max(initial=-math.inf))
+    if not math.isfinite(top):
+        return -math.inf
+    return float(np.log((masses[some] * np.exp(logs[some] - top)).sum())) + top
+
 
 MOST_DISTANCE = 2.0**58
 """Of two cells, as integers."""
@@ -245,3 +387,144 @@ def category_heights(
             each = np.log(np.exp(-scale) - np.expm1(-scale) * own)
         total = (total[:, None] + each).ravel()
     return total, UNIT * len(scales) * (16.0 + 8.0 * np.abs(total))
+
+
+# Rounding. As in `ColumnSets`, with kappa among the exponents: distances wrong by 32 u of
+# themselves cover it. The height of the categories is right to u d (16 + 8 |log|).
+
+_LAYER_NUMBERS_AT_ONCE = 2**20
+
+
+class SetLayers:
+    """Confidence sets over categories and one number that varies.
+
+    Parameters
+    ----------
+    sets : sequence of SimultaneousSet
+        All over the same grid.
+    noise : Noise
+        At factor 1, with the mixings of the unordered columns.
+    """
+
+    def __init__(self, sets: Sequence[SimultaneousSet], noise: Noise) -> None:
+        self._axes, self._tree, self._noise = sets[0].axes, sets[0].tree, noise
+        self._bounds = bounds_of(sets)
+        self._shares = shares_of(noise, self._axes)
+        sizes = [len(axis) for axis in self._axes]
+        varying = [k for k, own in enumerate(self._shares) if own is None and sizes[k] > 1]
+        [self._number] = varying
+        self._places = np.stack(np.unravel_index(np.arange(self._tree.n_cells), sizes))
+
+    def number_noise(self, factor: float) -> Noise:
+        """Return the noise of the number at a factor."""
+        scaled = self._noise.scaled(factor)
+        scale = float(scaled.axis_scales(len(self._axes))[self._number])
+        return without_mixings(scaled).with_scale(scale)
+
+    def layers(self, factor: float) -> Iterator[LayerSets] | None:
+        """Return the lines of all released categories; None where no floats hold the kernel."""
+        scales = self._noise.scaled(factor).axis_scales(len(self._axes))
+        tables = category_tables(self._axes, self._shares, scales)
+        heights, error = category_heights(self._axes, self._shares, scales)
+        if not np.isfinite(sum(table.max() for table in tables)):
+            return None
+        chosen = np.flatnonzero(self._places[self._number] == 0).tolist()
+        return (self._layer(tables, cell, heights[cell], error[cell]) for cell in chosen)
+
+    def _layer(
+        self, tables: Sequence[FloatArray], cell: int, height: float, error: float
+    ) -> LayerSets:
+        released = self._places[:, cell]
+        kappas = sum(
+            table[own, places]
+            for table, own, places in zip(tables, released, self._places, strict=True)
+        )
+        places = self._places[self._number]
+        atoms = self._axes[self._number]
+        return LayerSets(
+            self._tree, self._bounds, atoms, places, np.asarray(kappas), (height, error)
+        )
+
+
+class LayerSets:
+    """The parts of the laws of some sets that go with released categories.
+
+    Parameters
+    ----------
+    tree : Tree
+    bounds : tuple of ndarray
+        Lower and upper ones of all nodes, shape (n_sets, 2 n - 1) each.
+    atoms : ndarray of shape (n_atoms,)
+        Those of the number.
+    places : ndarray of shape (n_cells,)
+        The atom of each cell.
+    kappas : ndarray of shape (n_cells,)
+        How far each cell's categories are from the released ones.
+    height : tuple of float
+        The log of what the categories add to the height, and what it is off by.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        bounds: tuple[Integers, Integers],
+        atoms: FloatArray,
+        places: Integers,
+        kappas: FloatArray,
+        height: tuple[float, float],
+    ) -> None:
+        self.atoms = atoms
+        self._tree, self._bounds, self._places = tree, bounds, places
+        self._kappas, (self._height, self._error) = kappas, height
+        whole = self._outwards(self._sums(kappas[None])[:, :, 0], 0.0)
+        self.offsets = whole[0][:, None] - whole[1] + 8.0 * UNIT * (1.0 + np.abs(whole).max())
+        self.log_mass = min(float(whole[0].max()), 0.0)
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets."""
+        return len(self._bounds[0])
+
+    @property
+    def span(self) -> float:
+        """The distance between the outermost atoms."""
+        return float(self.atoms[-1] - self.atoms[0])
+
+    def logs(self, points: FloatArray, noise: Noise) -> FloatArray:
+        """Return bounds on the log extremes, shape (2, n_sets, n_points): above and below."""
+        step = max(1, _LAYER_NUMBERS_AT_ONCE // (self.n_sets * self._tree.n_cells))
+        starts = counted(range(0, len(points), step), "points on a line")
+        parts = [self._logs(points[first : first + step], noise) for first in starts]
+        return np.concatenate(parts, axis=2)
+
+    def end_masses(self) -> FloatArray:
+        """Return lower bounds on the log masses of the outermost atoms, shape (n_sets, 2)."""
+        ends = np.array([[0], [len(self.atoms) - 1]])
+        costs = np.where(self._places == ends, self._kappas, np.inf)
+        least: FloatArray = self._outwards(self._sums(costs), 0.0)[1]
+        return least
+
+    def _logs(self, points: FloatArray, noise: Noise) -> FloatArray:
+        distances = np.abs(points[:, None] - self.atoms)
+        kernel = noise.log_density(distances[..., None])
+        logs = self._sums(self._kappas - kernel[:, self._places])
+        return self._outwards(logs, float(noise.log_density(np.zeros(1))))
+
+    def _sums(self, costs: FloatArray) -> FloatArray:
+        """Return log extremes of sum p e^-cost, shape (2, n_sets, n_points)."""
+        order, most, least = ordered_masses(self._tree, costs, *self._bounds)
+        exponents = np.take_along_axis(costs, order, axis=1)
+        top, masses = exponents[:, :1], steps(most, least)
+        sums = np.matmul(masses, np.exp(top - exponents)[:, :, None])[:, :, 0]
+        with np.errstate(divide="ignore"):
+            logs = np.log(sums) - top
+        for point, law in np.argwhere(sums < TINY_SUM):
+            logs[point, law] = log_weighted_sum(masses[point, law], -exponents[point])
+        return np.ascontiguousarray(logs.T).reshape(2, -1, len(logs))
+
+    def _outwards(self, logs: FloatArray, height: float) -> FloatArray:
+        size = np.where(np.isfinite(logs), np.abs(logs - height), 0.0)
+        error = UNIT * (self._tree.n_cells + 64.0 + 32.0 * size + 8.0 * abs(height)) + self._error
+        error = error + 4.0 * UNIT * abs(self._height)
+        raised = logs + self._height
+        return np.stack([raised[0] + error[0], raised[1] - error[1]])

@@ -3,7 +3,95 @@ r"""How much mass a set of cells may hold when the masses of nested groups of ce
 The groups form a binary tree over the cells. A law p is allowed when its mass is one and every
 node A of the tree has :math:`l_A \le p(A) \le u_A`. Masses are integers in units of 2^-60, so that
 nothing here is rounded: the extremes are exact, and zero is zero.
+
+Distances along a column are whole numbers. Within a block of neighbouring values those from a
+released one, up to a constant, are those from a ``view``: there are few of them, and each block is
+ordered once for each.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from sklearn_puffer._base import FloatArray, Integers, task
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Values on a line: distances are differences.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n,)
+        Not falling.
+    """
+
+    points: Integers
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return len(self.points)
+
+    def distances(self, released: Integers, values: Integers) -> Integers:
+        """Return the distances of values, by place, from released ones, (n_released, n_values)."""
+        gaps: Integers = np.abs(self.points[released][:, None] - self.points[values])
+        return gaps
+
+    def views(self, first: int, last: int) -> Integers:
+        """Return the places from which the values first to last - 1 are seen in another order."""
+        return np.arange(first, last)
+
+    def view_of(self, released: Integers, first: int, last: int) -> Integers:
+        """Return which of the views stands for each released value: the nearest."""
+        return np.clip(released, first, last - 1) - first
+
+
+@dataclass(frozen=True, eq=False)
+class Jumps:
+    """Values without an order: those that are not the released one are all as far from it.
+
+    Attributes
+    ----------
+    costs : ndarray of shape (n,)
+        How far, for each released value.
+    """
+
+    costs: Integers
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return len(self.costs)
+
+    def distances(self, released: Integers, values: Integers) -> Integers:
+        """Return the distances of values, by place, from released ones, (n_released, n_values)."""
+        return np.where(released[:, None] == values, 0, self.costs[released][:, None])
+
+    def views(self, first: int, last: int) -> Integers:
+        """Return the places from which the values first to last - 1 are seen in another order.
+
+        One of them is from outside, where all of these are equally far.
+        """
+        if last - first == 1:
+            return np.array([first])
+        inside, outside = np.arange(first, last), [*range(first)][:1] or [*range(last, self.size)]
+        return np.append(inside, outside[:1]).astype(np.int64)
+
+    def view_of(self, released: Integers, first: int, last: int) -> Integers:
+        """Return which of the views stands for each released value: itself, or that outside."""
+        if last - first == 1:
+            return np.zeros_like(released)
+        inside = (first <= released) & (released < last)
+        return np.where(inside, released - first, last - first)
+
+
+Axis = Line | Jumps
+
 
 # Why one pass up the tree suffices. Fix a set S of cells. For a node A let Q_A hold the pairs
 # (s, r) = (p(A and S), p(A without S)) that the bounds inside A allow. Claim: the corner
@@ -31,17 +119,6 @@ nothing here is rounded: the extremes are exact, and zero is zero.
 # block, plus one constant: so the block's cells have as many orders as there are cells, and each
 # is treated once. (Along an unordered axis one more: that of a value outside, from which all are
 # equally far.) Distances are integers, for equal ones must stay equal.
-
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-
-import numpy as np
-
-from sklearn_puffer._base import FloatArray, Integers, task
-from sklearn_puffer._sets.axes import Axis
 
 ONE = 2**60
 """The mass of a whole law: sums of two masses fit 64 bits."""
@@ -208,7 +285,7 @@ def nearest_masses(
 
     Examples
     --------
-    >>> from sklearn_puffer._sets.axes import Line
+    >>> from sklearn_puffer._sets.laminar import Line
     >>> tree = Tree.over((2,))
     >>> bounds = np.array([[ONE, 0, ONE // 4], [ONE, ONE // 2, ONE]])[:, None]
     >>> two = [Line(np.arange(2))]

@@ -7,7 +7,466 @@ The priors of the two secrets lie in their sets independently of each other, so
 
 and both inner extremes are linear programs over a tree of bounds, which filling solves: for the
 largest density the atoms nearest to y first, for the smallest the farthest.
+
+*Between points* of one column, for any noise, the extremes are bounded by curvature. For fixed
+laws, with z = y - x over all atoms,
+
+.. math:: c_- \le (\log h)'' = E[(\log K)''(z)] + \mathrm{Var}[(\log K)'(z)] \le c_+ + r^2/4,
+
+where c_-, c_+ bound the curvature of log K and r is the range of its slope over the z of a panel.
+A function with g'' >= -C lies below its chord plus C/2 times (y - a)(b - y), one with g'' <= C
+above its chord minus that. Both pass to the extremes over the laws, since chords grow with the
+values at their ends. (A function of slope at most M is below its chord plus M h / 2 as well, h
+being the width: 2 M h t (1 - t) at the share t of the way.)
 """
+
+# Rounding. The extremes at points are right as `_sets.extremes` says. Curvatures and slopes are
+# right to `noise.ROUNDING`; they are raised by 1e-9 of themselves.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_puffer._base import UNIT, FloatArray, IntArray, Integers
+from sklearn_puffer._sets.extremes import (
+    ColumnSets,
+    Extremes,
+    MixedExtremes,
+    Points,
+    SetLayers,
+    cell_logs,
+)
+from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
+from sklearn_puffer.noise import ROUNDING, Noise
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
+from sklearn_puffer.priors import distinct, numbered
+
+_RAISED = 1.0 + 1e-9
+_SUPREMUM_TOLERANCE = 5e-7
+_INTEGRAL_TOLERANCE = 1e-4
+_MOST_PANELS = 2**14
+_ROUNDS = 64
+_RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # of what counts as near, in units of the scale
+
+
+@dataclass(frozen=True)
+class _Panels:
+    """Panels of released values with the log extremes at their ends."""
+
+    low: FloatArray  # (n,)
+    high: FloatArray
+    at_low: FloatArray  # (2, n_sets, n)
+    at_high: FloatArray
+
+    @classmethod
+    def between(cls, edges: FloatArray, column: Points, noise: Noise) -> _Panels:
+        logs = column.logs(edges, noise)
+        return cls(edges[:-1], edges[1:], logs[..., :-1], logs[..., 1:])
+
+    def halved(self, column: Points, noise: Noise) -> _Panels:
+        middle = 0.5 * self.low + 0.5 * self.high
+        logs = column.logs(middle, noise)
+        return _Panels(
+            np.append(self.low, middle),
+            np.append(middle, self.high),
+            np.concatenate([self.at_low, logs], axis=2),
+            np.concatenate([logs, self.at_high], axis=2),
+        )
+
+    def taken(self, kept: NDArray[np.bool_]) -> _Panels:
+        return _Panels(
+            self.low[kept], self.high[kept], self.at_low[..., kept], self.at_high[..., kept]
+        )
+
+    def joined(self, other: _Panels) -> _Panels:
+        return _Panels(
+            np.append(self.low, other.low),
+            np.append(self.high, other.high),
+            np.concatenate([self.at_low, other.at_low], axis=2),
+            np.concatenate([self.at_high, other.at_high], axis=2),
+        )
+
+
+def supremum(column: Points, noise: Noise, first: IntArray, second: IntArray) -> FloatArray:
+    r"""Return upper bounds on the largest log ratio of each pair of sets, in one direction.
+
+    .. math:: \sup_y \log \frac{\sup_p h_p(y)}{\inf_q h_q(y)}
+
+    Parameters
+    ----------
+    column : Points
+    noise : Noise
+    first, second : ndarray of shape (n_pairs,)
+        The sets of p and of q.
+
+    Returns
+    -------
+    ndarray of shape (n_pairs,)
+        About 1e-6 of itself above the supremum; infinite where there is none.
+    """
+    if column.span == 0.0:
+        return np.zeros(len(first))
+    edges, tail = _edges_for_supremum(column, noise, first, second)
+    panels = _Panels.between(edges, column, noise)
+    best, settled = np.zeros(len(first)), tail
+    for _ in range(_ROUNDS):
+        upper, reached = _panel_suprema(panels, column, noise, first, second)
+        best = np.maximum(best, reached)
+        enough = np.maximum(best * (1.0 + _SUPREMUM_TOLERANCE) + 1e-13, settled)
+        unsettled = np.any(upper > enough[:, None], axis=0)
+        settled = np.maximum(settled, upper[:, ~unsettled].max(axis=1, initial=0.0))
+        rest = upper[:, unsettled].max(axis=1, initial=0.0)
+        if not unsettled.any() or np.count_nonzero(unsettled) > _MOST_PANELS:
+            break
+        panels = panels.taken(unsettled).halved(column, noise)
+    worst: FloatArray = np.maximum(settled, rest)
+    return worst
+
+
+def integral(
+    column: Points, noise: Noise, first: IntArray, second: IntArray, notion: Notion
+) -> FloatArray:
+    r"""Return upper bounds on the loss of each pair of sets, in one direction.
+
+    .. math:: \int \Bigl(\sup_p h_p - e^\varepsilon \inf_q h_q\Bigr)_+ \quad\text{or}\quad
+              \frac{1}{\alpha - 1} \log \int (\sup_p h_p)^\alpha (\inf_q h_q)^{1 - \alpha}
+
+    Parameters
+    ----------
+    column : Points
+    noise : Noise
+    first, second : ndarray of shape (n_pairs,)
+    notion : Notion
+        Not a pure one.
+
+    Returns
+    -------
+    ndarray of shape (n_pairs,)
+
+    Notes
+    -----
+    *Formal guarantees.* No law in the sets loses more, since the extremes bound each law at each
+    point, both integrands grow with the first and fall with the second. It is not the supremum:
+    the extremes at different points belong to different laws.
+    """
+    if column.span == 0.0:
+        return np.zeros(len(first))
+    return loss_of(log_integral(column, noise, first, second, notion), notion)
+
+
+def log_integral(
+    column: Points, noise: Noise, first: IntArray, second: IntArray, notion: Notion
+) -> FloatArray:
+    """Return the logs of upper bounds on the integrals, of Renyi before the division."""
+    edges, log_tail = _edges_for_integral(column, noise, notion)
+    panels = _Panels.between(edges, column, noise)
+    floor = math.log(0.01 * notion.budget) if notion.is_chance else 0.0
+    for _ in range(_ROUNDS):
+        terms, likely, gaps = _log_terms(panels, column, noise, first, second, notion)
+        total = np.logaddexp(np.logaddexp.reduce(terms, axis=1), log_tail)
+        # where to cut is judged by the chords: the bounds are far too large at first
+        goal = np.maximum(np.logaddexp.reduce(likely, axis=1), floor)
+        goal += math.log(_INTEGRAL_TOLERANCE / terms.shape[1])
+        wide = np.any((gaps > goal[:, None]) | (terms == np.inf), axis=0)
+        if not wide.any() or len(panels.low) + int(wide.sum()) > _MOST_PANELS:
+            break
+        panels = panels.taken(~wide).joined(panels.taken(wide).halved(column, noise))
+    return np.asarray(total)
+
+
+def loss_of(log_total: FloatArray, notion: Notion) -> FloatArray:
+    """Return the loss from the log of its integral, rounded upwards."""
+    # each exponent has been moved outwards already; what is left is exp, log and the sums
+    size = np.where(np.isfinite(log_total), np.abs(log_total), 0.0)
+    raised = log_total + 2.0**-40 + 2.0**-48 * size
+    divergence = notion.divergence
+    if isinstance(divergence, PowerMean):
+        return np.maximum(raised / divergence.order * (1.0 + 4.0 * UNIT), 0.0)
+    return np.exp(np.minimum(raised, 0.0))
+
+
+def _edges_for_supremum(
+    column: Points, noise: Noise, first: IntArray, second: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return edges of panels, and a bound on the log ratios outside of all of them."""
+    reach = float(noise.axis_scales(1)[0])
+    seen = _ratios(column.logs(column.atoms, noise), first, second)
+    distances: list[float] = []
+    tail = np.full(len(first), np.inf)
+    for _ in range(_ROUNDS):
+        beyond = _tail_ratios(column, noise, reach)[first, second]
+        if distances and np.all(beyond >= tail):  # as good as rounding lets it become
+            break
+        distances, tail = [*distances, reach], beyond
+        edges = np.array([column.atoms[0] - reach, column.atoms[-1] + reach])
+        seen = np.maximum(seen, _ratios(column.logs(edges, noise), first, second))
+        if np.all(tail <= seen * (1.0 + _SUPREMUM_TOLERANCE)):
+            break
+        reach *= 2.0
+    return _edges(column, np.array(distances)), np.maximum(tail, 0.0)
+
+
+def _ratios(logs: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+    """Return the largest log ratio of each pair at some points, at least 0."""
+    largest: FloatArray = (logs[0, first] - logs[1, second]).max(axis=1, initial=0.0)
+    return largest
+
+
+def _tail_ratios(column: Points, noise: Noise, distance: float) -> FloatArray:
+    r"""Bound log sup h_p / inf h_q beyond a distance from the atoms, (n_sets, n_sets).
+
+    Between any two atoms log K changes by at most the span times its steepest slope, so that the
+    ratio of the densities is that of the whole masses up to as much. If log K is
+    concave, K(y - x) / K(y - x_n) falls with y > x_n for every atom x, so that
+    sup h_p(y) / K(y - x_n) does, and inf h_q(y) / K(y - x_n) is at least the least mass of x_n.
+    """
+    flat = column.span * float(noise.steepest(distance, math.inf)) * _RAISED
+    bound = flat + column.offsets
+    if float(noise.curvature(0.0, math.inf)[1]) > 0.0:
+        return bound
+    points = np.array([column.atoms[0] - distance, column.atoms[-1] + distance])
+    nearest = noise.log_density(
+        np.array([column.atoms[0] - points[0], points[1] - column.atoms[-1]])[:, None]
+    )
+    error = 64.0 * UNIT * (1.0 + np.abs(nearest))
+    above = column.logs(points, noise)[0] - nearest + error
+    concave = (above[:, None] - column.end_masses()[None] * (1.0 + 4.0 * UNIT)).max(axis=2)
+    smaller: FloatArray = np.minimum(bound, concave + 4.0 * UNIT)
+    return smaller
+
+
+def _edges_for_integral(column: Points, noise: Noise, notion: Notion) -> tuple[FloatArray, float]:
+    """Return edges of panels, and the log of a bound on the integral outside of all of them."""
+    reach = float(noise.axis_scales(1)[0])
+    distances: list[float] = []
+    log_tail = math.inf
+    goal = math.log(_INTEGRAL_TOLERANCE)
+    goal += math.log(notion.budget) if notion.is_chance else 0.0
+    for _ in range(_ROUNDS):
+        distances.append(reach)
+        log_tail = _log_tail(column, noise, notion, reach)
+        if log_tail <= goal:
+            break
+        reach *= 2.0
+    return _edges(column, np.array(distances)), log_tail
+
+
+def _log_tail(column: Points, noise: Noise, notion: Notion, distance: float) -> float:
+    r"""Bound the log of the integral beyond a distance from the atoms, on both sides together.
+
+    There sup h_p <= K(y - x) at the nearest atom x, and inf h_q >= K(y - x') at the farthest, each
+    times its whole mass, 1 of a law. The
+    hockey stick is at most the mass of the first, and zero where log K(y - x) / K(y - x') <=
+    epsilon. For Renyi the ratio's largest value serves, or where it has none Cauchy and Schwarz:
+    :math:`\int_B K^\alpha K'^{1-\alpha} \le K(B)^{1/2} (\int K^{2\alpha-1} K'^{2-2\alpha})^{1/2}`.
+    """
+    mass = 2.0 * float(noise.mass(distance, math.inf)) * _RAISED
+    steepest = column.span * float(noise.steepest(distance, math.inf)) * _RAISED
+    log_mass = math.log(mass) + column.log_mass if mass > 0.0 else -math.inf
+    steepest += float(column.offsets.max())
+    divergence = notion.divergence
+    if isinstance(divergence, HockeyStick):
+        return -math.inf if steepest <= divergence.epsilon else log_mass
+    assert isinstance(divergence, PowerMean)
+    order = divergence.order
+    if math.isfinite(steepest):
+        return log_mass + order * steepest
+    other = float(noise.renyi_divergence(np.array([column.span]), 2.0 * divergence.alpha - 1.0))
+    # a half of the mass on each side: 2 sqrt(m/2) = sqrt(2 m)
+    tail = 0.5 * (log_mass + math.log(2.0)) + order * other * _RAISED
+    return tail + order * float(column.offsets.max())
+
+
+def _edges(column: Points, distances: FloatArray) -> FloatArray:
+    """Return the atoms, where log K may have kinks, and points outside of them."""
+    atoms = column.atoms
+    return np.unique(np.concatenate([atoms[0] - distances, atoms, atoms[-1] + distances]))
+
+
+def _bulges(panels: _Panels, column: Points, noise: Noise) -> tuple[FloatArray, FloatArray]:
+    """Return how far log h may rise above its chord, (n,), and fall below it, (n_sets, n).
+
+    C h^2 / 8 by the curvature, or M h / 2 by the steepest slope M, whichever is less.
+    """
+    least, most = panels.low - column.atoms[-1], panels.high - column.atoms[0]
+    near, far = np.maximum(np.maximum(least, -most), 0.0), np.maximum(-least, most)
+    width = panels.high - panels.low
+    lowest, highest = noise.curvature(near, far)
+    with np.errstate(over="ignore"):
+        flat = 0.5 * noise.steepest(near, far) * width * _RAISED
+        rises = np.maximum(-lowest, 0.0) * width**2 / 8.0 * _RAISED
+        convex = np.maximum(highest + _slope_variance(panels, column, noise, flat), 0.0)
+        falls = convex * width**2 / 8.0 * _RAISED
+    return np.minimum(rises, flat), np.minimum(falls, flat)
+
+
+def _slope_variance(panels: _Panels, column: Points, noise: Noise, flat: FloatArray) -> FloatArray:
+    r"""Bound the variance of the slope of log K over the atoms, given y, shape (n_sets, n).
+
+    The variance is at most the mean square about any c. With c in the middle of the slopes r of the
+    atoms near the panel: at most (r/2)^2 plus w R^2, where R is the range of all slopes and w the
+    chance of an atom that is not near; that is at most K(distance) / inf h. Several radii of
+    nearness are tried, and the smallest bound taken; the largest is everything, with w = 0.
+    """
+    atoms, scale = column.atoms, float(noise.axis_scales(1)[0])
+    places = np.searchsorted(atoms, panels.low)
+    gaps = [
+        np.where(places > 0, panels.low - atoms[np.maximum(places - 1, 0)], np.inf),
+        np.maximum(atoms[np.minimum(places, len(atoms) - 1)] - panels.high, 0.0),
+    ]
+    gaps[1] = np.where(places < len(atoms), gaps[1], np.inf)
+    nearest = np.minimum(*gaps)
+    spread = _slope_range(noise, panels.low - atoms[-1], panels.high - atoms[0])
+    log_least = np.minimum(panels.at_low[1], panels.at_high[1]) - flat
+    smallest = np.broadcast_to(0.25 * spread**2, log_least.shape)
+    for radius in _RADII:
+        reach = nearest * (1.0 + 1e-9) + radius * scale
+        first = np.searchsorted(atoms, panels.low - reach)
+        last = np.searchsorted(atoms, panels.high + reach, side="right") - 1
+        beyond = np.minimum(
+            np.where(first > 0, panels.low - atoms[np.maximum(first - 1, 0)], np.inf),
+            np.where(last < len(atoms) - 1, atoms[np.minimum(last + 1, len(atoms) - 1)], np.inf)
+            - panels.high,
+        )
+        chosen = np.maximum(last, first)
+        inner = _slope_range(
+            noise,
+            panels.low - atoms[np.minimum(chosen, len(atoms) - 1)],
+            panels.high - atoms[np.minimum(first, len(atoms) - 1)],
+        )
+        log_far = noise.log_density(np.maximum(beyond, 0.0)[:, None]) + 1e-9
+        chance = np.exp(np.minimum(log_far - log_least, 0.0))
+        bound = 0.25 * inner**2 + chance * spread**2
+        smallest = np.where(last >= first, np.minimum(smallest, bound), smallest)
+    return smallest
+
+
+def _slope_range(noise: Noise, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return an upper bound on the range of the slope of log K over low <= z <= high."""
+    near, far = np.maximum(np.maximum(low, -high), 0.0), np.maximum(-low, high)
+    left, right = (noise.steepest(0.0, np.maximum(end, 0.0)) for end in (-low, high))
+    steepest = noise.steepest(near, far)
+    flattest = np.minimum(np.abs(noise.score(near)), np.abs(noise.score(far)))
+    # differences of slopes that are nearly equal lose digits: some 1e-12 of the slopes themselves
+    one_sided = steepest - flattest + 1e-11 * steepest
+    ranges: FloatArray = np.where(near > 0.0, one_sided, left + right)
+    return ranges
+
+
+def _panel_suprema(
+    panels: _Panels, column: Points, noise: Noise, first: IntArray, second: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return bounds on the log ratio in each panel, (n_pairs, n), and the largest at an end."""
+    rises, falls = _bulges(panels, column, noise)
+    height = rises + falls[second]
+    starts = panels.at_low[0, first] - panels.at_low[1, second]
+    ends = panels.at_high[0, first] - panels.at_high[1, second]
+    top = np.maximum(starts, ends)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        # the peak of chord + 4 h t (1 - t): at an end, where the chord is steeper than 4 h
+        slope = np.abs(starts - ends)
+        inner = 0.5 * (starts + ends) + height + slope**2 / (16.0 * height)
+        upper = np.where(slope >= 4.0 * height, top, inner)
+    upper = np.where(np.isfinite(top), upper, np.inf)
+    outside = np.maximum(panels.low - column.atoms[-1], column.atoms[0] - panels.high)
+    flat = column.span * noise.steepest(np.maximum(outside, 0.0), math.inf) * _RAISED
+    margin = 16.0 * UNIT * (1.0 + np.abs(upper))
+    flat = flat + column.offsets[first, second][:, None]
+    upper = np.minimum(upper + margin, flat)
+    return upper, np.minimum(top, flat).max(axis=1, initial=0.0)
+
+
+def _log_terms(
+    panels: _Panels,
+    column: Points,
+    noise: Noise,
+    first: IntArray,
+    second: IntArray,
+    notion: Notion,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return logs of bounds on the integral over each panel, of estimates, and of their gaps."""
+    divergence = notion.divergence
+    assert not isinstance(divergence, Supremum)
+    raised, falls = _bulges(panels, column, noise)
+    lowered = falls[second]
+    above = [side[0, first] + raised for side in (panels.at_low, panels.at_high)]
+    below = [side[1, second] - lowered for side in (panels.at_low, panels.at_high)]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log_width = np.log(panels.high - panels.low)
+        if isinstance(divergence, PowerMean):
+            order = divergence.order
+            powers = [a + order * (a - b) for a, b in zip(above, below, strict=True)]
+            terms = log_width + _log_mean_exp(*powers)
+            blur = divergence.alpha * raised + order * lowered
+            return terms, terms - blur, terms - blur + _log_expm1(blur)
+        terms = log_width + _log_excess(above, below, divergence.epsilon)
+        blur = raised + lowered
+        loose = log_width + _log_mean_exp(*above) - blur + _log_expm1(blur)
+        return terms, terms - blur, np.where(np.isfinite(terms), loose, -np.inf)
+
+
+def _log_excess(above: list[FloatArray], below: list[FloatArray], epsilon: float) -> FloatArray:
+    r"""Return log int_0^1 (e^A - e^(epsilon + B))_+ for A and B that are linear, from above.
+
+    Where A - B - epsilon changes its sign, only the part of [0, 1] where it is positive counts.
+    """
+    over = [a - b - epsilon for a, b in zip(above, below, strict=True)]
+    most = np.maximum(*over)
+    size = np.abs(above[0]) + np.abs(above[1]) + np.abs(below[0]) + np.abs(below[1]) + epsilon
+    slack = 8.0 * UNIT * np.where(np.isfinite(size), size, 0.0)
+    most = np.where(most > -slack, np.maximum(most, 0.0) + slack, -np.inf)
+    rising = over[1] > over[0]
+    # from the end with the larger excess, down to the root or to the other end
+    share = np.where(
+        np.isfinite(most) & (np.minimum(*over) < 0.0), most / (most - np.minimum(*over)), 1.0
+    )
+    share = np.clip(share * (1.0 + 8.0 * UNIT), 0.0, 1.0)
+    start = np.where(rising, above[1], above[0])
+    other = np.where(rising, above[0], above[1])
+    stop = start + share * (other - start)
+    held = np.log(share) + _log_mean_exp(start, stop)
+    # int e^A (1 - e^-excess): the excess is linear from `most` to its end, and 1 - e^-x concave,
+    # so by Chebyshev or simply by its largest value
+    largest = held + np.log(-np.expm1(-most))
+    rest = np.maximum(np.where(share < 1.0, 0.0, np.minimum(*over)), 0.0)
+    exact = _log_difference(start, stop, most, rest) + np.log(share)
+    excess = np.fmin(largest, np.where(np.isnan(exact), np.inf, exact))
+    return np.where(most > -np.inf, excess, -np.inf)
+
+
+def _log_difference(
+    start: FloatArray, stop: FloatArray, most: FloatArray, rest: FloatArray
+) -> FloatArray:
+    """Return log of int e^A - int e^(A - excess), rounded upwards."""
+    whole = _log_mean_exp(start, stop)
+    taken = _log_mean_exp(start - most, stop - rest)
+    ratio = np.exp(np.minimum(taken - whole, 0.0))
+    slack = 2.0**-44 + 2.0**-48 * (np.abs(whole) + np.abs(start) + np.abs(stop))
+    kept = np.maximum(1.0 - ratio, 0.0) + np.where(np.isfinite(slack), slack, 0.0)
+    difference: FloatArray = whole + np.log(kept)
+    return difference
+
+
+def _log_mean_exp(start: FloatArray, stop: FloatArray) -> FloatArray:
+    """Return log int_0^1 e^(start + t (stop - start)) dt."""
+    top, gap = np.maximum(start, stop), np.abs(start - stop)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        falls = np.where(gap > 1e-12, np.log(-np.expm1(-gap) / gap), 0.0)
+    mean: FloatArray = np.where(np.isfinite(gap), top + falls, top)
+    return mean
+
+
+def _log_expm1(x: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore", divide="ignore"):
+        logs: FloatArray = np.where(x > 30.0, x, np.log(np.expm1(np.minimum(x, 30.0))))
+    return logs
+
 
 # Why, and how sharp it is. Order the atoms by their distance from y, and let W_k hold the first k
 # of them, K_k be the noise density at the k-th. Then
@@ -24,34 +483,14 @@ largest density the atoms nearest to y first, for the smallest the farthest.
 # of the extreme laws are computed once, and a factor costs one kernel and one row sum.
 #
 # Unordered columns count as distances too, but those of the two kinds do not grow alike with the
-# factor: see `mixed_extremes`. Where no number varies, what is released has no density, and sums
+# factor: see `MixedExtremes`. Where no number varies, what is released has no density, and sums
 # of the extremes over all released cells stand in the place of integrals; where one does, there is
-# an integral for each combination of released categories (`layer_sets`), and these add up.
+# an integral for each combination of released categories (`SetLayers`), and these add up.
 #
 # That no bound grows with the factor is clear of suprema. An integral of extremes is that of f(s,
 # t), s = sup h_p(y) and t = inf h_q(y), with f convex, homogeneous, growing in s and falling in t.
 # More noise is a kernel R from y to z: sup_p int h_p(y) R(y, z) dy <= int s(y) R(y, z) dy, likewise
 # for t, and by Jensen f(int s R, int t R) <= int f(s, t) R; over all z that is the integral before.
-
-from __future__ import annotations
-
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-
-import numpy as np
-from numpy.typing import NDArray
-
-from sklearn_puffer._base import UNIT, FloatArray, Integers
-from sklearn_puffer._sets.column_sets import ColumnSets
-from sklearn_puffer._sets.envelopes import integral, log_integral, loss_of, supremum
-from sklearn_puffer._sets.extremes import Extremes, MixedExtremes, cell_logs
-from sklearn_puffer._sets.layer_sets import SetLayers
-from sklearn_puffer._sets.simultaneous_sets import SimultaneousSet
-from sklearn_puffer.noise import ROUNDING, Noise
-from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
-from sklearn_puffer.priors import distinct, numbered
 
 MAX_CELLS = 4096
 """Most cells of a grid whose sets are looked through."""

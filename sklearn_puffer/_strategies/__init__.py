@@ -16,13 +16,10 @@ from sklearn_puffer._strategies.bound_types import (
     refusal,
     ways_out,
 )
-from sklearn_puffer._strategies.component_couplings import (
-    bottleneck_coupling,
-    shortest_coupling,
-    squared_distances,
-    stretches,
-)
 from sklearn_puffer._strategies.coupling_bounds import (
+    ConditionalMeans,
+    Groups,
+    MixedMeans,
     MoveBound,
     Moves,
     Summary,
@@ -34,9 +31,12 @@ from sklearn_puffer._strategies.coupling_bounds import (
     single_moves,
     without_far_moves,
 )
-from sklearn_puffer._strategies.dependent_rows import dependent_rows
-from sklearn_puffer._strategies.joint_mixtures import JointRows
-from sklearn_puffer._strategies.joint_parts import joint_computable
-from sklearn_puffer._strategies.relaxed_bounds import ConditionalMeans, Groups, MixedMeans
+from sklearn_puffer._strategies.mixture_bounds import (
+    bottleneck_coupling,
+    shortest_coupling,
+    squared_distances,
+    stretches,
+)
+from sklearn_puffer._strategies.row_bounds import JointRows, dependent_rows, joint_computable
 from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
 from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone, w_infinity

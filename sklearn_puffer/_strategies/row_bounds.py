@@ -1,12 +1,43 @@
-r"""What two Gaussian rows lose under noise along each column: bounds for all pairs of components.
+r"""Bounds for rows: of Gaussian mixtures, and of rows that depend on each other.
 
-In units of the noise: m the difference of the means, A and B the covariances, D = A - B, s a vector
-of signs. Released laws :math:`p_t` along :math:`N(\mu_q + t m, B + t D)` obey
+*Two Gaussian rows*, under noise along each column. In units of the noise: m the difference of the
+means, A and B the covariances, D = A - B, s a vector of signs. Released laws :math:`p_t` along
+:math:`N(\mu_q + t m, B + t D)` obey
 
 .. math:: \frac{d}{dt} \log p_t = -m \cdot \frac{\nabla p_t}{p_t}
           + \frac12 \sum_{ij} D_{ij} \frac{\partial_{ij} p_t}{p_t},
 
 and all quotients are means of those of the noise's own density k given the released row.
+
+*Mixtures.* Components lose this, or an exact loss where one is known. Mixtures with weights a and b
+then lose, for every w of 0 or more with row sums a,
+
+.. math:: D_\infty(P \| Q) \le \log \max_j \frac{1}{b_j} \sum_i w_{ij} e^{L_{ij}},
+
+as :math:`\sum_{ij} w_{ij} p_i \le \sum_{ij} w_{ij} e^{L_{ij}} q_j`; no column sums are asked of w.
+A delta, or the Renyi divergence, is at most its mean over a coupling of the components (both are
+convex), and at most that of two likelihood ratios at the ends of the pure losses.
+
+*Rows that share their secret* and depend on each other in any way. Let rows :math:`X_1, ..., X_g`
+have any joint law given the secret, under which each has the law p under one secret and q under the
+other, and let each be released on its own through the kernel k. By Hoelder's inequality, and by
+Jensen's,
+
+.. math:: E_p \prod_r k(y_r | X_r) \le \prod_r \bigl( E_p k(y_r | X)^g \bigr)^{1/g}, \qquad
+          \log E_q \prod_r k(y_r | X_r) \ge \sum_r E_q \log k(y_r | X),
+
+so that the log ratio of the two is at most
+
+.. math:: g \sup_y \Bigl[ \tfrac1g \log E_p k(y | X)^g - E_q \log k(y | X) \Bigr] .
+
+*Where the supremum is.* Under Laplace noise, along one column and between two neighbouring values
+of either law, the first term is the log of :math:`A e^{gy/\theta} + B e^{-gy/\theta}` over g, which
+is convex, and the second one is linear; beyond all values their slopes cancel. So the supremum is
+at a row of values. A column without an order has finitely many outputs.
+
+*More noise, less loss.* In :math:`u = 1/\theta` the bracket at y is a log moment generating
+function, over g, plus a linear term: convex, and 0 at u = 0. So where it is positive it grows with
+u. A kernel of categories with a larger rho is that with the smaller one, followed by another.
 """
 
 # Why the bounds hold.
@@ -40,20 +71,28 @@ and all quotients are means of those of the noise's own density k given the rele
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from math import exp, log, pi, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import erfcx, gammaln
 
-from sklearn_puffer._base import UNIT, FloatArray
+from sklearn_puffer._base import ULP, UNIT, FloatArray, log_sum, solved
+from sklearn_puffer._noise import Mixing, without_mixings
+from sklearn_puffer._strategies.bound_types import Impossible
+from sklearn_puffer._strategies.coupling_bounds import factor_of_shift
+from sklearn_puffer._strategies.mixture_bounds import bottleneck_coupling, cheapest_coupling
 from sklearn_puffer._strategies.shift_means import laplace_delta
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
-from sklearn_puffer.priors import GaussianMixture
+from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair, numbered
 
 _MOST_SIGNS = 12  # columns up to which all signs are looked at
 _ANGLES = np.linspace(-pi, pi, 513)
@@ -403,3 +442,301 @@ def _mean_powers(alpha: float, m: FloatArray, spread: FloatArray) -> FloatArray:
         logs = safe[..., 0] + np.log(np.exp(powers - safe).mean(axis=2))
     logs = logs + _ROOM * (1.0 + np.abs(safe[..., 0]))
     return np.where(np.isfinite(top[..., 0]), np.maximum(logs, 0.0) / (alpha - 1.0), np.inf)
+
+
+# the losses p -> q and q -> p of two single Gaussians, shape (2,), rounded up; noise or none
+ExactPart = Callable[[GaussianMixture, GaussianMixture, Noise | None, Notion], FloatArray]
+
+_REACH = 12.0  # pairs that lose so many nats more than the best coupling must are left alone
+
+
+@dataclass(frozen=True, eq=False)
+class JointRows:
+    """The bounds of some pairs of mixtures of rows.
+
+    Parameters
+    ----------
+    pairs : sequence of PriorPair
+    noise : Noise
+        Of a kind that `joint_computable` knows, or, but for a pure loss, normal.
+    notion : Notion
+    exact_part : callable
+        The exact losses of single Gaussians with normal noise or none.
+    """
+
+    pairs: Sequence[PriorPair]
+    noise: Noise
+    notion: Notion
+    exact_part: ExactPart
+
+    @cached_property
+    def _each(self) -> list[JointPair]:
+        return [JointPair(p, q, self.noise, self.notion, self.exact_part) for p, q in self.pairs]
+
+    @property
+    def guess(self) -> float:
+        """About the factor of the largest move between means and deviations."""
+        moves = [np.abs(p.rows[:, None] - q.rows).max(axis=(0, 1)) for p, q in self.pairs]
+        spread = np.sqrt(np.diagonal(self.pairs[0].p.covariances[0]))
+        return factor_of_shift(np.max(moves, axis=0) + 0.1 * spread, self.noise, self.notion)
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return the bounds, shape (n_pairs, 2)."""
+        return np.array([each.losses(factor) for each in self._each])
+
+
+@dataclass(frozen=True, eq=False)
+class JointPair:
+    """The bounds of one pair of mixtures of rows."""
+
+    p: GaussianMixture
+    q: GaussianMixture
+    noise: Noise
+    notion: Notion
+    exact_part: ExactPart
+    _bare: list[FloatArray] = field(default_factory=list)
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return the bounds both ways, shape (2,)."""
+        if self.p == self.q:
+            return np.zeros(2)
+        if self.notion.is_pure:
+            return np.full(2, np.inf) if factor == 0.0 else self._pure(*self._pure_parts(factor))
+        if factor == 0.0 or not joint_computable(self.noise):
+            noise = None if factor == 0.0 else self.noise.scaled(factor)
+            return self._coupled(self._exact(noise))
+        parts = self._pure_parts(factor)
+        moved = self._parts.moved(factor, self.notion)
+        ends = [two_points(*way, self.notion) for way in (parts, parts[::-1])]
+        least = np.minimum(np.minimum(ends, moved), self._without_noise)
+        pure = self._pure(*parts)
+        return np.minimum(self._coupled(least), two_points(pure, pure[::-1], self.notion))
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return Parts.of(self.p, self.q, self.noise)
+
+    @cached_property
+    def _without_noise(self) -> FloatArray:
+        return self._exact(None)
+
+    @cached_property
+    def _singles(self) -> list[list[GaussianMixture]]:
+        return [
+            [GaussianMixture([1.0], x.rows[[k]], x.covariances[[k]]) for k in range(x.n_components)]
+            for x in (self.p, self.q)
+        ]
+
+    def _exact(self, noise: Noise | None) -> FloatArray:
+        """Return what components lose p_i -> q_j and q_j -> p_i, shape (2, k, l)."""
+        ones, others = self._singles
+        found = [[self.exact_part(p, q, noise, self.notion) for q in others] for p in ones]
+        return np.moveaxis(np.array(found), 2, 0)
+
+    def _pure_parts(self, factor: float) -> tuple[FloatArray, FloatArray]:
+        ahead, back = (self._parts.pure(factor, forward=way) for way in (True, False))
+        return ahead, back
+
+    def _pure(self, ahead: FloatArray, back: FloatArray) -> FloatArray:
+        """Return the pure losses of the mixtures both ways, from those of their components."""
+        return np.array([_with_gains(self.p, self.q, ahead), _with_gains(self.q, self.p, back.T)])
+
+    def _coupled(self, losses: FloatArray) -> FloatArray:
+        """Return the means both ways of (2, k, l) losses over the best couplings."""
+        return np.array([self._mean(each) for each in losses])
+
+    def _mean(self, losses: FloatArray) -> float:
+        if losses.size == 1:
+            return float(losses[0, 0])
+        coupling = cheapest_coupling(self.p, self.q, self._costs(losses))
+        own = losses[coupling.sources, coupling.targets]
+        return float(self.notion.average(own, coupling.weights, np.zeros(1, dtype=np.intp))[0])
+
+    def _costs(self, losses: FloatArray) -> FloatArray:
+        """Return what a solver is to weigh: nothing but the choice of a coupling depends on it."""
+        divergence = self.notion.divergence
+        if not isinstance(divergence, PowerMean):
+            return losses
+        least = float(losses.min())
+        powers = divergence.order * (losses - (least if np.isfinite(least) else 0.0))
+        return np.exp(np.minimum(powers, 30.0))
+
+
+def _with_gains(p: GaussianMixture, q: GaussianMixture, losses: FloatArray) -> float:
+    """Return log max_j sum_i w_ij e^losses_ij / q_j for the best w that is found, rounded up.
+
+    Never above what the coupling with the smallest maximum gives, which is tried as well.
+    """
+    if losses.size == 1:
+        return float(losses[0, 0])
+    start = bottleneck_coupling(p, q, losses)
+    if start is None:
+        return np.inf
+    level = float(losses[start.sources, start.targets].max())
+    tried = [_weighed(p, q, losses, w) for w in _programmed(p, q, losses - level)]
+    return min([level, *tried])
+
+
+def _weighed(p: GaussianMixture, q: GaussianMixture, losses: FloatArray, w: FloatArray) -> float:
+    """Return the bound of some weights, whose rows are made to add up, rounded up."""
+    w = np.maximum(w, 0.0)
+    w = w / w.sum(axis=1, keepdims=True) * p.weights[:, None]
+    with np.errstate(divide="ignore"):
+        logs = np.where(w > 0.0, np.log(w) + losses, -np.inf)
+    columns = log_sum(logs, axis=0) - np.log(q.weights)
+    size = 1.0 + np.abs(columns[np.isfinite(columns)]).max(initial=0.0)
+    size += float(np.abs(np.log(q.weights)).max())
+    return max(float(columns.max()) + _ROOM * float(size), 0.0)
+
+
+def _programmed(p: GaussianMixture, q: GaussianMixture, losses: FloatArray) -> list[FloatArray]:
+    """Return weights that a solver finds: min t, rows add up to p, columns with gains to t q."""
+    k, n_targets = losses.shape
+    cells = np.argwhere(losses <= _REACH)
+    with np.errstate(under="ignore"):
+        gains = np.exp(losses[tuple(cells.T)])
+    n = len(cells)
+    rows, columns = np.zeros((k, n + 1)), np.zeros((n_targets, n + 1))
+    rows[cells[:, 0], np.arange(n)] = 1.0
+    columns[cells[:, 1], np.arange(n)] = gains
+    columns[:, n] = -q.weights
+    objective = np.append(np.zeros(n), 1.0)
+    found = solved(objective, most=(columns, np.zeros(n_targets)), equal=(rows, p.weights))
+    if found is None:
+        return []
+    w = np.zeros(losses.shape)
+    w[tuple(cells.T)] = found.x[:n]
+    return [w] if (w.sum(axis=1) > 0.5 * p.weights).all() else []
+
+
+MOST_TERMS = 1 << 22
+"""Rows of values times atoms, over all laws: what one factor looks at in about a tenth second."""
+
+
+def dependent_rows(
+    pairs: Sequence[PriorPair], noise: Noise, notion: Notion, n_rows: int
+) -> DependentRows | Impossible:
+    """Return the bound of one of several rows that depend on each other, or why there is none.
+
+    Parameters
+    ----------
+    pairs : sequence of PriorPair
+        The laws of one row.
+    noise : Noise
+        At factor 1.
+    notion : Notion
+    n_rows : int
+        g, how many rows there are.
+
+    Returns
+    -------
+    DependentRows or Impossible
+        ``n_rows`` times its losses are those of all rows together.
+    """
+    laws, places = numbered(pairs)
+    what = "rows of a group that depend on each other in any way have a bound"
+    if not all(isinstance(law, Discrete) for law in laws):
+        return Impossible(f"{what} under discrete priors alone", len(pairs))
+    if not notion.is_pure or not without_mixings(noise).is_exponential:
+        return Impossible(f"{what} under Laplace noise and a pure promise alone", len(pairs))
+    axes = _axes(laws, noise.mixings)
+    cells = math.prod(map(len, axes))
+    if cells * sum(len(law.rows) for law in laws) > MOST_TERMS:
+        return Impossible(
+            f"{what} up to {MOST_TERMS} terms, and these have more, of {cells} cells; use fewer "
+            "bins (n_bins), columns or secrets",
+            len(pairs),
+        )
+    return DependentRows(laws, places, axes, noise, n_rows)
+
+
+class DependentRows:
+    """The bound, as a function of the noise level.
+
+    >>> from sklearn_puffer.noise import Laplace
+    >>> from sklearn_puffer.notions import Pufferfish
+    >>> pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.5, 0.5]))
+    >>> bound = dependent_rows([pair], Laplace(1.0), Pufferfish(1.0), n_rows=2)
+    >>> (2 * bound.losses(1.0)).round(6).tolist()  # rows lose nothing, but 1 - x tells x
+    [[0.433781, 0.433781]]
+    """
+
+    guess = 1.0
+
+    def __init__(
+        self,
+        laws: Sequence[Discrete],
+        places: Any,
+        axes: Sequence[FloatArray],
+        noise: Noise,
+        n_rows: int,
+    ) -> None:
+        self._noise, self._n_rows, self._places, self._axes = noise, n_rows, places, axes
+        self._laws = [(law.rows[law.counts > 0], _positive(law)) for law in laws]
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return upper ends for all pairs, forward and backward, shape (n_pairs, 2)."""
+        if factor == 0.0:
+            return self._without_noise()
+        kernels = self._kernels(self._noise.scaled(factor))
+        means = [self._means(kernels, rows, masses) for rows, masses in self._laws]
+        pairs = self._places.tolist()
+        both = [[_largest(means[p], means[q]), _largest(means[q], means[p])] for p, q in pairs]
+        return np.array(both).reshape(-1, 2)
+
+    def _without_noise(self) -> FloatArray:
+        """Return 0 of laws with one and the same value, and infinity of all others."""
+        same = [
+            len(self._laws[p][0]) == 1 and np.array_equal(self._laws[p][0], self._laws[q][0])
+            for p, q in self._places.tolist()
+        ]
+        return np.where(np.array(same)[:, None], 0.0, np.full((len(same), 2), math.inf))
+
+    def _kernels(self, noise: Noise) -> list[FloatArray]:
+        """Return log k of each column, a row for each output: of noise without its constant."""
+        mixings = noise.mixings or (None,) * len(self._axes)
+        scales = noise.axis_scales(len(self._axes))
+        return [_kernel(*of) for of in zip(self._axes, scales.tolist(), mixings, strict=True)]
+
+    def _means(
+        self, kernels: Sequence[FloatArray], rows: FloatArray, masses: FloatArray
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Return both terms for each row of outputs, and how far each may be off."""
+        logs = np.zeros((1, len(rows)))
+        for axis, kernel, column in zip(self._axes, kernels, rows.T, strict=True):
+            own = kernel[:, np.searchsorted(axis, column)]
+            logs = (logs[:, None, :] + own[None, :, :]).reshape(-1, len(rows))
+        g = self._n_rows
+        upper = log_sum(g * logs + np.log(masses), axis=1) / g
+        # n terms of d summands each, none larger than the largest
+        largest = 1.0 + float(-logs.min()) - float(np.log(masses).min())
+        error = 4.0 * ULP * (len(rows) + len(kernels) + 16) * largest
+        return upper, logs @ masses, error
+
+
+def _largest(p: tuple[FloatArray, FloatArray, float], q: tuple[FloatArray, ...]) -> float:
+    return max(float((p[0] - q[1]).max()) + p[2] + float(q[2]), 0.0)
+
+
+def _positive(law: Discrete) -> FloatArray:
+    return np.maximum(law.probabilities[law.counts > 0], 1e-300)
+
+
+def _axes(laws: Sequence[Discrete], mixings: Sequence[Mixing | None]) -> list[FloatArray]:
+    """Return the outputs of each column that have to be looked at, ascending."""
+    columns = np.concatenate([law.rows[law.counts > 0] for law in laws]).T
+    own = mixings or (None,) * len(columns)
+    return [
+        np.unique(column) if mixing is None else np.array(mixing.values)
+        for column, mixing in zip(columns, own, strict=True)
+    ]
+
+
+def _kernel(axis: FloatArray, scale: float, mixing: Mixing | None) -> FloatArray:
+    if mixing is None:
+        distances: FloatArray = np.abs(axis[:, None] - axis[None, :])
+        return -distances / scale
+    kept = math.exp(-scale)
+    drawn = -math.expm1(-scale) * mixing.probabilities
+    found: FloatArray = np.log(drawn[:, None] + kept * np.eye(len(axis)))
+    return found

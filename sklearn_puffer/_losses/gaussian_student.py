@@ -1,4 +1,4 @@
-r"""The density of a standard Gaussian plus noise of density ~ (1 + (z/a)^2)^(-k/2), for any a.
+r"""Gaussian-Student convolution: N(0, 1) plus noise of density ~ (1 + (z/a)^2)^(-k/2), any a.
 
 The noise is a Gaussian of variance a^2/(2 lambda), lambda of a Gamma law. So the sum is a mixture
 of centred Gaussians, and a completely monotone function of s = t^2,
