@@ -1,6 +1,6 @@
 """Noise on the grid against numpy's floating-point noise, which is not private, and others.
 
-Ours makes a new sampler at each call and takes its bits from OpenSSL. numpy draws into a new array
+Ours makes a new sampler at each call, takes its bits from OpenSSL, and counts in steps of the grid. numpy draws into a new array
 as well. The mechanisms of opendp and diffprivlib add noise to a vector of zeros, one value at a
 time as far as they offer nothing else, so they are measured on fewer values.
 """
@@ -8,7 +8,7 @@ time as far as they offer nothing else, so they are measured on fewer values.
 import numpy as np
 from _measure import interleaved, peak_bytes
 
-from sklearn_puffer._noise import cauchy, gaussian, grid_step, laplace, sampler
+from sklearn_puffer._noise import grid_step, sampler
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 
 SCALE = 1.3
@@ -17,11 +17,19 @@ ONE_VALUE = {"Laplace": 25e-6, "Cauchy": 30e-6}  # seconds
 DEGREES = 3.0  # of Student's t, which generalised Cauchy noise is with k - 1 degrees, rescaled
 
 
-def generalised(size, scale):
-    source = sampler(GeneralizedCauchy(scale, DEGREES + 1.0), grid_step(scale))
-    steps = np.empty(size, dtype=np.int64)
-    source.fill(steps)
-    return steps * source.step
+def drawn(family):
+    """Return what draws noise of a family: so many values at a scale."""
+
+    def steps(size, scale):
+        noise = np.empty(size, dtype=np.int64)
+        sampler(family(scale), grid_step(scale)).fill(noise)
+        return noise
+
+    return steps
+
+
+laplace, gaussian, cauchy = drawn(Laplace), drawn(Gaussian), drawn(Cauchy)
+generalised = drawn(lambda scale: GeneralizedCauchy(scale, DEGREES + 1.0))
 
 
 def families(generator):

@@ -499,7 +499,8 @@ def test_two_releases_are_a_post_processing_of_one_of_their_kappas(counts, first
     mixing = Mixing.of_counts(range(len(counts)), counts)
     q, n = mixing.probabilities, len(counts)
     total = kappa(first, mixing.least) + kappa(second, mixing.least)
-    one, a, b = (kernel(q, theta) for theta in (mixing.theta_for(total), first, second))
+    together = np.log1p(1.0 / (mixing.least * np.expm1(total)))  # of this kappa
+    one, a, b = (kernel(q, theta) for theta in (together, first, second))
     both = np.einsum("xy,xz->xyz", a, b).reshape(n, n * n)
     between = np.linalg.solve(one, both)
     assert between.min() > -1e-9

@@ -62,9 +62,6 @@ from sklearn_puffer._noise.sampler import (
 from sklearn_puffer._noise.sampling import (
     LaplaceSampler,
     Source,
-    cauchy,
-    gaussian,
-    laplace,
     noisy_steps,
     release,
     sampler,

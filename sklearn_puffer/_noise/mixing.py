@@ -299,10 +299,6 @@ class Mixing:
         drawn = -math.expm1(-theta) * self.least * math.expm1(epsilon)
         return max(math.exp(-theta) - drawn, 0.0)
 
-    def theta_for(self, kappa: float) -> float:
-        """Return about the theta at which the largest log ratio is kappa."""
-        return math.log1p(1.0 / max(self.least * math.expm1(min(kappa, 700.0)), _LEAST_ODDS))
-
     def sampler(self, theta: float, entropy: Entropy) -> MixingSampler:
         """Return what draws released values."""
         return MixingSampler(self, theta, entropy)

@@ -198,12 +198,6 @@ def grid_of(scale: float, step: float, nearest: bool) -> Grid:
     return Grid(fine, exponent - fine, nearest)
 
 
-@lru_cache(maxsize=64)
-def finest_grid(scale: float) -> Grid:
-    """Return the grid of ``grid_step(scale)``, for a scale that was checked."""
-    return grid_of(scale, grid_step(scale), nearest=False)
-
-
 Words = NDArray[np.uint64]
 
 _WINDOW = 4096  # bytes of a request in which the share of the first one is counted

@@ -14,21 +14,18 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import BoolArray, FloatArray, IntArray, check_count, check_positive
+from sklearn_puffer._base import BoolArray, FloatArray, IntArray, check_count
 from sklearn_puffer._noise import portable
 from sklearn_puffer._noise.sampler import (
-    BLOCK,
     CHUNKS,
-    GRID_BITS,
     LANES,
     MAX_STEPS,
-    RELATIVE_ERROR,
     REST_MASK,
     SIGN,
     Chunks,
@@ -41,15 +38,10 @@ from sklearn_puffer._noise.sampler import (
     Words,
     blocks,
     chunks_of,
-    coarse_enough,
-    finest_grid,
     first_of,
     grid_of,
-    grid_step,
     single_scale,
-    to_steps,
 )
-from sklearn_puffer._noise.table_sampler import Bell, TableSampler, power
 
 _REACH = 12  # the coarse cells reach this many scales out
 
@@ -243,30 +235,6 @@ def _cell_mass(mantissa: float, exponent: int) -> tuple[float, float]:
         return float(CHUNKS * density), float(1 - (1 - (-t * length).exp()) / density)
 
 
-__all__ = [
-    "GRID_BITS",
-    "MAX_STEPS",
-    "RELATIVE_ERROR",
-    "Drawable",
-    "Entropy",
-    "LaplaceSampler",
-    "Sampler",
-    "TableSampler",
-    "cauchy",
-    "coarse_enough",
-    "gaussian",
-    "grid_step",
-    "laplace",
-    "noisy_steps",
-    "release",
-    "sampler",
-    "seeded_entropy",
-    "system_entropy",
-    "to_steps",
-]
-
-_GAUSSIAN, _CAUCHY = partial(TableSampler, Bell()), partial(TableSampler, power(2.0))
-_LARGE_STEP = 2.0**900  # 2^63 smaller steps are a float
 _FAR = 2**61  # where the sum of a value and saturated noise is itself saturated
 
 
@@ -390,149 +358,6 @@ def sampler(
         raise TypeError(f"noise must be of a noise family, such as Laplace(1.0), got {noise!r}.")
     grid = grid_of(single_scale(noise), step, nearest)
     return noise.sampler(grid, entropy or _SystemEntropy())
-
-
-# ---------------------------------------------------------------------------------------- the noise
-
-
-def laplace(
-    size: int, scale: float, *, step: float | None = None, entropy: Entropy | None = None
-) -> FloatArray:
-    r"""Return Laplace noise rounded to a grid, :math:`g \lfloor N/g \rfloor`, shape (size,).
-
-    Parameters
-    ----------
-    size : int
-        Number of values.
-    scale : float
-        theta.
-    step : float, optional
-        The step g, by default ``grid_step(scale)``.
-    entropy : Entropy, optional
-        Source of bits, by default `system_entropy`.
-
-    Returns
-    -------
-    ndarray of float64 of shape (size,)
-
-    Notes
-    -----
-    *Formal guarantees.* Every multiple of g has its probability under the rounded law up to a
-    factor of 1 +- `RELATIVE_ERROR`, as far out as `LaplaceSampler` says. Added to a value by
-    floating-point arithmetic it would lose that: `release` adds in integers.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `sampler`; if ``size`` is no count.
-
-    Examples
-    --------
-    >>> noise = laplace(1000, 2.0)
-    >>> bool(np.all(noise % grid_step(2.0) == 0.0))
-    True
-    """
-    return _values(size, LaplaceSampler, scale, step, entropy)
-
-
-def gaussian(
-    size: int, scale: float, *, step: float | None = None, entropy: Entropy | None = None
-) -> FloatArray:
-    r"""Return Gaussian noise rounded to a grid, :math:`g \lfloor N/g \rfloor`, shape (size,).
-
-    Parameters
-    ----------
-    size : int
-        Number of values.
-    scale : float
-        The standard deviation.
-    step, entropy
-        As in `laplace`.
-
-    Returns
-    -------
-    ndarray of float64 of shape (size,)
-
-    Notes
-    -----
-    *Formal guarantees.* As `laplace`, as far out as `TableSampler` says.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `sampler`; if ``size`` is no count.
-
-    Examples
-    --------
-    >>> noise = gaussian(1000, 2.0)
-    >>> bool(np.all(noise % grid_step(2.0) == 0.0))
-    True
-    """
-    return _values(size, _GAUSSIAN, scale, step, entropy)
-
-
-def cauchy(
-    size: int, scale: float, *, step: float | None = None, entropy: Entropy | None = None
-) -> FloatArray:
-    r"""Return Cauchy noise rounded to a grid, :math:`g \lfloor N/g \rfloor`, shape (size,).
-
-    Parameters
-    ----------
-    size : int
-        Number of values.
-    scale : float
-        Scale of the noise: half of its values lie within it.
-    step, entropy
-        As in `laplace`.
-
-    Returns
-    -------
-    ndarray of float64 of shape (size,)
-
-    Notes
-    -----
-    *Formal guarantees.* As `laplace`, as far out as `TableSampler` says. What lies further than
-    2^62 g from 0, with the finest g one value in some millions, is returned as 2^62 g. Values plus
-    such noise tell that apart: `release` adds noise so that nobody can.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `sampler`; if ``size`` is no count.
-
-    Examples
-    --------
-    >>> noise = cauchy(1000, 2.0)
-    >>> bool(np.all(noise % grid_step(2.0) == 0.0))
-    True
-    """
-    return _values(size, _CAUCHY, scale, step, entropy)
-
-
-def _values(
-    size: int,
-    family: Callable[[float, Grid, Entropy], Sampler],
-    scale: float,
-    step: float | None,
-    entropy: Entropy | None,
-) -> FloatArray:
-    check_count(size, "size", minimum=0)
-    scale = check_positive(scale, "scale")
-    grid = finest_grid(scale) if step is None else grid_of(scale, step, nearest=False)
-    source = family(scale, grid, entropy or _SystemEntropy())
-    if source.step >= _LARGE_STEP:
-        with np.errstate(over="ignore"):  # 2^62 steps of the largest scales are infinity
-            return _drawn(size, source)
-    return _drawn(size, source)
-
-
-def _drawn(size: int, source: Sampler) -> FloatArray:
-    if 0 < size <= BLOCK:
-        return np.multiply(source.draw(size), source.step)
-    out = np.empty(size)
-    for block in blocks(size):
-        np.multiply(source.draw(block.stop - block.start), source.step, out=out[block])
-    return out
 
 
 # ------------------------------------------------------------------------------------- the release
