@@ -1,8 +1,9 @@
 """Noise on the grid against numpy's floating-point noise, which is not private, and others.
 
-Ours makes a new sampler at each call, takes its bits from OpenSSL, and counts in steps of the grid. numpy draws into a new array
-as well. The mechanisms of opendp and diffprivlib add noise to a vector of zeros, one value at a
-time as far as they offer nothing else, so they are measured on fewer values.
+Ours makes a new sampler at each call, takes its bits from OpenSSL, and counts in steps of the grid.
+numpy draws into a new array as well. The mechanisms of opendp and diffprivlib add noise to a vector
+of zeros, one value at a time as far as they offer nothing else, so they are measured on fewer
+values.
 """
 
 import numpy as np
