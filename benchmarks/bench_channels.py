@@ -3,7 +3,8 @@
 import numpy as np
 from _measure import alone, interleaved
 
-from sklearn_puffer._channels import ChannelProblem, Costs, Family, find_channel
+from sklearn_puffer._channels import ChannelProblem, Family, find_channel
+from sklearn_puffer._noiser import CellDistance
 
 
 def rows(quick=False):
@@ -30,7 +31,8 @@ def _one_column(n):
     generator = np.random.default_rng(0)
     drawn = [generator.normal(n / 2 + s * n / 20, n / 6, 5_000) for s in range(5)]
     masses = np.stack([np.bincount(np.clip(x, 0, n - 1).astype(int), minlength=n) for x in drawn])
-    costs = Costs(np.arange(float(n))[:, None], np.array([False]), np.ones(1))
+    distance = CellDistance(np.arange(float(n))[:, None], np.array([False]), np.ones(1))
+    costs = distance.between_cells()
     problem = ChannelProblem([Family(masses)], masses.sum(axis=0) / masses.sum(), costs, 1.0)
     seconds = interleaved(lambda: find_channel(problem), repeats=1)[0]
     return alone(f"channel of one column, {n} values, 5 secrets", seconds, "", limit=2.0)
@@ -45,7 +47,7 @@ def _rows(n, n_secrets, limit, floor=None):
     posteriors = np.exp(values @ leaning - np.arange(n_secrets) * 0.7)
     posteriors /= posteriors.sum(axis=1, keepdims=True)
     unordered = np.arange(9) >= 3
-    costs = Costs(values, unordered, np.full(9, 9.0))
+    costs = CellDistance(values, unordered, np.full(9, 9.0)).between_cells()
     masses = np.rint(posteriors.T * 2**32).astype(np.int64)
     problem = ChannelProblem([Family(masses)], np.full(n, 1 / n), costs, 1.0, floor=floor)
     seconds = interleaved(lambda: find_channel(problem), repeats=1)[0]

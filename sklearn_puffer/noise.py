@@ -408,10 +408,9 @@ class OptimalChannel:
     Parameters
     ----------
     cost : object, default=None
-        What changes cost, in the place of c: with methods ``between(x, y)`` and ``along(x, y)``,
-        which take rows of numbers and codes, shapes (m, n_columns) and (n, n_columns), and return
-        the costs of all pairs, (m, n), and of rows beside each other, (m,). Costs are never
-        negative, and 0 where nothing changes.
+        What changes cost, in the place of c: with a method ``between(x, y)``, which takes rows of
+        numbers and codes, shapes (m, n_columns) and (n, n_columns), and returns the costs of all
+        pairs, (m, n). Costs are never negative, and 0 where nothing changes.
     floor : float, default=None
         Every row may be released as any other, and no two rows are released with
         odds that differ by more than e^floor: then the same rows may be released again, and
@@ -449,12 +448,10 @@ class OptimalChannel:
     balance: Literal["rows", "secrets"] = "rows"
 
     def __post_init__(self) -> None:
-        if self.cost is not None and not all(
-            callable(getattr(self.cost, name, None)) for name in ("between", "along")
-        ):
+        if self.cost is not None and not callable(getattr(self.cost, "between", None)):
             raise TypeError(
-                f"cost must have methods between(x, y) and along(x, y), got {self.cost!r}; leave "
-                "it out for distances in units of change."
+                f"cost must have a method between(x, y), got {self.cost!r}; leave it out for "
+                "distances in units of change."
             )
         if self.floor is not None:
             check_positive(self.floor, "floor", "leave it out for a single release")

@@ -25,6 +25,13 @@ class Filled(PufferfishNoiser):
         return self.fit(X, y, **routed).transform(X)
 
 
+def costs_between(values, unordered=False, units=1.0):
+    """Return what changes between cells cost, summed over columns, shape (n, n)."""
+    values = np.asarray(values, dtype=float).reshape(len(values), -1)
+    apart = np.abs(values[:, None] - values)
+    return (np.where(unordered, apart > 0.0, apart) / units).sum(axis=2)
+
+
 def channel(matrix):
     """Return the channel of a square matrix of shares, in parts of the sum of their row."""
     rows = []

@@ -49,8 +49,7 @@ TESTS = {
     "_noise.sampling": "sampling",
     "_noise.table_sampler": "samplers",
     "_noise.mixing": "integer_rows",
-    "_channels.program": "channels",
-    "_channels.whole_rows": "whole_rows",
+    "_channels": "channels whole_rows",
 }
 
 

@@ -20,7 +20,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease, audit
 from sklearn_puffer._channels import find_channel
-from sklearn_puffer._noiser import channel_cells, channel_fit, channel_proof
+from sklearn_puffer._noiser import channel_fit
 from sklearn_puffer._releases import Drift
 from sklearn_puffer._review import auditing
 from sklearn_puffer._review.attack import Parts, with_copies
@@ -296,7 +296,7 @@ def found_in_tenths(problem):
     for k in range(10):
         own = np.arange(k, problem.n_cells, 10)
         families = [replace(f, masses=f.masses[:, own]) for f in problem.families]
-        costs = replace(problem.costs, values=problem.costs.values[own])
+        costs = problem.costs[np.ix_(own, own)]
         part = replace(problem, families=families, weights=problem.weights[own], costs=costs)
         found[np.ix_(own, own)] = find_channel(part)
     return found
@@ -306,12 +306,12 @@ def test_a_published_table_of_single_rows_gives_a_channel_away_that_fit_refuses(
     table, noiser = published(), PufferfishNoiser(1.0, sensitive="s", noise="optimal")
     with pytest.raises(ValueError, match=r'distinct rows, more than the 256 .* noise="swap"'):
         noiser.fit(table)
-    monkeypatch.setattr(channel_cells, "most_cells", lambda *_, **__: len(table))
+    monkeypatch.setattr(channel_fit, "most_cells", lambda *_, **__: len(table))
     monkeypatch.setattr(channel_fit, "find_channel", found_in_tenths)
-    monkeypatch.setattr(channel_proof, "_MOST_TOLD", 0.01)  # as it is but in this module
+    monkeypatch.setattr(channel_fit, "_MOST_TOLD", 0.01)  # as it is but in this module
     with pytest.raises(ValueError, match=r'counts the copies .* allowed\); use noise="swap"'):
         noiser.fit(table)
-    monkeypatch.setattr(channel_proof, "_MOST_TOLD", 1.0)
+    monkeypatch.setattr(channel_fit, "_MOST_TOLD", 1.0)
     found = audit(noiser.fit(table), table, **PLAIN)
     assert noiser.certificate_.holds
     assert found.findings[0].attack.p_all < 1e-3

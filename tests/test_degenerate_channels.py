@@ -6,11 +6,11 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 import pytest
-from channel_oracle import exact
+from channel_oracle import costs_between, exact
 from scipy.optimize import linprog
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._channels import ChannelProblem, Costs, Family, find_channel
+from sklearn_puffer._channels import ChannelProblem, Family, find_channel
 from sklearn_puffer.notions import Pufferfish
 
 pytestmark = [
@@ -118,7 +118,7 @@ def test_extreme_columns_have_few_cells(ks, most):
 def problem_of(ks, seed, n=24, delta=0.0):
     rng = np.random.default_rng(seed)
     families = [Family(rng.integers(1, 40, (k, n))) for k in ks]
-    costs = Costs(rng.normal(size=(n, 2)), np.array([False, False]), np.ones(2))
+    costs = costs_between(rng.normal(size=(n, 2)))
     return ChannelProblem(families, rng.dirichlet(np.ones(n)), costs, 0.3, delta)
 
 

@@ -449,11 +449,6 @@ def with_noise(noise, looked_at="abc"):
     return released
 
 
-def by_channel(noiser, rows):
-    places = {tuple(row): k for k, row in enumerate(noiser.channel_.cells.to_numpy().tolist())}
-    return noiser.channel_.matrix.toarray()[[places[tuple(row)] for row in rows.tolist()]]
-
-
 COARSE = np.array([-np.inf, *np.linspace(-40.0, 42.0, 411), np.inf])
 
 
@@ -471,8 +466,6 @@ UNDER = [
     ({"noise": "gaussian", "delta": 1e-3}, {"delta": 1e-3}),
     ({"noise": "laplace", "alpha": 3.0}, {"alpha": 3.0}),
     ({"noise": "cauchy"}, {}),
-    ({"noise": "optimal"}, {}),
-    ({"noise": "optimal", "delta": 1e-2}, {"delta": 1e-2}),
 ]
 
 
@@ -481,11 +474,9 @@ UNDER = [
 def test_against_another_prior_is_the_loss_to_who_holds_it_and_may_know_values(
     options, promise, known
 ):
-    channel = options["noise"] == "optimal"
-    released = by_channel if channel else with_noise(options["noise"])
-    options = options if channel else {**options, "output": "noisy"}
+    released = with_noise(options["noise"])
     for seed in range(4):
-        noiser = fitted(0.1, weakly_ill(seed), known=known, **options)
+        noiser = fitted(0.1, weakly_ill(seed), known=known, output="noisy", **options)
         prior = some_prior(seed)
         lost = lost_under(noiser, list(prior.values()), known, released, epsilon=0.1, **promise)
         told = noiser.certificate_.against(prior)
@@ -495,9 +486,7 @@ def test_against_another_prior_is_the_loss_to_who_holds_it_and_may_know_values(
         assert told.loss == max(pair.upper for pair in told.pairs)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"noise": "gaussian", "delta": 1e-3}, {"noise": "optimal"}]
-)
+@pytest.mark.parametrize("options", [{}, {"noise": "gaussian", "delta": 1e-3}])
 def test_a_prior_whose_whole_rows_tell_less_than_rows_of_a_known_value(options):
     rows = [(s, x, y) for s in "ab" for x in (0, 1) for y in (0, 1)]
     table = pd.DataFrame(rows * 10, columns=["s", "x", "y"])
@@ -515,17 +504,14 @@ def test_a_prior_whose_whole_rows_tell_less_than_rows_of_a_known_value(options):
     assert blind.loss == pytest.approx(0.0 if "delta" in options else whole, abs=1e-6)
 
 
-@pytest.mark.parametrize("options", [{}, {"noise": "optimal"}])
-def test_against_a_further_adversary_is_what_fit_proved_of_him(options):
+def test_against_a_further_adversary_is_what_fit_proved_of_him():
     prior = {
         s: Discrete(CELLS, (law.probabilities + 1.0) / 19.0) for s, law in some_prior(1).items()
     }
-    noiser = fitted(1.0, weakly_ill(1), known=["one", "two"], adversaries=[prior], **options)
-    pairs, alone = noiser.certificate_.pairs, fitted(1.0, weakly_ill(1), prior=prior, known="one")
+    noiser = fitted(1.0, weakly_ill(1), known=["one", "two"], adversaries=[prior])
+    alone = fitted(1.0, weakly_ill(1), prior=prior, known="one")
     told = noiser.certificate_.against(prior)
     assert told.holds
-    if options:
-        assert told.loss == max(pair.upper for pair in pairs if pair.adversary == 1)
     assert alone.certificate_.against(prior).loss == pytest.approx(alone.certificate_.loss)
 
 
@@ -540,10 +526,9 @@ def hidden_by_one(name: str) -> pd.DataFrame:
     ]
 
 
-@pytest.mark.parametrize("options", [{}, {"noise": "optimal"}])
-def test_rows_are_checked_for_who_knows_a_value_of_them(options):
-    noiser, new = fitted(3.0, weakly_ill(0), known="one", **options), hidden_by_one("three")
-    released = by_channel if options else with_noise("laplace")
+def test_rows_are_checked_for_who_knows_a_value_of_them():
+    noiser, new = fitted(3.0, weakly_ill(0), known="one"), hidden_by_one("three")
+    released = with_noise("laplace")
     prior = [
         Discrete.from_counts(
             *np.unique(own[["one", "two", "three"]].to_numpy(), axis=0, return_counts=True)
@@ -638,9 +623,7 @@ def test_other_strategies_have_no_bound_for_what_stays(strategy):
 def test_rows_too_wide_for_the_exact_loss_are_refused_before_they_are_searched():
     rng = np.random.default_rng(2)
     table = NUMBERS.assign(**{name: rng.integers(0, 3, len(TABLE)) for name in "abc"})
-    message = (
-        r"known='one' keeps columns unchanged, which needs the exact loss of rows of .*optimal"
-    )
+    message = r"known='one' keeps columns unchanged, which needs the exact loss of rows of .*swap"
     with pytest.raises(ValueError, match=message):
         fitted(3.0, table, known="one", noise="gaussian", delta=1e-2)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_puffer._noiser import CellDistance, channel_cells
+from sklearn_puffer._noiser import CellDistance, channel_release
 
 
 class Dense:
@@ -16,16 +16,11 @@ class Dense:
     def between(self, x, y):
         return (x[:, None, 0] * 3 + y[None, :, 0] * 5) % 7
 
-    def along(self, x, y):
-        return (x[:, 0] * 3 + y[:, 0] * 5) % 7
-
 
 def exact(distance, row, cell):
-    """The cost of a move as a fraction; None where what must stay would change."""
+    """The cost of a move as a fraction."""
     total = Fraction(0)
     for k, (x, y) in enumerate(zip(row.tolist(), cell.tolist(), strict=True)):
-        if k in distance.stay and x != y:
-            return None
         if x == x and x != y:  # NaN: the other columns decide
             change = 1 if distance.unordered[k] else abs(Fraction(x) - Fraction(y))
             total += change / Fraction(float(distance.units[k]))
@@ -37,22 +32,18 @@ def check(distance, rows):
     found, moves = distance.nearest(rows)
     for row, place, move in zip(rows, found.tolist(), moves.tolist(), strict=True):
         costs = [exact(distance, row, cell) for cell in distance.values]
-        there = [cost for cost in costs if cost is not None]
-        if not there:
-            assert (place, move) == (-1, np.inf)
-            continue
-        assert costs[place] - min(there) <= Fraction(1e-14) * max(there[0], min(there) + 1)
+        assert costs[place] - min(costs) <= Fraction(1e-14) * max(costs[0], min(costs) + 1)
         assert move == pytest.approx(float(costs[place]), rel=1e-14)
-        if all(cost is None or cost.denominator == 1 for cost in costs):
-            assert place == costs.index(min(there))
+        if all(cost.denominator == 1 for cost in costs):
+            assert place == costs.index(min(costs))
 
 
-def random_distance(rng, n, n_ordered, n_unordered, *, stay=(), levels=3, units=(0.5, 1.0)):
+def random_distance(rng, n, n_ordered, n_unordered, *, levels=3, units=(0.5, 1.0)):
     """Units are powers of two: costs are whole or halves, and equal ones are equal floats."""
     unordered = rng.permutation(np.array([False] * n_ordered + [True] * n_unordered))
     values = np.where(unordered, rng.integers(0, levels, (n, unordered.size)), 0.0)
     values += np.where(unordered, 0.0, rng.integers(0, 6, values.shape))
-    return CellDistance(values, unordered, rng.choice(units, unordered.size), stay=stay)
+    return CellDistance(values, unordered, rng.choice(units, unordered.size))
 
 
 def random_rows(rng, distance, n):
@@ -65,20 +56,11 @@ def random_rows(rng, distance, n):
 @pytest.mark.parametrize("columns", [(1, 0), (0, 1), (2, 0), (0, 3), (2, 2), (3, 4)])
 @pytest.mark.parametrize("chunk", [1 << 16, 50])
 def test_the_first_of_the_nearest_cells_is_found_among_many_ties(columns, chunk, monkeypatch):
-    monkeypatch.setattr(channel_cells, "_CHUNK", chunk)
+    monkeypatch.setattr(channel_release, "_CHUNK", chunk)
     for seed in range(4):
         rng = np.random.default_rng([seed, *columns])
         distance = random_distance(rng, int(rng.integers(1, 60)), *columns)
         check(distance, random_rows(rng, distance, int(rng.integers(1, 60))))
-
-
-def test_what_must_stay_stays_and_a_row_without_such_a_cell_has_none():
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        distance = random_distance(rng, 20, 2, 2, stay=(0, 3), levels=2)
-        rows = random_rows(rng, distance, 40)
-        check(distance, rows)
-        assert (distance.nearest(rows)[0] < 0).any()
 
 
 numbers = st.floats(-1e6, 1e6) | st.sampled_from([0.1, 0.2, 0.3, 1e-300, 1e15, 1e22, -1e300])
@@ -128,7 +110,7 @@ def test_the_work_for_a_row_does_not_depend_on_the_others(monkeypatch):
     rows[7] = 1e22
     distance.nearest(rows)
     assert sum(computed) == 300 * 500
-    assert max(computed) <= channel_cells._CHUNK
+    assert max(computed) <= channel_release._CHUNK
 
 
 def test_a_category_that_no_cell_has_leaves_it_to_the_other_columns():
@@ -140,7 +122,7 @@ def test_a_category_that_no_cell_has_leaves_it_to_the_other_columns():
 
 
 def test_a_cost_of_ones_own_decides_where_all_columns_are_known(monkeypatch):
-    monkeypatch.setattr(channel_cells, "_CHUNK", 30)
+    monkeypatch.setattr(channel_release, "_CHUNK", 30)
     rng = np.random.default_rng(0)
     cells, rows = (rng.integers(0, 9, (n, 1)).astype(float) for n in (50, 40))
     found, moves = CellDistance(cells, np.array([False]), np.ones(1), Dense()).nearest(rows)

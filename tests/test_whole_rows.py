@@ -1,43 +1,31 @@
 """What solvers find, made channels in whole numbers: never above the budget, whatever they say."""
 
-import contextlib
-from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
+from channel_oracle import costs_between
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from sklearn_puffer._channels import ChannelProblem, Costs, Family, whole_rows
+from sklearn_puffer._channels import ChannelProblem, Family, whole_rows
 from sklearn_puffer._losses import channel_floor, channel_losses
 from sklearn_puffer._noise import WHOLE
 from sklearn_puffer.notions import Pufferfish
 
 
-def costs_of(values):
-    values = np.asarray(values, dtype=float).reshape(len(values), -1)
-    d = values.shape[1]
-    return Costs(values, np.zeros(d, dtype=bool), np.ones(d))
-
-
 def problem_of(families, n, **options):
-    """Return a problem of cells in a line, or in a plane."""
-    weights = np.zeros(n)
-    for family in families:
-        cells = np.arange(n) if family.cells is None else family.cells
-        weights[cells] += family.masses.sum(axis=0)
-    values = np.arange(n) if "values" not in options else options.pop("values")
-    return ChannelProblem(families, weights / weights.sum(), costs_of(values), **options)
+    """Return a problem of cells in a line."""
+    weights = np.sum([family.masses.sum(axis=0) for family in families], axis=0)
+    costs = costs_between(np.arange(n))
+    return ChannelProblem(families, weights / weights.sum(), costs, **options)
 
 
 def laws_of(problem):
     """Return each family's laws over all cells and its ordered pairs, by other means."""
     for family in problem.families:
-        laws = np.zeros((len(family.masses), problem.n_cells))
-        cells = slice(None) if family.cells is None else family.cells
-        laws[:, cells] = family.masses / family.masses.sum(axis=1, keepdims=True)
+        laws = family.masses / family.masses.sum(axis=1, keepdims=True)
         pairs = [tuple(sorted(pair)) for pair in permutations(range(len(laws)), 2)]
         if family.pairs is not None:
             pairs = [tuple(sorted(map(int, pair))) for pair in family.pairs]
@@ -76,12 +64,9 @@ def optimum(problem, tolerance=1e-7):
     sums = np.zeros((n, n * n + n_excesses))
     for x in range(n):
         sums[x, x * n : (x + 1) * n] = 1.0
-    price = problem.costs.between(np.arange(n), np.arange(n))
-    price = np.append((problem.weights[:, None] * price).ravel(), np.zeros(n_excesses))
+    price = (problem.weights[:, None] * problem.costs).ravel()
+    price = np.append(price, np.zeros(n_excesses))
     bounds = np.array([(0.0, 1.0)] * (n * n) + [(0.0, None)] * n_excesses, dtype=object)
-    if problem.places is not None:
-        moved = problem.places[:, None] != problem.places
-        bounds[np.flatnonzero(moved)] = (0.0, 0.0)
     found = linprog(
         price,
         A_ub=np.array(rows) if rows else None,
@@ -102,23 +87,18 @@ def matrix_of(rows):
 
 
 def check(problem, rows):
-    """Hold rows against their budget, and their places."""
+    """Hold rows against their budget."""
     notion = Pufferfish(problem.epsilon, problem.delta)
     for family in problem.families:
         pairs = family.pairs
         if pairs is None:
             pairs = [(s, t) for s, t in permutations(range(len(family.masses)), 2) if s < t]
-        losses = channel_losses(rows, family.masses, family.cells, pairs, notion)
+        losses = channel_losses(rows, family.masses, None, pairs, notion)
         assert losses[..., 1].max(initial=0.0) <= notion.budget
-    if problem.places is not None:
-        cells = np.repeat(np.arange(rows.n_cells), np.diff(rows.starts))
-        assert np.array_equal(problem.places[cells], problem.places[rows.targets])
 
 
 def price_of(problem, rows):
-    n = problem.n_cells
-    price = problem.costs.between(np.arange(n), np.arange(n))
-    return float((problem.weights[:, None] * price * matrix_of(rows)).sum())
+    return float((problem.weights[:, None] * problem.costs * matrix_of(rows)).sum())
 
 
 def random_problem(rng, n, n_secrets, **options):
@@ -198,7 +178,7 @@ def test_no_forged_rows_come_out_above_the_budget(seed, delta, floor):
 
 
 def told(rows):
-    """Return the largest log ratio of two shares of one output, where there are no places."""
+    """Return the largest log ratio of two shares of one output."""
     matrix = matrix_of(rows)
     ratios = [column.max() / column.min() for column in matrix.T if column.any()]
     return float(np.log(max(ratios)))
@@ -215,54 +195,27 @@ def forgeries(draw):
     law = st.lists(counts, min_size=n, max_size=n).filter(any)
     families = [Family(np.array(draw(st.lists(law, min_size=k, max_size=k))))]
     if draw(st.booleans()):
-        cells = np.array(sorted(draw(st.sets(st.integers(0, n - 1), min_size=1))))
-        known = st.lists(counts, min_size=cells.size, max_size=cells.size).filter(any)
-        families.append(Family(np.array(draw(st.lists(known, min_size=2, max_size=2))), cells))
+        families.append(Family(np.array(draw(st.lists(law, min_size=2, max_size=2)))))
     problem = ChannelProblem(
         families,
         np.full(n, 1.0 / n),
-        costs_of(np.arange(n)),
+        costs_between(np.arange(n)),
         epsilon=draw(st.sampled_from([1e-6, 0.1, 1.0, 30.0])),
         delta=draw(st.sampled_from([0.0, 1e-12, 0.01, 0.9])),
         floor=draw(st.sampled_from([None, 1e-9, 1e-3, 1.0, 50.0])),
     )
     matrix = draw(st.lists(shares, min_size=n * n, max_size=n * n))
-    places = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
-    return problem, np.reshape(matrix, (n, n)), np.array(places)
+    return problem, np.reshape(matrix, (n, n))
 
 
 @settings(parent=settings.default, max_examples=settings.default.max_examples // 3)
 @given(forgeries())
 def test_whatever_a_solver_says_the_budget_is_kept_and_the_floor(forgery):
-    problem, found, _ = forgery
+    problem, found = forgery
     rows = whole_rows(problem, found)
     check(problem, rows)
     if problem.floor is not None:
         assert channel_floor(rows) <= problem.floor
-
-
-def nothing_leaves_a_place_and_keeps_the_budget(problem):
-    """Return whether a constant channel in each place exceeds it, or nearly."""
-    inside = np.unique(problem.places)[:, None] == problem.places
-    for laws, pairs in laws_of(problem):
-        mass = laws @ inside.T
-        for s, t in pairs:
-            excess = np.maximum(mass[s] - np.exp(problem.epsilon) * mass[t] * (1.0 - 1e-9), 0.0)
-            if excess.sum() > problem.delta * (1.0 - 1e-9):
-                return True
-    return False
-
-
-@settings(parent=settings.default, max_examples=settings.default.max_examples // 3)
-@given(forgeries())
-def test_with_places_there_is_a_channel_that_keeps_the_budget_or_none_at_all(forgery):
-    problem, found, places = forgery
-    problem = replace(problem, places=places)
-    if not nothing_leaves_a_place_and_keeps_the_budget(problem):
-        check(problem, whole_rows(problem, found))
-    else:
-        with contextlib.suppress(ValueError):
-            check(problem, whole_rows(problem, found))
 
 
 def test_masses_far_apart_keep_their_budget():
@@ -291,32 +244,22 @@ def test_a_huge_budget_changes_nothing_but_what_one_secret_alone_has():
     assert (np.diag(matrix_of(rows))[:2] > 1.0 - 1e-12).all()
 
 
-# --------------------------------------------------------------------------------- places, families
+# ---------------------------------------------------------------------------------------- families
 
 
-def test_nothing_leaves_its_place_even_if_a_solver_says_so():
-    masses = np.array([[4, 6, 5, 5], [6, 4, 4, 6]])
-    problem = problem_of([Family(masses)], 4, epsilon=0.3, places=np.array([0, 0, 1, 1]))
-    for shares in (np.eye(4)[::-1], np.full((4, 4), 0.25), np.eye(4)):
-        check(problem, whole_rows(problem, shares))
-
-
-def known_problem(rng, **options):
-    """Return a problem whose adversaries also know the place of a row, which stays."""
-    places = np.repeat([0, 1, 2], 4)
+def several_families(rng, **options):
+    """Return a problem of three adversaries, one of whom knows of two pairs alone."""
     masses = rng.integers(1, 40, (3, 12))
-    families = [Family(masses)]
-    for place in range(3):
-        cells = np.flatnonzero(places == place)
-        families.append(Family(masses[:, cells], cells=cells))
-    families.append(Family(rng.integers(1, 40, (4, 12)), pairs=np.array([[0, 1], [2, 3]])))
-    return problem_of(families, 12, places=places, **options)
+    thin = rng.integers(1, 40, (3, 12)) * (np.arange(12) > 3)
+    pairs = np.array([[0, 1], [2, 3]])
+    families = [Family(masses), Family(thin), Family(rng.integers(1, 40, (4, 12)), pairs)]
+    return problem_of(families, 12, **options)
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_all_families_keep_the_budget_at_once(delta):
     rng = np.random.default_rng(7)
-    problem = known_problem(rng, epsilon=1.0, delta=delta)
+    problem = several_families(rng, epsilon=1.0, delta=delta)
     matrix, value = optimum(problem)
     noisy = matrix * (1.0 + 1e-8 * rng.standard_normal(matrix.shape))
     for shares in (matrix, noisy):
@@ -332,13 +275,6 @@ def test_pairs_that_are_not_protected_are_not_mended():
     assert np.array_equal(matrix_of(whole_rows(problem, np.eye(2))), np.eye(2))
     nothing = problem_of([Family(masses, pairs=np.empty((0, 2), dtype=int))], 2, epsilon=1.0)
     assert np.array_equal(matrix_of(whole_rows(nothing, np.eye(2))), np.eye(2))
-
-
-def test_a_place_that_tells_the_secret_is_named():
-    masses = np.array([[9, 9, 1, 1], [1, 1, 9, 9]])
-    problem = problem_of([Family(masses)], 4, epsilon=1.0, places=np.array([5, 5, 7, 7]))
-    with pytest.raises(ValueError, match=r"cells of place 5 have probability 0.9 under law 0"):
-        whole_rows(problem, np.eye(4))
 
 
 # ------------------------------------------------------------------------------------- with a floor

@@ -29,7 +29,7 @@ def draw(path):
     cells = channel.cells["bmi"].to_numpy()
     _densities(left, cells, float(fitted("laplace").theta_["bmi"]))
     _table(right, cells, channel.matrix.toarray())
-    right.set_title(f"optimal channel: {channel.stayed:.0%} stay in their bins")
+    right.set_title(f"optimal channel: {channel.unchanged:.0%} stay in their bins")
     write(figure, path)
 
 

@@ -2,14 +2,14 @@
 
 from sklearn_puffer._noiser import (
     adversaries,
-    channel_cells,
+    channel_release,
     drawn_priors,
     fit_table,
     over_set,
     problems,
     scales,
 )
-from sklearn_puffer._noiser.channel_cells import CellDistance
+from sklearn_puffer._noiser.channel_release import CellDistance
 from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
 from sklearn_puffer._noiser.expected_moves import column_moves, released_shares

@@ -1,37 +1,97 @@
-"""What `PufferfishNoiser.fit` does for a channel: from a table to the channel and its proof.
+"""What `PufferfishNoiser.fit` does for a channel: cells are counted, the channel found and proven.
 
-How much of the data survives a channel, summed up over the rows of `fit` and its shares.
+From the proof follow the certificate, `channel_`, warnings, and the loss under other priors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
 
-from sklearn_puffer._base import Array
-from sklearn_puffer._channels import find_channel, whole_rows
-from sklearn_puffer._noise import IntegerRows
-from sklearn_puffer._noiser.adversaries import Known, conditional_margins, known_to_adversaries
-from sklearn_puffer._noiser.channel_cells import (
-    CellDistance,
-    Cells,
-    CountedCells,
-    count_cells,
-    count_representatives,
+from sklearn_puffer._base import (
+    Array,
+    FloatArray,
+    IntArray,
+    __version__,
+    counted,
+    listed,
+    quoted,
+    utc_now,
 )
-from sklearn_puffer._noiser.channel_problem import all_asked, channel_problem, units_of_change
-from sklearn_puffer._noiser.channel_proof import check_copies, proof_of
-from sklearn_puffer._noiser.channel_release import as_matrix
-from sklearn_puffer._noiser.channel_result import LearntChannel
+from sklearn_puffer._channels import (
+    ChannelProblem,
+    Family,
+    find_channel,
+    most_cells,
+    whole_rows,
+)
+from sklearn_puffer._losses import Readers, channel_floor, moved_by_copies, repeated_losses
+from sklearn_puffer._noise import WHOLE, IntegerRows
+from sklearn_puffer._noiser.adversaries import Known, conditional_margins, known_to_adversaries
+from sklearn_puffer._noiser.channel_release import (
+    CellDistance,
+    Channel,
+    ChannelRelease,
+    DistinctRows,
+    as_matrix,
+)
+from sklearn_puffer._noiser.conditional_priors import Laws, named_laws
+from sklearn_puffer._noiser.margins import Margin
+from sklearn_puffer._noiser.other_priors import Against, FittedRelease, LossUnder
 from sklearn_puffer._noiser.read_table import TableRead, read_table
-from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.release import ColumnRelease
+from sklearn_puffer._noiser.settings import Settings, epsilon_of_one
 from sklearn_puffer._noiser.utility import changes_of, utility_of, utility_without_order
-from sklearn_puffer._releases import ColumnUtility
-from sklearn_puffer._tables import BLOCK_ROWS, Name, Source, Values, nearest
-from sklearn_puffer.priors import Discrete
+from sklearn_puffer._releases import (
+    ChannelCertificate,
+    ChannelFacts,
+    ChannelLoss,
+    ColumnUtility,
+    Draws,
+    Kept,
+    Refused,
+    Rule,
+    channel_assumptions,
+    nothing_changes_sentence,
+)
+from sklearn_puffer._releases import sentences as say
+from sklearn_puffer._tables import BLOCK_ROWS, Coded, Column, Name, Source, Values, count, nearest
+from sklearn_puffer.notions import Notion
+from sklearn_puffer.priors import Discrete, Prior
+
+_MOST_EPSILON = 500.0  # what is beyond has no exponential
+_FURTHER, _MOST_TOLD = 1.1, 0.01  # times epsilon, and the share of the rows that may be beyond it
+_NOTHING = 1e-6  # of the rows
+
+_LARGEST, _LEAST = 1 << 149, 1 << 55
+"""Sums of counts beyond the first are scaled down to it; none may then be below the second.
+
+So the products of their shares with those of 14 draws, each 2^-62 or more, are no subnormal floats.
+"""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SecretLaws(Family):
+    """The laws of cells given the secrets of one column, as one adversary has them.
+
+    Attributes
+    ----------
+    adversary : int
+        0 for the fitted prior, k for the k-th further one.
+    sensitive : str or int
+    labels : list
+        The secret of each law.
+    """
+
+    pairs: Array
+    adversary: int
+    sensitive: Name
+    labels: list[Any]
 
 
 def learn_channel(
@@ -51,30 +111,73 @@ def learn_channel(
     sample_weight : array-like of shape (n_rows,) or None
     """
     read = read_table(settings, table, given_secrets, sample_weight)
-    units_of_change(read, np.zeros(len(read.columns)))
+    units_of_change(read, np.zeros(len(read.columns)))  # refused before anything is counted
     known = known_to_adversaries(read)
-    counted = count_cells(read, _further_laws(read, known))
-    asked = all_asked(read, known, counted)
-    problem = channel_problem(read, known, counted, asked)
-    rows = whole_rows(problem, find_channel(problem))
-    check_copies(read, counted, asked, rows, problem.epsilon)
-    return LearntChannel(
-        read=read,
-        columns=read.bare_columns,
-        counted=counted,
-        equal=count_representatives(read, counted),
-        adversaries=known.adversaries,
-        asked=asked,
-        problem=problem,
-        rows=rows,
-        proof=proof_of(settings, asked, rows),
-        utility=channel_utilities(read, known, counted, rows),
-        distance=_distance(read, known, counted),
-        margins=known.margins,
-        conditional=conditional_margins(read, known),
-        known=read.known_names,
-        remarks=read.remarks(fine=False),
+    cells, counts = count_cells(read, known)
+    laws = [*_secret_laws(read, known, cells)]
+    assert settings.channel is not None
+    units = units_of_change(read, known.spreads)
+    values = cells.values(read.columns)
+    distance = CellDistance(values, read.unordered, units, settings.channel.cost)
+    problem = ChannelProblem(
+        families=laws,
+        weights=_weights(read, counts, laws),
+        costs=distance.between_cells(),
+        epsilon=min(epsilon_of_one(settings), _MOST_EPSILON),
+        delta=settings.notion.delta,
+        floor=settings.channel.floor,
     )
+    rows = whole_rows(problem, find_channel(problem))
+    check_copies(read, counts, laws, rows, problem.epsilon)
+    return LearntChannel(read, known, cells, counts, laws, distance, problem, rows)
+
+
+# ---------------------------------------------------------------------------------- cells and laws
+
+
+def count_cells(read: TableRead, known: Known) -> tuple[DistinctRows, list[IntArray]]:
+    """Return the cells of a table, and how often each occurs with each secret.
+
+    Cells are those of the rows, and those that further priors give mass to. The counts are of shape
+    (n_secrets, n), one array for each sensitive column.
+
+    Raises
+    ------
+    ValueError
+        If they are more than a program is solved for, before the laws over them are allocated.
+    """
+    secrets = [secret.coded for secret in read.secrets]
+    columns = [Coded(reader, len(reader.column.atoms)) for reader in read.readers]
+    rows = read.rows
+    counted_rows = count(secrets, columns, [[*range(len(columns))]], rows.n_rows, rows.weights)
+    of_columns = [of_secrets for [of_secrets] in counted_rows]
+    seen = [of_secret.codes for of_secret in of_columns[0]]
+    further = [_codes(law, read.columns) for law in _further_laws(read, known)]
+    sizes = [len(column.atoms) for column in read.columns]
+    cells = DistinctRows.of(np.concatenate([*seen, *further]), sizes)
+    _check_size(read, len(cells))
+    counts = []
+    for of_secrets in of_columns:
+        table = np.zeros((len(of_secrets), len(cells)), dtype=np.int64)
+        for row, of_secret in zip(table, of_secrets, strict=True):
+            row[cells.find(of_secret.codes)] = of_secret.counts
+        counts.append(table)
+    return cells, counts
+
+
+def _check_size(read: TableRead, n_cells: int) -> None:
+    settings, n_adversaries = read.settings, 1 + len(read.settings.adversaries)
+    assert settings.channel is not None
+    n_rows = n_adversaries * sum(len(secret.labels) for secret in read.secrets)
+    if settings.notion.delta > 0.0:  # a row for each ordered pair, and not for each law
+        n_rows = max(n_rows, 2 * n_adversaries * sum(map(len, read.pairs.values())))
+    most = most_cells(n_rows, floor=settings.channel.floor is not None)
+    if n_cells > most:
+        raise ValueError(
+            f"the released columns have {n_cells:,} distinct rows, more than the {most:,} that "
+            'noise="optimal" is found for with such secrets, adversaries and budget; use bins '
+            '(n_bins) or fewer columns, or noise="swap", which takes wide tables.'
+        )
 
 
 def _further_laws(read: TableRead, known: Known) -> list[Discrete]:
@@ -89,65 +192,465 @@ def _further_laws(read: TableRead, known: Known) -> list[Discrete]:
     ]
 
 
-def _distance(read: TableRead, known: Known, counted: CountedCells) -> CellDistance:
+def _codes(law: Discrete, columns: Sequence[Column]) -> Array:
+    """Return the atoms of a law that have mass, as rows of codes."""
+    rows = law.rows[np.asarray(law.counts > 0, dtype=bool)]
+    axes = zip(columns, rows.T, strict=True)
+    return np.stack([np.searchsorted(column.atoms, axis) for column, axis in axes], axis=1)
+
+
+def masses_over(cells: DistinctRows, law: Discrete, columns: Sequence[Column]) -> IntArray:
+    """Return the masses of a law over the cells, whole numbers: of Python beyond a sum of 2^62.
+
+    They are those of the law, or off by less than 2^-54 of themselves: less than what
+    `repeated_losses` leaves room for.
+
+    Raises
+    ------
+    LookupError
+        If it has mass where there is no cell.
+    ValueError
+        If it has less mass somewhere than the proof of a channel can tell from none.
+    """
+    some = np.asarray(law.counts > 0, dtype=bool)
+    masses = np.zeros(len(cells), dtype=np.int64 if law.total < 2**62 else object)
+    counts = _whole_counts(law, some)
+    places = cells.find(_codes(law, columns))
+    if (places < 0).any():
+        raise LookupError(str(law.rows[some][places < 0][0].tolist()))
+    masses[places] = counts
+    return masses
+
+
+def _whole_counts(law: Discrete, some: Array) -> list[int]:
+    """Return the positive counts of a law, of which each over the sum is a float, and not tiny."""
+    counts = [int(count) for count in law.counts[some].tolist()]
+    if law.total < _LARGEST:
+        return counts
+    scaled = [count * _LARGEST // law.total for count in counts]
+    least = int(np.argmin(scaled))
+    if scaled[least] < _LEAST:
+        raise ValueError(
+            f"a prior gives the row {law.rows[some][least].tolist()} the probability "
+            f"{counts[least] / law.total:.3g}, which is too small for the proof of a channel; give "
+            f"it 0, or {_LEAST / _LARGEST:.1g} at least."
+        )
+    return scaled
+
+
+def _secret_laws(read: TableRead, known: Known, cells: DistinctRows) -> Iterator[SecretLaws]:
+    """Yield the laws of each adversary and sensitive column, which must not be told apart."""
+    for number, adversary in enumerate(known.adversaries):
+        for secret in read.secrets:
+            [laws] = zip(*(law.values() for law in adversary[secret.name].values()), strict=True)
+            masses = np.stack([masses_over(cells, law, read.columns) for law in laws])
+            pairs = [[secret.find(label) for label in pair] for pair in read.pairs[secret.name]]
+            yield SecretLaws(
+                masses=masses,
+                pairs=np.array(pairs, dtype=np.intp),
+                adversary=number,
+                sensitive=secret.name,
+                labels=[*secret.labels],
+            )
+
+
+# --------------------------------------------------------------------------------- what is asked
+
+
+def _weights(read: TableRead, counts: Sequence[IntArray], laws: Sequence[SecretLaws]) -> FloatArray:
+    """Return the law of rows that the cost is averaged over.
+
+    Rows that a prior knows and `fit` has not seen must not be moved as if they cost nothing: they
+    have the weight of the priors, for a half.
+    """
+    means = [each.laws.mean(axis=0) for each in laws]
     assert read.settings.channel is not None
-    return CellDistance(
-        counted.cells.values(read.columns),
-        read.unordered,
-        units_of_change(read, known.spreads),
-        read.settings.channel.cost,
-        tuple(sorted({k for each in read.known for k in each})),
-    )
+    if read.settings.channel.balance == "secrets":
+        fitted = [mean for mean, each in zip(means, laws, strict=True) if each.adversary == 0]
+        rows: FloatArray = np.mean(fitted, axis=0)
+    else:
+        total = counts[0].sum(axis=0)
+        rows = total / total.sum()
+    weights: FloatArray = rows.copy() if rows.all() else 0.5 * (rows + np.mean(means, axis=0))
+    weights /= weights.sum()
+    return weights
 
 
-def channel_utilities(
-    read: TableRead, known: Known, counted: CountedCells, rows: IntegerRows
-) -> tuple[ColumnUtility, ...]:
-    """Return what survives of each column."""
-    matrix = as_matrix(rows)
-    return tuple(_utility(read, known, counted, matrix, k) for k in range(len(read.columns)))
+def units_of_change(read: TableRead, spreads: FloatArray) -> FloatArray:
+    """Return the unit of change of each column: a large one makes its changes cheap."""
+    given = read.settings.weights if isinstance(read.settings.weights, dict) else {}
+    strange = [name for name in given if name not in read.public]
+    if strange:
+        raise ValueError(
+            f"weights names {strange[0]!r}, which is not public; the public columns are "
+            f"{listed(read.public, 10)}."
+        )
+    units = []
+    for column, spread in zip(read.columns, spreads.tolist(), strict=True):
+        usual = 1.0 if column.unordered or not spread > 0.0 else spread
+        units.append(float(given.get(column.name, usual)))
+    return np.array(units)
 
 
-def _utility(
-    read: TableRead, known: Known, counted: CountedCells, matrix: Any, k: int
-) -> ColumnUtility:
-    column, codes = read.columns[k], counted.cells.codes[:, k]
-    n_cells, n_atoms = len(codes), len(column.atoms)
-    every, ones = np.arange(n_cells), np.ones(n_cells)
-    becomes = matrix @ coo_array((ones, (every, codes)), shape=(n_cells, n_atoms)).tocsr()
-    stood = coo_array((counted.rows.astype(float), (every, codes)), shape=(n_cells, n_atoms))
-    raw = column.atoms if column.raw is None else column.raw[0]
-    if column.raw is not None:
-        stood = _raw_counts(read, counted.cells, k)
-    joint = (stood.tocsr().T @ becomes).tocoo()  # how often each value is released as each
-    before, after = joint.coords
-    shares = joint.data / read.rows.total
-    if column.unordered:
-        same = float(shares[before == after].sum())
-        return utility_without_order(column.name, known.raw[k], same)
-    changes = changes_of(np.abs(column.atoms[after] - raw[before]), shares)
-    return utility_of(column.name, known.raw[k], float(known.spreads[k]), *changes)
+# ------------------------------------------------------------------------------------- the proof
 
 
-def _raw_counts(read: TableRead, cells: Cells, k: int) -> Any:
-    """Return how often each number of a binned column stood in each cell."""
-    column, reader = read.columns[k], read.readers[k]
-    assert column.raw is not None
-    owners, numbers, weights = [], [], []
-    for rows, found in row_cells(read, cells):
-        owners.append(found)
-        numbers.append(nearest(column.raw[0], reader.data(rows)))
-        own = read.rows.weights
-        weights.append(np.ones(len(found)) if own is None else own[rows].astype(float))
-    where = (np.concatenate(owners), np.concatenate(numbers))
-    return coo_array((np.concatenate(weights), where), shape=(len(cells), len(column.raw[0])))
+def told_by(
+    rows: IntegerRows, laws: Sequence[SecretLaws], notion: Notion, n_draws: int
+) -> tuple[ChannelLoss, ...]:
+    """Return the loss of each pair both ways, for all releases together."""
+    found = []
+    for each in counted(laws, "laws held against the channel"):
+        losses = repeated_losses(rows, each.masses, None, each.pairs, notion, n_draws)
+        for (a, b), ends in zip(each.pairs.tolist(), losses.tolist(), strict=True):
+            for (s, t), (lower, upper) in zip([(a, b), (b, a)], ends, strict=True):
+                found.append(
+                    ChannelLoss(
+                        each.sensitive,
+                        each.labels[s],
+                        each.labels[t],
+                        each.adversary,
+                        notion.budget,
+                        lower,
+                        upper,
+                        "recomputed",
+                    )
+                )
+    return tuple(found)
 
 
-def row_cells(read: TableRead, cells: Cells) -> Iterator[tuple[slice, Array]]:
-    """Yield the cell of each row of the table, block by block."""
-    for start in range(0, read.rows.n_rows, BLOCK_ROWS):
-        rows = slice(start, min(start + BLOCK_ROWS, read.rows.n_rows))
-        codes = np.empty((len(read.readers), rows.stop - start), dtype=np.intp)
-        for reader, out in zip(read.readers, codes, strict=True):
-            reader.codes(rows, out)
-        yield rows, cells.find(codes.T)
+def check_copies(
+    read: TableRead,
+    counts: Sequence[IntArray],
+    laws: Sequence[SecretLaws],
+    rows: IntegerRows,
+    epsilon: float,
+) -> None:
+    """Refuse a channel whose released values tell too much to a reader who counts their copies.
+
+    He has the list of rows, without their owners, and the channel: see `_losses.copies`.
+
+    Raises
+    ------
+    ValueError
+        If more than 1 % of the released rows are expected to be told beyond 1.1 epsilon.
+    """
+    secrets = {s.name: own.sum(axis=1) for s, own in zip(read.secrets, counts, strict=True)}
+    n_rows = counts[0].sum(axis=0)
+    moved = []
+    for each in counted(laws, "laws held against the counts of copies"):
+        readers = Readers(each.laws, secrets[each.sensitive], each.pairs)
+        moved.append(moved_by_copies(rows, n_rows, readers, _FURTHER * epsilon))
+    share = max(moved) / float(n_rows.sum())
+    if share > _MOST_TOLD:
+        raise ValueError(
+            f'noise="optimal" needs cells of many rows, and {read.rows.total:,} rows lie in '
+            f"{rows.n_cells:,}: who has the list of rows, and counts the copies of a released "
+            f"value, would shift his odds by more than {_FURTHER:g} epsilon at {share:.0%} of the "
+            f'released rows ({_MOST_TOLD:.0%} is allowed); use noise="swap", or cells of more '
+            "rows (n_bins, fewer columns, more rows)."
+        )
+
+
+# ------------------------------------------------------------------------------------ what follows
+
+
+@dataclass(frozen=True, eq=False)
+class LearntChannel:
+    """Everything that was found out, and what follows from it."""
+
+    read: TableRead
+    known: Known
+    cells: DistinctRows
+    counts: list[IntArray]  # (n_secrets, n_cells), of each sensitive column
+    laws: list[SecretLaws]
+    distance: CellDistance
+    problem: ChannelProblem
+    rows: IntegerRows
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns without the numbers that bins are made of."""
+        return self.read.bare_columns
+
+    @property
+    def margins(self) -> list[Margin]:
+        """How the values of each column were distributed."""
+        return self.known.margins
+
+    @cached_property
+    def pairs(self) -> tuple[ChannelLoss, ...]:
+        """The loss of each pair both ways, for all releases together."""
+        settings = self.read.settings
+        return told_by(self.rows, self.laws, settings.notion, settings.releases)
+
+    @cached_property
+    def floor(self) -> float | None:
+        """The most that one more draw tells, where a floor was asked for."""
+        return None if self.problem.floor is None else channel_floor(self.rows)
+
+    def named_priors(self) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
+        """Return the fitted adversary's laws under the names of the columns."""
+        return named_laws(self.known.adversaries[0], self.read.public)
+
+    def mechanism(self) -> ChannelRelease:
+        """Return how rows are released."""
+        own = [ColumnRelease(column, None, 0.0, "native") for column in self.columns]
+        return ChannelRelease(own, self.cells, self.rows, self.distance)
+
+    def channel(self) -> Channel:
+        """Return the channel as users look at it."""
+        by_secret: dict[Name, dict[Any, float]] = {}
+        for kept in self.kept:
+            by_secret.setdefault(kept.sensitive, {})[kept.secret] = kept.share
+        return Channel(
+            _columns=tuple(self.columns),
+            _codes=np.array(self.cells.codes),
+            matrix=as_matrix(self.rows),
+            numerators=as_matrix(self.rows, whole=True),
+            expected_change=self.expected_change,
+            unchanged=self.unchanged,
+            unchanged_by_secret=by_secret,
+            floor=self.floor,
+        )
+
+    def certificate(self) -> ChannelCertificate:
+        """Return the certificate, with both directions of every pair, and no fingerprint yet."""
+        settings, read = self.read.settings, self.read
+        n_further = len(self.known.adversaries) - 1
+        loss = max(pair.upper for pair in self.pairs)
+        holds = loss <= settings.notion.budget
+        return ChannelCertificate(
+            **settings.notion.to_dict(),
+            loss=loss,
+            pairs=self.pairs,
+            columns=(),
+            assumptions=self._assumptions(n_further),
+            strategy="exact",
+            noise=settings.noise_name,
+            dependence="joint",
+            n_rows=read.rows.total,
+            remedy=None if holds else say.CHANNEL_REMEDY,
+            releases=settings.releases,
+            rule=self._rule(holds=holds),
+            fitted=self._fitted(),
+            prior=say.prior_of(settings.prior is not None, None, n_further),
+            n_columns=read.n_columns,
+            version=__version__,
+            date=utc_now(),
+            utility=self.utility,
+            channel=self._facts(),
+            sampled=settings.is_counted,
+        )
+
+    def warnings(self) -> list[str]:
+        """Return what the user should be warned of."""
+        said = self.read.remarks(fine=False)
+        if self.unchanged > 1.0 - _NOTHING:
+            in_bins = any(column.merged for column in self.columns)
+            said.append(nothing_changes_sentence(self.read.rows.total, in_bins))
+        return said
+
+    @cached_property
+    def always_alike(self) -> list[Name]:
+        """Columns that vary in the table, and are released as one and the same value."""
+        cells = self.cells.codes
+        released = cells[np.unique(self.rows.targets)]
+        varies = (cells != cells[0]).any(axis=0)
+        same = (released == released[0]).all(axis=0)
+        return [c.name for c, is_same in zip(self.columns, same & varies, strict=True) if is_same]
+
+    @cached_property
+    def _stay(self) -> FloatArray:
+        """W(x|x) of each cell."""
+        return np.asarray(as_matrix(self.rows).diagonal())
+
+    @property
+    def unchanged(self) -> float:
+        """The share of the rows of `fit` that are released as their own cell."""
+        rows = self.counts[0].sum(axis=0)
+        return float(rows @ self._stay / rows.sum())
+
+    @cached_property
+    def kept(self) -> tuple[Kept, ...]:
+        """The same of the rows with each secret."""
+        return tuple(
+            Kept(secret.name, label, float(own @ self._stay / own.sum()))
+            for secret, counts in zip(self.read.secrets, self.counts, strict=True)
+            for label, own in zip(secret.labels, counts, strict=True)
+        )
+
+    @cached_property
+    def expected_change(self) -> float:
+        """The expected cost of a release, under the law that the problem weighs rows by."""
+        owners = np.repeat(np.arange(self.rows.n_cells), np.diff(self.rows.starts))
+        costs = self.problem.weights[owners] * self.problem.costs[owners, self.rows.targets]
+        return float(costs @ (self.rows.shares / WHOLE))
+
+    def _facts(self) -> ChannelFacts:
+        assert self.read.settings.channel is not None
+        return ChannelFacts(
+            n_cells=len(self.cells),
+            unchanged=self.unchanged,
+            kept=self.kept,
+            expected_change=self.expected_change,
+            balance=self.read.settings.channel.balance,
+            floor=self.floor,
+        )
+
+    def _rule(self, *, holds: bool) -> Rule:
+        if not holds:
+            return Refused("The certificate does not hold, so that nothing may be released.")
+        if self.floor is None:
+            return Draws(
+                1,
+                "A second draw from a channel without a floor may tell everything; "
+                "fit with OptimalChannel(floor=...) and releases= for more.",
+            )
+        return Draws(
+            self.read.settings.releases,
+            f"Each further draw tells up to {self.floor:.6g}; fit with more releases.",
+        )
+
+    def _fitted(self) -> FittedChannel:
+        fitted, read = self.known.adversaries[0], self.read
+        first = next(iter(fitted.values()))
+        return FittedChannel(
+            {name: list(of_secret) for name, of_secret in fitted.items()},
+            sorted({members for laws in first.values() for members in laws}),
+            read.pairs,
+            read.groups,
+            self.columns,
+            self.cells,
+            self.rows,
+            read.settings.notion,
+            read.settings.releases,
+            margins=self.margins,
+            conditional=conditional_margins(read, self.known),
+        )
+
+    def _assumptions(self, n_further: int) -> list[str]:
+        settings = self.read.settings
+        return channel_assumptions(
+            about_prior=say.about_prior(
+                given=settings.prior is not None,
+                model=None,
+                n_further=n_further,
+                n_rows=self.read.rows.total,
+                fewest_rows=self.read.fewest_rows(),
+                models=(),
+                covered=False,
+            ),
+            sensitive=[secret.name for secret in self.read.secrets],
+            released=[column.name for column in self.columns],
+            binned=[column.name for column in self.columns if column.merged],
+            passed=self.read.passed,
+            releases=settings.releases,
+            floor=self.floor,
+            delta=settings.notion.delta,
+            seed=settings.seed,
+        )
+
+    @cached_property
+    def utility(self) -> tuple[ColumnUtility, ...]:
+        """What survives of each column."""
+        return tuple(self._utility(k) for k in range(len(self.columns)))
+
+    def _utility(self, k: int) -> ColumnUtility:
+        column, codes = self.read.columns[k], self.cells.codes[:, k]
+        n_cells, n_atoms = len(codes), len(column.atoms)
+        every, ones = np.arange(n_cells), np.ones(n_cells)
+        onto = coo_array((ones, (every, codes)), shape=(n_cells, n_atoms)).tocsr()
+        becomes = as_matrix(self.rows) @ onto
+        if column.raw is None:
+            raw, rows = column.atoms, self.counts[0].sum(axis=0).astype(float)
+            stood = coo_array((rows, (every, codes)), shape=(n_cells, n_atoms))
+        else:
+            raw, stood = column.raw[0], self._raw_counts(k, column.raw[0])
+        joint = (stood.tocsr().T @ becomes).tocoo()  # how often each value is released as each
+        before, after = joint.coords
+        shares = joint.data / self.read.rows.total
+        if column.unordered:
+            same = float(shares[before == after].sum())
+            return utility_without_order(column.name, self.known.raw[k], same)
+        changes = changes_of(np.abs(column.atoms[after] - raw[before]), shares)
+        return utility_of(column.name, self.known.raw[k], float(self.known.spreads[k]), *changes)
+
+    def _raw_counts(self, k: int, numbers: FloatArray) -> Any:
+        """Return how often each number of a binned column stood in each cell."""
+        read = self.read
+        owners, places, weights = [], [], []
+        for start in range(0, read.rows.n_rows, BLOCK_ROWS):
+            rows = slice(start, min(start + BLOCK_ROWS, read.rows.n_rows))
+            codes = np.empty((len(read.readers), rows.stop - start), dtype=np.intp)
+            for reader, out in zip(read.readers, codes, strict=True):
+                reader.codes(rows, out)
+            owners.append(self.cells.find(codes.T))
+            places.append(nearest(numbers, read.readers[k].data(rows)))
+            own = read.rows.weights
+            weights.append(np.ones(codes.shape[1]) if own is None else own[rows].astype(float))
+        where = (np.concatenate(owners), np.concatenate(places))
+        return coo_array((np.concatenate(weights), where), shape=(len(self.cells), len(numbers)))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedChannel(FittedRelease):
+    """The channel of a fitted release, and whom and what it protects: all but the priors.
+
+    Attributes
+    ----------
+    cells : DistinctRows
+    rows : IntegerRows
+    notion : Notion
+    releases : int
+        How often the same rows are released.
+    """
+
+    cells: DistinctRows
+    rows: IntegerRows
+    notion: Notion
+    releases: int = 1
+
+    def against(self, prior: Mapping[Any, Any]) -> Against:
+        """Return what is still promised to somebody with another prior: see `FittedNoise`."""
+        laws = [self._laws(*each) for each in self._checked(prior).items()]
+        pairs = tuple(
+            LossUnder(
+                told.sensitive, told.secret, told.against, told.lower, told.upper, "recomputed"
+            )
+            for told in told_by(self.rows, laws, self.notion, self.releases)
+        )
+        return Against(
+            notion=self.notion,
+            loss=max(pair.upper for pair in pairs),
+            lower=max(pair.lower for pair in pairs),
+            pairs=pairs,
+        )
+
+    def is_new(self, codes: Array) -> Array:
+        """Return which rows of codes are no cells."""
+        new: Array = self.cells.find(codes) < 0
+        return new
+
+    def _laws(self, name: Name, of_secrets: Mapping[Any, Laws]) -> SecretLaws:
+        """Return the laws of the secrets of one column, over the cells."""
+        laws = [(label, law) for label, of in of_secrets.items() for law in of.values()]
+        labels = [label for label, _ in laws]
+        pairs = [[labels.index(label) for label in pair] for pair in self.pairs[name]]
+        return SecretLaws(
+            masses=np.stack([self._masses(law, label) for label, law in laws]),
+            pairs=np.array(pairs, dtype=np.intp),
+            adversary=0,
+            sensitive=name,
+            labels=labels,
+        )
+
+    def _masses(self, law: Discrete, label: Any) -> Array:
+        try:
+            return masses_over(self.cells, law, self.columns)
+        except LookupError as fault:
+            raise ValueError(
+                f"prior gives mass to the row {fault} for {quoted(label)}, which was not seen in "
+                "fit, so that such rows are refused, or moved; give it mass zero, or name this "
+                "prior in adversaries= and fit again."
+            ) from None

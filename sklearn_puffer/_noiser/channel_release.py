@@ -1,22 +1,31 @@
-"""Releasing a table from a channel: every row becomes its cell, and then the cell that is drawn.
+"""A channel as it releases tables: every row becomes its cell, and then the cell that is drawn.
 
+Cells are the distinct rows of the released columns; a row that is none becomes the nearest one.
 `channel_` is the channel that was fitted, to be looked at, and kept as safe as the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import nan
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sklearn_puffer._base import Array, FloatArray, digest, listed, shown, task
+from sklearn_puffer._base import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    digest,
+    listed,
+    shown,
+    task,
+)
 from sklearn_puffer._noise import WHOLE, IntegerRows
-from sklearn_puffer._noiser.channel_cells import CellDistance, Cells
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
@@ -41,6 +50,153 @@ from sklearn_puffer._tables import (
     rule_of,
 )
 
+_CHUNK = 1 << 16  # distances held at a time: they stay in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class DistinctRows:
+    """Distinct rows of codes.
+
+    Attributes
+    ----------
+    codes : ndarray of intp of shape (n, d)
+        In lexicographic order.
+    sizes : tuple of int
+        How many codes each column has.
+    """
+
+    codes: Array
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, codes: Array, sizes: Sequence[int]) -> DistinctRows:
+        """Return the distinct ones of some rows of codes."""
+        return cls(np.unique(codes, axis=0), tuple(sizes))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def find(self, codes: Array) -> Array:
+        """Return the cell of each row of codes, -1 where it is none."""
+        ranks = np.zeros(len(codes), dtype=np.int64)
+        known = np.ones(len(codes), dtype=bool)
+        for size, column, keys in zip(self.sizes, codes.T, self._keys, strict=True):
+            key = ranks * size + column
+            ranks = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+            known &= keys[ranks] == key
+        return np.where(known, ranks, -1)
+
+    def values(self, columns: Sequence[Column]) -> FloatArray:
+        """Return the cells as numbers and codes, shape (n, d)."""
+        axes = zip(columns, self.codes.T, strict=True)
+        return np.stack([column.atoms[codes] for column, codes in axes], axis=1)
+
+    @cached_property
+    def _keys(self) -> list[IntArray]:
+        """For each column the numbers, ascending, of what cells have up to there."""
+        ranks = np.zeros(len(self.codes), dtype=np.int64)
+        found = []
+        for size, column in zip(self.sizes, self.codes.T, strict=True):
+            keys, ranks = np.unique(ranks * size + column, return_inverse=True)
+            found.append(keys)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class CellDistance:
+    """What moves to cells cost.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, d)
+        The cells as numbers and codes.
+    unordered : ndarray of bool of shape (d,)
+    units : ndarray of shape (d,)
+    cost : object or None
+        The caller's own cost.
+    stay : tuple
+        Nothing; fingerprints of saved channels count it.
+    """
+
+    values: FloatArray
+    unordered: Array
+    units: FloatArray
+    cost: Any = None
+    stay: tuple[()] = ()
+
+    def between_cells(self) -> FloatArray:
+        """Return what it costs to release each cell in place of each, shape (n, n)."""
+        every = np.ones(len(self.units), dtype=bool)
+        return self._costs(self.values, np.ascontiguousarray(self.values.T), every)
+
+    def nearest(self, rows: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the nearest cell of each row of numbers and codes, and what the move costs.
+
+        Of equally near ones it is the first one, whatever the order of rows. NaN is a category
+        that no cell has: the other columns decide, and cost. All distances are computed, so that no
+        row takes longer because of its values.
+
+        Examples
+        --------
+        >>> cells = np.array([[20.0, 0.0], [30.0, 0.0], [30.0, 1.0]])
+        >>> distance = CellDistance(cells, np.array([False, True]), np.array([10.0, 1.0]))
+        >>> distance.nearest(np.array([[25.0, 0.0], [29.0, 2.0], [31.0, np.nan]]))
+        (array([0, 1, 1]), array([0.5, 1.1, 0.1]))
+        """
+        found, moves = np.zeros(len(rows), dtype=np.intp), np.zeros(len(rows))
+        near, columns = self._within(rows), np.ascontiguousarray(self.values.T)
+        step = max(_CHUNK // len(self.values), 1)
+        for alike, known in _by_known_columns(rows):
+            for start in range(0, alike.size, step):
+                some = alike[start : start + step]
+                costs = self._costs(near[some], columns, known)
+                found[some] = costs.argmin(axis=1)
+                moves[some] = costs[np.arange(some.size), found[some]]
+        with np.errstate(over="ignore"):  # of numbers beyond reason the move is infinite
+            return found, moves + np.nansum(np.abs(rows - near) / self.units, axis=1)
+
+    def _within(self, rows: FloatArray) -> FloatArray:
+        """Return rows whose numbers lie no further out than those of all cells.
+
+        That takes the same from the distances to all cells, and without it a number that lies far
+        out would leave no digits for what the other columns cost.
+        """
+        if self.cost is not None:
+            return rows
+        inside = np.clip(rows, self.values.min(axis=0), self.values.max(axis=0))
+        return np.where(self.unordered, rows, inside)
+
+    def _costs(self, rows: FloatArray, cells: FloatArray, known: BoolArray) -> FloatArray:
+        """Return all costs of moves to some cells, whose columns stand beside each other."""
+        total = np.zeros((len(rows), cells.shape[1]))
+        if self.cost is not None and known.all():
+            return _checked_costs(self.cost.between(rows, cells.T), total.shape)
+        for k in known.nonzero()[0].tolist():
+            row, cell = rows[:, k, None], cells[k]
+            total += (row != cell if self.unordered[k] else np.abs(row - cell)) / self.units[k]
+        return total
+
+
+def _by_known_columns(rows: FloatArray) -> Iterator[tuple[IntArray, BoolArray]]:
+    """Yield the rows that know the same columns, and which these are."""
+    known = ~np.isnan(rows)
+    kinds, number = np.unique(known, axis=0, return_inverse=True)
+    for place, kind in enumerate(kinds):
+        yield np.flatnonzero(number.ravel() == place), kind
+
+
+def _checked_costs(found: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Return what a cost of the caller's own came back with, or refuse it."""
+    costs = np.asarray(found, dtype=float)
+    if costs.shape != shape or not (np.isfinite(costs) & (costs >= 0.0)).all():
+        raise ValueError(
+            "cost.between must return finite costs that are not negative, of shape "
+            f"{shape}, got shape {costs.shape} and {costs.min(initial=0.0):g} to "
+            f"{costs.max(initial=0.0):g}; correct it, or leave cost out for distances in "
+            "units of change."
+        )
+    return costs
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Channel:
@@ -57,14 +213,12 @@ class Channel:
     expected_change : float
         The expected cost of a release, in units of change.
     unchanged : float
-        The share of the rows of `fit` that come out equal. Of numbers in bins few do, as a bin is
-        released as its representative.
+        The share of the rows of `fit` that stay in their cell: as they are, or, where numbers are
+        in bins, as the representatives of theirs.
     unchanged_by_secret : dict
         ``unchanged_by_secret[sensitive][secret]``: the share of its rows.
     floor : float or None
         The most that one more draw tells, recomputed; None without a floor.
-    stayed, stayed_by_secret : float, dict
-        The shares of the rows that are not moved: that stay in their bins, where there are bins.
     """
 
     _columns: Sequence[Column]
@@ -75,8 +229,6 @@ class Channel:
     unchanged: float
     unchanged_by_secret: Mapping[Any, Mapping[Any, float]]
     floor: float | None
-    stayed: float = nan
-    stayed_by_secret: Mapping[Any, Mapping[Any, float]] = field(default_factory=dict)
 
     @property
     def cells(self) -> Any:
@@ -86,12 +238,12 @@ class Channel:
     def __repr__(self) -> str:
         kept = "; ".join(
             f"{shown(secret)} {share:.1%}"
-            for shares in self.stayed_by_secret.values()
+            for shares in self.unchanged_by_secret.values()
             for secret, share in shares.items()
         )
         return (
             f"Channel({len(self._codes)} cells, expected change {self.expected_change:.4g}, "
-            f"stayed {self.stayed:.1%} ({kept}), unchanged {self.unchanged:.1%})"
+            f"unchanged {self.unchanged:.1%} ({kept}))"
         )
 
 
@@ -125,14 +277,14 @@ class ChannelRelease:
     ----------
     columns : list of ColumnRelease
         How the values of each column are written: without noise.
-    cells : Cells
+    cells : DistinctRows
     rows : IntegerRows
     distance : CellDistance
         What moves cost.
     """
 
     columns: list[ColumnRelease]
-    cells: Cells
+    cells: DistinctRows
     rows: IntegerRows
     distance: CellDistance
 
@@ -210,18 +362,8 @@ class ChannelRelease:
         if not nearest:
             raise ValueError(_new_rows(readers, strange.size, n_rows))
         cells, moves = self.distance.nearest(np.concatenate(new))
-        if (cells < 0).any():
-            raise ValueError(self._nowhere(int((cells < 0).sum()), n_rows))
         found[strange] = cells
         return found, Moved(n_rows, len(strange), float(moves.mean()))
-
-    def _nowhere(self, n_new: int, n_rows: int) -> str:
-        names = [self.columns[k].column.name for k in self.distance.stay]
-        return (
-            f"{n_new} of {n_rows} rows have values of columns {listed(names)} that no row of fit "
-            "has, and columns of known= stay as they are; fit on rows that have them, or take "
-            "fewer columns for known."
-        )
 
     def _look_up(self, readers: Sequence[Reader], rows: slice, found: Array) -> FloatArray:
         """Write the cells of a block, -1 where a row is none, and return the values of those.

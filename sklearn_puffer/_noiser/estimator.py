@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import check_positive, check_verbose, listening
 from sklearn_puffer._noise import seeded_entropy, system_entropy
-from sklearn_puffer._noiser.channel_fit import learn_channel
-from sklearn_puffer._noiser.channel_result import LearntChannel
+from sklearn_puffer._noiser.channel_fit import LearntChannel, learn_channel
 from sklearn_puffer._noiser.fit_table import Learnt, learn
 from sklearn_puffer._noiser.groups import refuse_weights
 from sklearn_puffer._noiser.keyed_rows import Keying

@@ -10,8 +10,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FieldError, IntArray, __version__, plain, quoted
 from sklearn_puffer._noise import IntegerRows, MixedNoise, Mixing, Noise, without_mixings
-from sklearn_puffer._noiser.channel_cells import CellDistance, Cells
-from sklearn_puffer._noiser.channel_release import ChannelRelease
+from sklearn_puffer._noiser.channel_release import CellDistance, ChannelRelease, DistinctRows
 from sklearn_puffer._noiser.checked_rows import KnownMargins
 from sklearn_puffer._noiser.margins import PARTS, Margin, margin_over, n_cells
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Least, NoiseOfColumns
@@ -197,7 +196,7 @@ def _channel(channel: ChannelRelease) -> ChannelForm:
         targets=tuple(rows.targets.tolist()),
         shares=tuple(rows.shares.tolist()),
         units=all_written(channel.distance.units),
-        stay=tuple(channel.distance.stay),
+        stay=(),
     )
 
 
@@ -325,12 +324,12 @@ def channel_of(form: ReleaseForm, releases: list[ColumnRelease]) -> ChannelRelea
         return None
     own, columns = form.channel, [release.column for release in releases]
     sizes = tuple(len(column.atoms) for column in columns)
-    cells = Cells(_codes(own.cells, sizes), sizes)
+    cells = DistinctRows(_codes(own.cells, sizes), sizes)
     units = numbers(own.units, "channel.units")
     _check(len(units) == len(columns) and bool((units > 0.0).all()), "channel.units")
-    _check(all(0 <= k < len(columns) for k in own.stay), "channel.stay")
+    _check(not own.stay, "channel.stay")
     unordered = np.array([column.unordered for column in columns])
-    distance = CellDistance(cells.values(columns), unordered, units, stay=own.stay)
+    distance = CellDistance(cells.values(columns), unordered, units)
     return ChannelRelease(releases, cells, _rows(own), distance)
 
 

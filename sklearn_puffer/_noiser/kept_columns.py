@@ -143,5 +143,5 @@ def _out_of_reach(read: TableRead, part: Part) -> str:
         f"known={quoted(read.settings.known)} keeps columns unchanged, which needs the exact loss "
         f"of rows of {listed(names, 10)}, and under {read.settings.noise_name} noise and this "
         "promise it is not computed for so many columns, values or secrets; use fewer of them, "
-        "bins (n_bins), Laplace noise without delta and alpha, or noise='optimal'."
+        "bins (n_bins), Laplace noise without delta and alpha, or noise='swap'."
     )

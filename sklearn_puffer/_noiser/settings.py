@@ -661,6 +661,12 @@ def _reasons(settings: Settings) -> Iterator[str]:
             f"is found for one law of each secret, got adversaries={quoted(settings.confidence)}; "
             'use noise="swap", whose certificate covers sampling error, or leave it out'
         )
+    if settings.known is not None:
+        yield (
+            "is for readers who know nothing else of a row, got "
+            f'known={quoted(settings.known)}; use noise="swap", which exchanges rows within the '
+            "values that may be known, or leave known out"
+        )
     if settings.grouped is not None:
         yield (
             "is for readers of one row, and "

@@ -45,8 +45,7 @@ class ChannelLoss(PairLoss):
     Attributes
     ----------
     known : str
-        The columns that the adversary knows besides, and the values at which he learns most;
-        empty for who knows nothing else about a row.
+        Empty: the adversary knows nothing else about a row.
     """
 
     known: str = ""
@@ -54,12 +53,11 @@ class ChannelLoss(PairLoss):
 
 @dataclass(frozen=True)
 class Kept:
-    """The shares of the rows with one secret that come out equal, and that stay in their bins."""
+    """The share of the rows with one secret that stay: in their cell, or with their owners."""
 
     sensitive: Name
     secret: Any
     share: float
-    stayed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class ChannelFacts:
     n_cells : int
         Distinct rows, before and after.
     unchanged : float
-        The share of the rows that come out equal.
+        The share of the rows that stay in their cell.
     kept : tuple of Kept
         The same for each secret.
     expected_change : float
@@ -81,10 +79,7 @@ class ChannelFacts:
     floor : float or None
         The most that one more draw tells, recomputed.
     known : tuple of str
-        Columns that stay as they are, and that the adversary may know.
-    stayed : float or None
-        The share of the rows that are not moved: whose values all stay in their bins, where there
-        are bins. None in what earlier versions wrote, whose ``unchanged`` it is.
+        None: columns that the adversary may know are for swaps and noise.
     """
 
     n_cells: int
@@ -93,8 +88,7 @@ class ChannelFacts:
     expected_change: float
     balance: str
     floor: float | None
-    known: tuple[str, ...]
-    stayed: float | None = None
+    known: tuple[str, ...] = ()
 
 
 class RowsCertificate(Certificate):
@@ -229,16 +223,10 @@ class ChannelCertificate(RowsCertificate):
 
     def conditions(self, *, figures: bool = True) -> list[str]:
         """Return the four things that the promise takes for granted: no figure is among them."""
-        known = self.facts.known
-        nothing = "nothing else about a row, not even one of its public values"
-        if known:
-            nothing = (
-                f"nothing else about a row but {' or '.join(known)}, not even another public value"
-            )
         return [
             "the reader sees ONE released row and not the released table, and holds neither the "
             "channel nor the saved noiser nor the list of fitted rows (key material)",
-            f"the reader knows {nothing}",
+            "the reader knows nothing else about a row, not even one of its public values",
             "the rows released follow the law of those fitted",
             "that prior is true, for the promise is as good as the model behind it",
         ]
@@ -246,34 +234,23 @@ class ChannelCertificate(RowsCertificate):
 
 def _unchanged(facts: ChannelFacts) -> str:
     """Return the share of rows that stay, overall and for each secret."""
-    shares = [(k.secret, k.share if k.stayed is None else k.stayed) for k in facts.kept[:20]]
-    by_secret = ", ".join(f"{shown(secret)} {share:.1%}" for secret, share in shares)
+    by_secret = ", ".join(f"{shown(k.secret)} {k.share:.1%}" for k in facts.kept[:20])
     more = f" and {len(facts.kept) - 20} more" if len(facts.kept) > 20 else ""
-    if facts.stayed in (None, facts.unchanged):
-        return f"{facts.unchanged:.1%} of the rows are released as they are ({by_secret}{more})"
-    return (
-        f"{facts.stayed:.1%} of the rows stay in their bins ({by_secret}{more}), of which they "
-        f"become the representatives: {facts.unchanged:.1%} are released as they are"
-    )
+    return f"{facts.unchanged:.1%} of the rows stay in their cells ({by_secret}{more})"
 
 
 def _about_channel(facts: ChannelFacts) -> str:
     what = "secret" if facts.balance == "secrets" else "row"
-    stay = f"; {listed(facts.known, len(facts.known))} stay as they are" if facts.known else ""
     return (
         f"{facts.n_cells} distinct rows; the expected change of a {what} is "
-        f"{facts.expected_change:.6g} in units of change{stay}"
+        f"{facts.expected_change:.6g} in units of change"
     )
 
 
 def _kept_cells(facts: ChannelFacts) -> list[list[str]]:
     head, every = ["sensitive", "secret", "unchanged"], ["", "all rows", f"{facts.unchanged:.1%}"]
     rows = [[shown(k.sensitive), shown(k.secret), f"{k.share:.1%}"] for k in facts.kept]
-    if facts.stayed in (None, facts.unchanged):
-        return [head, every, *rows]
-    stayed = [facts.stayed, *(k.stayed for k in facts.kept)]
-    in_bins = ["in their bins", *(f"{share:.1%}" for share in stayed)]
-    return [[*own, bins] for own, bins in zip([head, every, *rows], in_bins, strict=True)]
+    return [head, every, *rows]
 
 
 def channel_assumptions(
@@ -283,7 +260,6 @@ def channel_assumptions(
     released: Sequence[Name],
     binned: Sequence[Name],
     passed: Sequence[Name],
-    known: Sequence[str],
     releases: int,
     floor: float | None,
     delta: float,
@@ -299,8 +275,8 @@ def channel_assumptions(
         WHOLE_TABLE,
         f"{KEY_MATERIAL} Fitting on other rows than those released (prior= and adversaries= from "
         "elsewhere), or on binned ones, weakens what such a reader learns.",
-        "Who knows a public value of a row besides learns more than the promise says, unless "
-        f"known= names its column{f' (it names {every(known)})' if known else ''}.",
+        "Who knows a public value of a row besides learns more than the promise says; "
+        'noise="swap" with known= covers that.',
         'A row that fit has not seen is refused, or (unknown="nearest") released as its nearest '
         "cell (by its other columns, if a category is new); where such rows follow another law "
         "than those of fit, they may tell more.",

@@ -327,7 +327,7 @@ def _read(budget: Any) -> float | Fraction:
 
 
 _APART = {"rule", "around", "fitted"}
-_GONE = {"lower_bound", "n_blocks"}  # of the facts of a channel
+_GONE = {"lower_bound", "n_blocks", "stayed"}  # of the facts of a channel
 
 
 @dataclass(frozen=True)
@@ -402,7 +402,23 @@ def _of_channel(record: Mapping[str, Any]) -> Mapping[str, Any]:
     facts = record["channel"]
     if not isinstance(facts, Mapping):
         return record
-    return {**record, "channel": {k: v for k, v in facts.items() if k not in _GONE}}
+    if facts.get("known"):
+        raise FieldError(
+            "field channel.known names columns that may be known, and this version knows no such "
+            'channels; release with the version that wrote it, or fit again with noise="swap"'
+        )
+    kept = [_staying(each) for each in facts.get("kept", ())]
+    return {**record, "channel": {**_staying(facts), "kept": kept}}
+
+
+def _staying(facts: Any) -> Any:
+    """Return facts without what is gone; rows that stay in their bins are unchanged now."""
+    if not isinstance(facts, Mapping):
+        return facts
+    name = "share" if "share" in facts else "unchanged"
+    stayed = facts.get("stayed")
+    own = facts if stayed is None else {**facts, name: stayed}
+    return {k: v for k, v in own.items() if k not in _GONE}
 
 
 @cache
