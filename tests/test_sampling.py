@@ -30,12 +30,12 @@ from sampling_oracle import (
 from scipy import stats
 
 from sklearn_puffer import PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
-from sklearn_puffer._descent import random_order
 from sklearn_puffer._noise import (
     FINEST,
     MAX_STEPS,
     RELATIVE_ERROR,
     CheckedEntropy,
+    Choices,
     coarse_enough,
     grid_step,
     laplace,
@@ -338,7 +338,7 @@ def test_nothing_is_released_where_the_systems_generator_is_broken(monkeypatch, 
         lambda: noiser.transform(table),
         lambda: query.release([0, 1, 0, 0, 2, 0, 0, 1, 0]),
         lambda: descent.fit(table / 2, table[:, 1] / 2),
-        lambda: random_order(5, system_entropy()),
+        lambda: Choices(system_entropy()).shuffled(5),
     ):
         with pytest.raises(RuntimeError, match="the source of random bits is broken"):
             use()

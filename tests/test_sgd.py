@@ -29,10 +29,9 @@ from sklearn_puffer._descent import (
     Iteration,
     Logistic,
     Squares,
-    random_order,
     scale_rows,
 )
-from sklearn_puffer._noise import seeded_entropy
+from sklearn_puffer._noise import Choices, seeded_entropy
 from sklearn_puffer.iteration import (
     batch_shifts,
     iteration_loss,
@@ -216,7 +215,7 @@ def test_rows_of_any_size_are_scaled():
 def test_an_order_is_a_uniform_permutation():
     counts = dict.fromkeys(permutations(range(3)), 0)
     for call in range(3000):
-        counts[tuple(random_order(3, seeded_entropy(0, call)).tolist())] += 1
+        counts[tuple(Choices(seeded_entropy(0, call)).shuffled(3).tolist())] += 1
     # 500 expected each, standard deviation 20.4
     assert all(abs(count - 500) < 5 * 20.4 for count in counts.values())
 
@@ -242,7 +241,7 @@ def test_a_descent_adds_noise_after_every_step_but_the_last(n_records):
 def test_a_descent_uses_every_record_once_in_the_order_given():
     chosen = descent(Squares(1e6, 1e6), batch_size=1, radius=1e9, step=0.1, fit_intercept=False)
     targets = np.arange(10000.0)
-    order = random_order(10000, seeded_entropy(0))
+    order = Choices(seeded_entropy(0)).shuffled(10000)
     ended = [
         chosen.run(np.ones((10000, 1)), each, way, None, lambda done: None)
         for each, way in ((targets, order), (targets[order], None))
@@ -280,7 +279,7 @@ class Ties:
 
 
 def test_an_order_with_ties_is_drawn_anew():
-    assert random_order(3, Ties()).tolist() == [1, 2, 0]
+    assert Choices(Ties()).shuffled(3).tolist() == [1, 2, 0]
 
 
 # ------------------------------------------------------------------------------------ the promise

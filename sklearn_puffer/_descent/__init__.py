@@ -1,6 +1,6 @@
-"""What stands behind the SGD estimators: moves, losses and steps of a noisy descent."""
+"""What stands behind the SGD estimators: displacements, losses and steps of a noisy descent."""
 
-from sklearn_puffer._descent.descent import Descent, Logistic, Squares, random_order, scale_rows
+from sklearn_puffer._descent.descent import Descent, Logistic, Squares, scale_rows
 from sklearn_puffer._descent.estimators import PufferfishSGDClassifier, PufferfishSGDRegressor
 from sklearn_puffer._descent.guarantee import Dependence, Iteration
 from sklearn_puffer._descent.iteration import (

@@ -55,7 +55,7 @@ from scipy.special import expit
 from sklearn_puffer._base import UNIT, FloatArray, IntArray
 from sklearn_puffer._descent.guarantee import Dependence, Iteration
 from sklearn_puffer._descent.iteration import contraction
-from sklearn_puffer._noise import CheckedEntropy, Entropy, Sampler
+from sklearn_puffer._noise import Sampler
 from sklearn_puffer.notions import RenyiPufferfish
 
 _BLOCK = 2**12  # rows that are scaled at a time: they stay in the cache
@@ -283,18 +283,30 @@ class Descent:
         """
         n_records, n_features = X.shape
         weights = np.zeros(n_features + self.fit_intercept)
-        tail = _Tail(weights, -(-n_records // self.batch_size), self.n_averaged)
+        total, to_skip = np.zeros_like(weights), -(-n_records // self.batch_size) - self.n_averaged
         size = min(max(_BLOCK // self.batch_size, 1) * self.batch_size, n_records)
         rows = np.full((size, weights.size), self.intercept_scaling)
         values = np.empty(size)
+        drawn = np.empty((-(-size // self.batch_size), weights.size), dtype=np.int64)
         for first in range(0, n_records, size):
             picked = slice(first, min(first + size, n_records))
             count = picked.stop - picked.start
             self._load(X, targets, picked if order is None else order[picked], rows, values)
-            drawn = self._noise(noise, count, weights.size, is_last=picked.stop == n_records)
-            self._steps(weights, rows[:count], values[:count], drawn, tail)
-            report(-(-count // self.batch_size))
-        return tail.mean()
+            n_steps = -(-count // self.batch_size)
+            if noise is not None:
+                noise.fill(drawn[:n_steps].reshape(-1))
+                added = drawn[:n_steps] * noise.step
+            for k in range(n_steps):
+                batch = slice(k * self.batch_size, min((k + 1) * self.batch_size, count))
+                self.advance(weights, rows[batch], values[batch])
+                if noise is not None and first + batch.stop < n_records:
+                    weights += added[k]
+                if to_skip:
+                    to_skip -= 1
+                else:
+                    total += weights
+            report(n_steps)
+        return total / self.n_averaged
 
     def _load(
         self, X: NDArray[Any], targets: NDArray[Any], picked: Any, rows: FloatArray, out: FloatArray
@@ -309,33 +321,6 @@ class Descent:
             kept[...] = targets[picked]
         bound = self.loss.target_bound
         np.clip(kept, -bound, bound, out=kept)
-
-    def _noise(
-        self, noise: Sampler | None, n_rows: int, n_weights: int, *, is_last: bool
-    ) -> FloatArray | None:
-        """Return the noise of the steps of a block of rows; the last is added on the grid."""
-        if noise is None:
-            return None
-        drawn = _draw(noise, (-(-n_rows // self.batch_size), n_weights))
-        if is_last:
-            drawn[-1] = 0.0
-        return drawn
-
-    def _steps(
-        self,
-        weights: FloatArray,
-        rows: FloatArray,
-        targets: FloatArray,
-        drawn: FloatArray | None,
-        tail: _Tail,
-    ) -> None:
-        """Take the steps of a block of rows, changing the weights in place."""
-        for k, first in enumerate(range(0, rows.shape[0], self.batch_size)):
-            batch = slice(first, first + self.batch_size)
-            self.advance(weights, rows[batch], targets[batch])
-            if drawn is not None:
-                weights += drawn[k]
-            tail.add()
 
     def advance(self, weights: FloatArray, rows: FloatArray, targets: FloatArray) -> None:
         """Take one step in place: project onto the ball, then descend."""
@@ -353,27 +338,6 @@ class Descent:
         norm = math.sqrt(weights @ weights)
         if norm > self.radius:
             weights *= self.radius / norm
-
-
-class _Tail:
-    """The mean of the weights, which change in place, after each of the last steps."""
-
-    def __init__(self, weights: FloatArray, n_steps: int, n_averaged: int) -> None:
-        self.weights = weights
-        self.total = np.zeros_like(weights)
-        self.to_skip = n_steps - n_averaged
-        self.count = n_averaged
-
-    def add(self) -> None:
-        """Take note of the weights after a step."""
-        if self.to_skip:
-            self.to_skip -= 1
-        else:
-            self.total += self.weights
-
-    def mean(self) -> FloatArray:
-        """Return the mean, after all steps."""
-        return self.total / self.count
 
 
 def scale_rows(rows: FloatArray, bound: float) -> None:
@@ -396,26 +360,3 @@ def scale_rows(rows: FloatArray, bound: float) -> None:
     if long.any():
         with np.errstate(under="ignore"):
             rows *= np.where(long, bound / np.where(long, norms, 1.0), 1.0)[:, np.newaxis]
-
-
-def _draw(noise: Sampler, shape: tuple[int, int]) -> FloatArray:
-    steps = np.empty(shape, dtype=np.int64)
-    noise.fill(steps.reshape(-1))
-    values: FloatArray = np.multiply(steps, noise.step, dtype=np.float64)
-    return values
-
-
-def random_order(n_records: int, entropy: Entropy) -> IntArray:
-    """Return a uniform permutation: the order of words that are all different.
-
-    >>> from sklearn_puffer._noise import system_entropy
-    >>> sorted(random_order(5, system_entropy()).tolist())
-    [0, 1, 2, 3, 4]
-    """
-    checked = CheckedEntropy(entropy)  # equal words for ever would be no end
-    while True:
-        words = checked.words(n_records)
-        order = np.argsort(words, kind="stable")
-        ranked = words[order]
-        if not np.any(ranked[1:] == ranked[:-1]):
-            return order

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,11 +41,11 @@ from sklearn_puffer._descent.descent import (
     Descent,
     Logistic,
     Squares,
-    random_order,
     scale_rows,
 )
 from sklearn_puffer._descent.guarantee import Dependence, Iteration, calibrate_descent
 from sklearn_puffer._noise import (
+    Choices,
     Entropy,
     release,
     sampler,
@@ -61,19 +62,16 @@ from sklearn_puffer.notions import MOST_ALPHA, RenyiPufferfish
 _LEAST, _MOST = 1e-50, 1e50  # of declared bounds: their squares and products stay finite
 
 
-def check_bound(value: Any, name: str) -> float:
-    """Return a declared bound, whose squares and products stay finite."""
+def check_bound(value: Any, name: str, default: float | None = None) -> float:
+    """Return a declared bound, whose squares and products stay finite, or the default."""
+    if value is None and default is not None:
+        return default
     number = check_positive(value, name, "it must be declared without looking at the records")
     if not _LEAST <= number <= _MOST:
         raise ValueError(
             f"{name} must lie between {_LEAST:g} and {_MOST:g}, got {value!r}; rescale the data."
         )
     return number
-
-
-def check_bound_or(value: Any, name: str, default: float) -> float:
-    """Return a declared bound, or a default where there is none."""
-    return default if value is None else check_bound(value, name)
 
 
 def check_penalty(value: Any) -> float:
@@ -137,13 +135,6 @@ def check_records(secrets: Any, n_records: int) -> tuple[int, ...] | None:
     return tuple(np.unique(positions).tolist())
 
 
-def which_secrets(records: tuple[int, ...] | None) -> str:
-    """Return in a sentence what is protected."""
-    if records is None:
-        return "any two values of any record are protected against each other."
-    return f"any two values of each of {len(records)} chosen records are protected."
-
-
 # ----------------------------------------------------------------------- what both estimators share
 
 
@@ -156,6 +147,10 @@ _FLOATS = (np.float64, np.float32)
 
 class NoisyDescent(CertifiedEstimator):
     """What both estimators share; a subclass knows its loss and its targets."""
+
+    _coef_shape: ClassVar[tuple[int, ...]]
+    _other_targets: ClassVar[str]  # the end of the sentence on how other records move
+    _further_sentences: ClassVar[Sequence[str]] = ()
 
     def fit(self, X: Any, y: Any) -> Self:
         """Calibrate the noise, and descend once over the records.
@@ -196,7 +191,7 @@ class NoisyDescent(CertifiedEstimator):
         n_records, n_features = rows.shape
         descent = self._descent(n_records, n_features)
         dependence = self._dependence(descent, n_records)
-        at_every_step = self._at_every_step(dependence)
+        at_every_step = self._at_every_step(dependence.correlation)
         iteration = descent.iteration(n_records, n_features, at_every_step=at_every_step)
         certificate = calibrate_descent(
             iteration, dependence, notion, self._sentences(dependence), n_features + 1
@@ -211,7 +206,9 @@ class NoisyDescent(CertifiedEstimator):
         self.n_steps_ = iteration.n_steps
         if descent.fit_intercept:
             weights[-1] *= descent.intercept_scaling
-        self._store(weights, descent.loss)
+        self.coef_ = weights[:n_features].reshape(self._coef_shape)
+        self.intercept_ = weights[n_features:] if descent.fit_intercept else np.zeros(1)
+        self._fitted_clip = descent.loss.clip
         self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
         self._note_parameters()
 
@@ -267,32 +264,24 @@ class NoisyDescent(CertifiedEstimator):
 
     def _descent(self, n_records: int, n_features: int) -> Descent:
         """Return the descent that the parameters describe."""
-        loss = self._loss()
-        data_norm = check_bound(self.data_norm, "data_norm")
+        loss, data_norm = self._loss(), check_bound(self.data_norm, "data_norm")
+        correlated = np.any(off_diagonal(check_correlation(self.correlation, n_records)))
+        # how much a gradient reacts to a correlated record grows with the radius
+        margin = loss.largest_margin / 2.0 if correlated else loss.largest_margin
         rough = Descent(
             loss=loss,
             data_norm=data_norm,
             fit_intercept=check_flag(self.fit_intercept, "fit_intercept"),
-            radius=check_bound_or(
-                self.radius, "radius", self._usual_margin(loss, n_records) / data_norm
-            ),
+            radius=check_bound(self.radius, "radius", margin / data_norm),
             l2=check_penalty(self.l2),
             batch_size=self._batch_size(n_records),
             step=0.0,
-            intercept_scaling=check_bound_or(
+            intercept_scaling=check_bound(
                 self.intercept_scaling, "intercept_scaling", data_norm / 2.0
             ),
         )
         paced = self._paced(self._with_step(rough), n_records, n_features)
         return self._averaged(paced, n_records)
-
-    def _usual_margin(self, loss: Squares | Logistic, n_records: int) -> float:
-        """Return the margin that the default radius allows, half of it for correlated records.
-
-        How much a gradient reacts to a correlated record grows with the radius.
-        """
-        correlated = np.any(off_diagonal(check_correlation(self.correlation, n_records)))
-        return loss.largest_margin / 2.0 if correlated else loss.largest_margin
 
     def _with_step(self, descent: Descent) -> Descent:
         """Return the descent with the learning rate that is given, or half the largest."""
@@ -317,7 +306,7 @@ class NoisyDescent(CertifiedEstimator):
             n_features,
             dependence,
             RenyiPufferfish(self.epsilon, max(self.alpha, _LEAST_ORDER)),
-            at_every_step=self._at_every_step(dependence),
+            at_every_step=self._at_every_step(dependence.correlation),
         )
         batch_size = descent.batch_size
         if self.batch_size is None:
@@ -331,7 +320,7 @@ class NoisyDescent(CertifiedEstimator):
     def _averaged(self, descent: Descent, n_records: int) -> Descent:
         """Return the descent with the mean of its last steps, where that is asked for."""
         correlation = check_correlation(self.correlation, n_records)
-        at_every_step = self._where_noise_is(correlation)
+        at_every_step = self._at_every_step(correlation)
         if isinstance(self.average, str):
             check_choice(self.average, "average", ["auto"])
             wanted = not at_every_step and np.ndim(correlation) == 0
@@ -375,10 +364,7 @@ class NoisyDescent(CertifiedEstimator):
             shuffled=shuffled,
         )
 
-    def _at_every_step(self, dependence: Dependence) -> bool:
-        return self._where_noise_is(dependence.correlation)
-
-    def _where_noise_is(self, correlation: Any) -> bool:
+    def _at_every_step(self, correlation: Any) -> bool:
         """Return whether noise is added at every step."""
         choice = check_choice(self.noise_at, "noise_at", ["auto", "end", "steps"])
         if choice == "auto":
@@ -387,6 +373,10 @@ class NoisyDescent(CertifiedEstimator):
 
     def _sentences(self, dependence: Dependence) -> list[str]:
         """Return the assumptions of the promise."""
+        secret = "any two values of any record are protected against each other."
+        if dependence.records is not None:
+            n_chosen = len(dependence.records)
+            secret = f"any two values of each of {n_chosen} chosen records are protected."
         order = (
             "The order in which records are used is a uniform permutation that nobody knows."
             if dependence.shuffled
@@ -394,13 +384,13 @@ class NoisyDescent(CertifiedEstimator):
         )
         return [
             "A secret is the value of one whole record, its features and its target together; "
-            + which_secrets(dependence.records),
+            + secret,
             self._sentence_on_dependence(dependence),
             order,
             "The number of records, all parameters of the estimator (bounds, learning rate, batch "
             "size, scaling of the intercept) and the names of the columns are public: none may be "
             "chosen by looking at these records.",
-            *self._further_sentences(),
+            *self._further_sentences,
             "What is released is coef_ and intercept_ of one fit, and nothing between the steps; "
             "what several fits on the same records tell together is not covered.",
             "Refusals and warnings that depend on the records are not covered: fit refuses values "
@@ -420,7 +410,7 @@ class NoisyDescent(CertifiedEstimator):
         return (
             "For any two values of a secret record i within the declared bounds (others are not "
             "covered) there is one coupling of all other records under which record j moves by at "
-            f"most |rho_ij| times {dependence.distance:.6g}{self._other_targets()}."
+            f"most |rho_ij| times {dependence.distance:.6g}{self._other_targets}."
         )
 
     def _warn_of_bounds(self, X: NDArray[Any], targets: NDArray[Any], descent: Descent) -> None:
@@ -458,7 +448,7 @@ class NoisyDescent(CertifiedEstimator):
         """Return the last weights, or their mean, with noise on a grid, within the ball."""
         grid = iteration.grid(sigma)
         noise = sampler(Gaussian(sigma), grid, _entropy(seed, 0), nearest=True)
-        order = random_order(X.shape[0], _entropy(seed, 1)) if shuffled else None
+        order = Choices(_entropy(seed, 1)).shuffled(X.shape[0]) if shuffled else None
         between = noise if iteration.at_every_step else None
         with task("steps", iteration.n_steps) as done:
             before = descent.run(X, targets, order, between, done)
@@ -576,6 +566,12 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
     ((2,), True)
     """
 
+    _coef_shape = (-1,)
+    _other_targets = (
+        ", features and target together, before scaling and clipping. Jointly Gaussian records "
+        "whose covariances are rho_ij times a common matrix have one"
+    )
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -639,7 +635,7 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
 
     def _loss(self) -> Squares:
         bound = check_bound(self.target_bound, "target_bound")
-        return Squares(check_bound_or(self.clip, "clip", bound / 2.0), bound)
+        return Squares(check_bound(self.clip, "clip", bound / 2.0), bound)
 
     def _read(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         rows, targets = self._validated(X, y, y_numeric=True)
@@ -650,19 +646,6 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
     def _reaction(self, descent: Descent) -> tuple[float, float]:
         distance = 2.0 * math.hypot(descent.data_norm, descent.loss.target_bound) * OUTWARDS
         return descent.sensitivity(with_target=True), distance
-
-    def _other_targets(self) -> str:
-        return (
-            ", features and target together, before scaling and clipping. Jointly Gaussian records "
-            "whose covariances are rho_ij times a common matrix have one"
-        )
-
-    def _further_sentences(self) -> list[str]:
-        return []
-
-    def _store(self, weights: FloatArray, loss: Squares) -> None:
-        self.coef_ = weights[: self.n_features_in_]
-        self.intercept_ = weights[self.n_features_in_ :] if self.fit_intercept else np.zeros(1)
 
 
 class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
@@ -749,6 +732,18 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
     ((1, 2), True)
     """
 
+    _coef_shape = (1, -1)
+    _other_targets = (
+        " in its features, before scaling, and its label stays. Labels that do not depend on "
+        "the secret, and features that are jointly Gaussian around a mean of their class, with "
+        "covariances of rho_ij times a common matrix, have one where the distance includes "
+        "that of the means"
+    )
+    _further_sentences = (
+        "The names of the two classes are public, and so is that both occur and no other: "
+        "labels of one class only, or of a third, are refused, which is not covered.",
+    )
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -819,7 +814,7 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
             In the order of ``classes_``.
         """
         margins = self._margins(X)
-        return self._fitted_loss.probabilities(margins)
+        return Logistic(self._fitted_clip).probabilities(margins)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the more probable class of each row.
@@ -844,7 +839,7 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         return tags
 
     def _loss(self) -> Logistic:
-        return Logistic(min(check_bound_or(self.clip, "clip", 0.5), 1.0))
+        return Logistic(min(check_bound(self.clip, "clip", 0.5), 1.0))
 
     def _read(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         rows, labels = self._validated(X, y)
@@ -872,22 +867,3 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         # of the secret record the label may change as well, and with it all of the gradient
         whole = 2.0 * descent.gradient_bound / distance * OUTWARDS
         return max(descent.sensitivity(with_target=False), whole), distance
-
-    def _other_targets(self) -> str:
-        return (
-            " in its features, before scaling, and its label stays. Labels that do not depend on "
-            "the secret, and features that are jointly Gaussian around a mean of their class, with "
-            "covariances of rho_ij times a common matrix, have one where the distance includes "
-            "that of the means"
-        )
-
-    def _further_sentences(self) -> list[str]:
-        return [
-            "The names of the two classes are public, and so is that both occur and no other: "
-            "labels of one class only, or of a third, are refused, which is not covered."
-        ]
-
-    def _store(self, weights: FloatArray, loss: Logistic) -> None:
-        self._fitted_loss = loss
-        self.coef_ = weights[np.newaxis, : self.n_features_in_]
-        self.intercept_ = weights[self.n_features_in_ :] if self.fit_intercept else np.zeros(1)

@@ -198,9 +198,10 @@ def optimal_shifts(
 
 def _optimal(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArray:
     """Return `optimal_shifts` of checked arguments."""
-    first = int(np.argmax(s > 0.0))  # before it there is nothing to hide
-    tail = slice(first, None)
     a = np.zeros_like(s)
+    if not s.any():
+        return a
+    tail = slice(int(np.argmax(s > 0.0)), None)  # before it there is nothing to hide
     a[tail] = _safe(_pooled(s[tail], sigmas[tail], factors[tail]), s[tail], factors[tail])
     return a
 
@@ -208,8 +209,6 @@ def _optimal(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArr
 def _pooled(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArray:
     """Return the optimal shifts, a rounding error too large, by pooling neighbours."""
     top = float(s.max())
-    if top == 0.0:
-        return np.zeros_like(s)
     # Products of many contractions underflow, so every block is in units of its last step, which
     # a rescaling to an isotonic regression would not allow. Far smaller noises count as 1e-100.
     variances = np.square(np.maximum(sigmas / sigmas.max(), 1e-100)).tolist()
@@ -253,16 +252,12 @@ def _safe(a: FloatArray, s: FloatArray, factors: FloatArray) -> FloatArray:
     taken: list[float] = []
     z = reach = 0.0
     for shift, move, factor in zip(a.tolist(), s.tolist(), factors.tolist(), strict=True):
-        carried = z if factor == 1.0 else _above(factor * z) if z and factor else 0.0
-        reach = move if carried == 0.0 else carried if move == 0.0 else _above(carried + move)
+        carried = z if factor == 1.0 else nextafter(factor * z, inf) if z and factor else 0.0
+        reach = nextafter(carried + move, inf) if carried and move else carried + move
         taken.append(min(shift, reach))
-        z = 0.0 if shift >= reach else _above(reach - shift)
+        z = 0.0 if shift >= reach else nextafter(reach - shift, inf)
     taken[-1] = reach
     return np.array(taken)
-
-
-def _above(x: float) -> float:
-    return nextafter(x, inf)
 
 
 def iteration_loss(
@@ -549,7 +544,7 @@ def joint_shifts(
         )
     apart = (np.abs(x - y) * (1.0 + 2.0 * ULP))[used > 0.0]
     rows = apart if apart.ndim == 2 else _norms(apart)
-    return Gradient(lipschitz, sensitivity, step).moves(rows.max(axis=0), 1.0)
+    return _step_displacements(rows.max(axis=0), 1.0, lipschitz, sensitivity, step)
 
 
 def _norms(rows: FloatArray) -> FloatArray:
@@ -560,38 +555,27 @@ def _norms(rows: FloatArray) -> FloatArray:
     return raised
 
 
-@dataclass(frozen=True)
-class Gradient:
-    """The map from a distance of records to one of steps: step * min(2 L, C distance)."""
-
-    lipschitz: float
-    sensitivity: float
-    step: float
-
-    def __post_init__(self) -> None:
-        for name in ("lipschitz", "sensitivity"):
-            value = getattr(self, name)
-            object.__setattr__(self, name, inf if value == inf else check_positive(value, name))
-        object.__setattr__(self, "step", check_positive(self.step, "step"))
-        if self.lipschitz == inf and self.sensitivity == inf:
-            raise ValueError(
-                "lipschitz and sensitivity are both infinite; bound the gradients by lipschitz, or "
-                "their change with a record by sensitivity."
-            )
-
-    def moves(self, size: FloatArray, distance: float) -> FloatArray:
-        """Return step * min(2 L, C size distance), rounded up, and exactly 0 where size is 0."""
-        still = size == 0.0
-        with np.errstate(over="ignore"):
-            far = np.nextafter(np.nextafter(size * distance, inf) * self.sensitivity, inf)
-            near = np.minimum(2.0 * self.lipschitz, far)
-            moves: FloatArray = np.where(still, 0.0, np.nextafter(near * self.step, inf))
-        if not np.isfinite(moves).all():
-            raise ValueError(
-                "distance, sensitivity and step make a step that moves beyond all floats; lower "
-                "them, or give lipschitz."
-            )
-        return moves
+def _step_displacements(
+    sizes: FloatArray, distance: float, lipschitz: float, sensitivity: float, step: float
+) -> FloatArray:
+    """Return step * min(2 L, C size distance), rounded up, and exactly 0 where a size is 0."""
+    bounds = {"lipschitz": lipschitz, "sensitivity": sensitivity}
+    longest, steepest = (x if x == inf else check_positive(x, name) for name, x in bounds.items())
+    if longest == steepest == inf:
+        raise ValueError(
+            "lipschitz and sensitivity are both infinite; bound the gradients by lipschitz, or "
+            "their change with a record by sensitivity."
+        )
+    with np.errstate(over="ignore"):
+        far = np.nextafter(np.nextafter(sizes * distance, inf) * steepest, inf)
+        near = np.minimum(2.0 * longest, far) * check_positive(step, "step")
+        moves: FloatArray = np.where(sizes == 0.0, 0.0, np.nextafter(near, inf))
+    if not np.isfinite(moves).all():
+        raise ValueError(
+            "distance, sensitivity and step make a step that moves beyond all floats; lower them, "
+            "or give lipschitz."
+        )
+    return moves
 
 
 @dataclass(frozen=True)
@@ -675,14 +659,17 @@ def record_moves(
     n_records: int,
     batch_size: int,
     distance: float,
-    gradient: Gradient,
+    lipschitz: float,
+    sensitivity: float,
+    step: float,
 ) -> RecordMoves:
     """Return the moves of a Gaussian prior, with every argument checked."""
     n, size = check_count(n_records, "n_records"), check_count(batch_size, "batch_size")
     table, far = _check_correlations(correlations, n), check_positive(distance, "distance")
-    moves = gradient.moves(np.abs(np.asarray(table)), far)
-    own = float(gradient.moves(np.ones(1), far)[0])
-    return RecordMoves(float(moves) if isinstance(table, float) else moves, own, n, size)
+    sizes = np.abs(np.append(1.0, table))  # of the record itself, and of the others
+    moves = _step_displacements(sizes, far, lipschitz, sensitivity, step)
+    others = moves[1:].reshape(np.shape(table))
+    return RecordMoves(others if others.ndim else float(others), float(moves[0]), n, size)
 
 
 def gaussian_shifts(
@@ -748,17 +735,11 @@ def gaussian_shifts(
     >>> gaussian_shifts([1.0, 0.5, 0.25], 1, distance=2.0).round(9).tolist()
     [1.0, 2.0, 1.0]
     """
-    n = _count_steps(correlations, steps)
-    return batch_shifts(
-        correlations,
-        index,
-        n,
-        1,
-        distance,
-        lipschitz=lipschitz,
-        sensitivity=sensitivity,
-        step=step,
-    )
+    if steps is None and np.ndim(correlations) == 0:
+        raise ValueError("steps must be given with one correlation for all pairs of records.")
+    n = max(len(np.asarray(correlations)), 1) if steps is None else check_count(steps, "steps")
+    moves = record_moves(correlations, n, 1, distance, lipschitz, sensitivity, step)
+    return moves.of(check_index(index, n, "index"))
 
 
 def batch_shifts(
@@ -812,8 +793,9 @@ def batch_shifts(
     >>> batch_shifts(0.5, 0, 4, 2, distance=1.0).round(9).tolist()
     [0.75, 0.5]
     """
-    gradient = Gradient(lipschitz, sensitivity, step)
-    moves = record_moves(correlations, n_records, batch_size, distance, gradient)
+    moves = record_moves(
+        correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
+    )
     return moves.of(check_index(index, moves.n_records, "index"))
 
 
@@ -873,8 +855,9 @@ def worst_shifts(
     >>> worst_shifts([1.0, 0.5], 4, distance=1.0).round(9).tolist()
     [0.0, 0.5, 0.5, 1.0]
     """
-    gradient = Gradient(lipschitz, sensitivity, step)
-    moves = record_moves(correlations, n_records, batch_size, distance, gradient)
+    moves = record_moves(
+        correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
+    )
     return moves.worst(in_order(check_records(records, moves.n_records)))
 
 
@@ -923,14 +906,6 @@ def in_order(records: Sequence[int]) -> Sequence[int]:
     return records if isinstance(records, range) else sorted(set(records))
 
 
-def _count_steps(correlations: float | ArrayLike, steps: int | None) -> int:
-    if steps is not None:
-        return check_count(steps, "steps")
-    if np.ndim(correlations) == 0:
-        raise ValueError("steps must be given with one correlation for all pairs of records.")
-    return max(len(np.asarray(correlations)), 1)
-
-
 def _check_correlations(correlations: float | ArrayLike, n: int) -> float | FloatArray:
     """Return rho, the lags up to the last that counts, or the matrix, if records can have them."""
     table = real_numbers(correlations, "correlations")
@@ -940,7 +915,12 @@ def _check_correlations(correlations: float | ArrayLike, n: int) -> float | Floa
             f"{_offender(table)}."
         )
     if table.ndim == 0:
-        return _check_equal(float(table), n)
+        if float(table) * (n - 1) < -1.0 - _TOLERANCE:
+            raise ValueError(
+                f"correlations of {table:g} are not possible between all of {n} records; the least "
+                f"is {-1.0 / (n - 1):g}."
+            )
+        return float(table)
     return _check_lags(table, n) if table.ndim == 1 else _check_matrix(table, n)
 
 
@@ -948,15 +928,6 @@ def _offender(table: FloatArray) -> str:
     if table.ndim > 2 or not table.size:
         return f"an array of shape {table.shape}"
     return f"{table[~(np.abs(table) <= 1.0 + _TOLERANCE)][0]:g}"
-
-
-def _check_equal(rho: float, n: int) -> float:
-    if rho * (n - 1) < -1.0 - _TOLERANCE:
-        raise ValueError(
-            f"correlations of {rho:g} are not possible between all of {n} records; the least "
-            f"is {-1.0 / (n - 1):g}."
-        )
-    return rho
 
 
 def _check_lags(lags: FloatArray, n: int) -> FloatArray:
@@ -1062,8 +1033,9 @@ def worst_record(
     >>> worst_record([1.0, 0.5], 4, distance=1.0).round(9).tolist()  # of the third record
     [0.0, 0.5, 1.0, 0.5]
     """
-    gradient = Gradient(lipschitz, sensitivity, step)
-    moves = record_moves(correlations, n_records, batch_size, distance, gradient)
+    moves = record_moves(
+        correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
+    )
     chosen = in_order(check_records(records, moves.n_records))
     whole = moves.worst(chosen)
     if isinstance(moves.table, float):  # the last of them is the worst
@@ -1157,8 +1129,9 @@ def record_losses(
     >>> record_losses(0.0, 3, distance=1.0, sigma=1.0, alpha=2.0).round(6).tolist()
     [0.333333, 0.5, 1.0]
     """
-    gradient = Gradient(lipschitz, sensitivity, step)
-    moves = record_moves(correlations, n_records, batch_size, distance, gradient)
+    moves = record_moves(
+        correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
+    )
     chosen = check_records(records, moves.n_records)
     order, scale = check_above(alpha, 1.0, "alpha"), check_positive(sigma, "sigma")
     whole = moves.n_records % moves.batch_size == 0
