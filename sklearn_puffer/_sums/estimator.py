@@ -66,7 +66,6 @@ from sklearn_puffer._sums.reports import (
     Reporters,
     SumSettings,
     asked_of,
-    is_always_there,
     read_reports,
 )
 from sklearn_puffer._sums.sums import DiscreteSum, GaussianSum, Losses
@@ -312,7 +311,7 @@ def sum_certificate(system: SumOfUsers, who: Reporters, answers: Answers) -> Sum
     """Return the certificate, with both directions of every pair, and no fingerprint yet."""
     settings = answers.settings
     rows = tuple(
-        row for k in range(len(system.asked)) for row in _both_ways(system, who, answers, k)
+        row for k in range(len(system.pairs)) for row in _both_ways(system, who, answers, k)
     )
     column = ColumnNoise(
         settings.query if who.source is None else f"{settings.query} of {who.source.value}",
@@ -342,7 +341,7 @@ def sum_certificate(system: SumOfUsers, who: Reporters, answers: Answers) -> Sum
 
 
 def _both_ways(system: SumOfUsers, who: Reporters, answers: Answers, k: int) -> list[PairLoss]:
-    asked, losses = system.asked[k], answers.losses
+    pair, losses = system.pairs[k], answers.losses
     return [
         PairLoss(
             who.sensitive,
@@ -355,7 +354,7 @@ def _both_ways(system: SumOfUsers, who: Reporters, answers: Answers, k: int) -> 
             "recomputed" if losses.recomputed[k] else "theorem",
         )
         for way, (secret, against) in enumerate(
-            [(asked.secret, asked.against), (asked.against, asked.secret)]
+            [(pair.secret, pair.against), (pair.against, pair.secret)]
         )
     ]
 
@@ -437,14 +436,13 @@ def _about_presence(who: Reporters) -> str:
     if who.source is not None:
         known = "how many rows there are of each class"
     independent = f"What is public is {known}. The reports are independent of each other."
-    there = [is_always_there(user, who.secrets) for user in who.users]
-    if all(there):
+    if who.there.all():
         return (
             f"{independent} Everybody but the user in question is present, and their reports are "
             "unknown to the adversary."
         )
     absent = "Anybody may be absent, and the reports of those present"
-    if any(there):
+    if who.there.any():
         absent = (
             "Users whose presence is below 1 may be absent, all others but the user in question "
             "are present, and their reports"
@@ -463,7 +461,7 @@ def _about_refusals(system: SumOfUsers, who: Reporters) -> str:
     if system.whole:
         wrong = "a report that the law of its user (or class) does not have"
     absent = "; a missing report is never refused"
-    if any(is_always_there(user, who.secrets) for user in who.users):
+    if who.there.any():
         wrong += ", and a missing report of a user whose presence is 1"
         absent = "; presence= below 1 allows absence"
     further = ""
@@ -831,9 +829,8 @@ class PufferfishSum(CertifiedEstimator):
     def _fit(self, X: Any) -> None:
         settings = SumSettings.of(self.get_params(deep=False))
         reports = read_reports(known(X), settings)
-        asked = asked_of(reports, settings)
         kind = GaussianSum if isinstance(reports, GaussianReporters) else DiscreteSum
-        users_sum = kind.of(reports, asked, settings)
+        users_sum = kind(reports, asked_of(reports, settings), settings.together)
         answers = answers_about(users_sum, settings, reports.reach, reports.unit(settings.query))
         certificate = sum_certificate(users_sum, reports, answers)
         self._remember(reports, answers)

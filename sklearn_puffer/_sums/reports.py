@@ -19,6 +19,7 @@ import numpy as np
 
 from sklearn_puffer._base import (
     Array,
+    BoolArray,
     FloatArray,
     IntArray,
     as_array,
@@ -73,6 +74,7 @@ CONDITIONS = (
 _STRATEGIES = ("exact", "worst_case", "published", *CONDITIONS)
 # What estimators that were saved call them; 003 has theorems of these numbers, too.
 _BEFORE = {"theorem_1": "theorem_1_of_001", "theorem_2": "theorem_2_of_001"}
+_FOR_TABLES = ("value", "by", "alternatives", "values", "presence")
 _LEAST_EPSILON = 1e-8  # less is lost in the rounding of the noise
 _MOST_EPSILON = 1e100
 
@@ -86,10 +88,10 @@ class SumSettings:
     query: str
     strategy: str
     together: bool
-    columns: TableChoice
     step: float | None
     releases: int
     seed: int | None
+    table: Mapping[str, Any]  # how a table becomes users; users bring that with them
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> SumSettings:
@@ -118,13 +120,17 @@ class SumSettings:
             query=check_choice(params["query"], "query", ["sum", "mean", "count"]),
             strategy=_strategy(params["strategy"]),
             together=check_choice(params["unit"], "unit", ["row", "class"]) == "class",
-            columns=TableChoice(
-                **{name: params[name] for name in TableChoice.__dataclass_fields__}
-            ),
             step=None if params["step"] is None else check_positive(params["step"], "step"),
             releases=check_releases(params["releases"]),
             seed=check_seed(params["random_state"]),
+            table={name: params[name] for name in _FOR_TABLES},
         )
+
+    @property
+    def crosses_classes(self) -> bool:
+        """Whether every class is an alternative of every other."""
+        alternatives = self.table["alternatives"]
+        return isinstance(alternatives, str) and alternatives == "all"
 
     @property
     def draws(self) -> int:
@@ -153,66 +159,42 @@ def _strategy(name: Any) -> str:
     return str(check_choice(name, "strategy", _STRATEGIES))
 
 
-@dataclass(frozen=True)
-class TableChoice:
-    """The arguments that say how a table becomes users; users bring these with them."""
-
-    value: Any
-    by: Any
-    alternatives: Any
-    values: Any
-    presence: Any
-
-    def check_unused(self) -> None:
-        """Refuse arguments that are for tables only."""
-        for name, value in vars(self).items():
-            if value is not None:
-                raise ValueError(
-                    f"{name}={value!r} is for tables, and users were given; say it in User(...), "
-                    "or pass a DataFrame."
-                )
-
-    def completed(self, users: tuple[User, ...], labels: tuple[Any, ...]) -> tuple[User, ...]:
-        """Return the users with the alternatives and probabilities that were declared."""
-        presence = dict.fromkeys(labels, self.presence)
-        if isinstance(self.presence, Mapping):
-            presence = _by_label(self.presence, labels, "presence")
-        others = {}
-        if self.alternatives is not None and not is_all(self.alternatives):
-            if not isinstance(self.alternatives, Mapping):
-                raise TypeError(
-                    'alternatives must be "all" or a mapping {class: class or prior object}, got '
-                    f"{self.alternatives!r}."
-                )
-            others = _by_label(self.alternatives, labels, "alternatives")
-        laws = {label: self._law(other, users, labels) for label, other in others.items()}
-        return tuple(
-            replace(
-                user,
-                alternative=laws.get(label),
-                presence=presence.get(label),
+def _check_no_table(settings: SumSettings) -> None:
+    """Refuse arguments that are for tables only."""
+    for name, value in settings.table.items():
+        if value is not None:
+            raise ValueError(
+                f"{name}={value!r} is for tables, and users were given; say it in User(...), or "
+                "pass a DataFrame."
             )
-            for user, label in zip(users, labels, strict=True)
-        )
-
-    def _law(self, other: Any, users: Sequence[User], labels: Sequence[Any]) -> Discrete:
-        if isinstance(other, Discrete):
-            return other
-        law = users[class_of(other, labels, "alternatives")].law
-        assert isinstance(law, Discrete)
-        return law
 
 
-def is_all(alternatives: Any) -> bool:
-    """Return whether every class is an alternative of every other."""
-    return isinstance(alternatives, str) and alternatives == "all"
+def _completed(
+    users: Sequence[User], labels: Sequence[Any], settings: SumSettings
+) -> tuple[User, ...]:
+    """Return the users with the alternatives and probabilities that were declared."""
+    presence, alternatives = settings.table["presence"], settings.table["alternatives"]
+    chances = dict.fromkeys(range(len(users)), presence)
+    if isinstance(presence, Mapping):
+        chances = {_class_of(x, labels, "presence"): chance for x, chance in presence.items()}
+    laws: dict[int, Prior] = {}
+    if alternatives is not None and not settings.crosses_classes:
+        if not isinstance(alternatives, Mapping):
+            raise TypeError(
+                'alternatives must be "all" or a mapping {class: class or prior object}, got '
+                f"{alternatives!r}."
+            )
+        for label, other in alternatives.items():
+            k = _class_of(label, labels, "alternatives")
+            given = isinstance(other, Discrete)
+            laws[k] = other if given else users[_class_of(other, labels, "alternatives")].law
+    return tuple(
+        replace(user, alternative=laws.get(k), presence=chances.get(k))
+        for k, user in enumerate(users)
+    )
 
 
-def _by_label(given: Mapping[Any, Any], labels: Sequence[Any], argument: str) -> dict[Any, Any]:
-    return {labels[class_of(label, labels, argument)]: value for label, value in given.items()}
-
-
-def class_of(label: Any, labels: Sequence[Any], argument: str) -> int:
+def _class_of(label: Any, labels: Sequence[Any], argument: str) -> int:
     """Return the position of a class."""
     label = plain(label)
     for k, known in enumerate(labels):
@@ -236,28 +218,24 @@ def read_reports(X: Any, settings: SumSettings) -> Reporters:
     TypeError, ValueError
         Naming the argument or column, its value and the way out.
     """
-    if _has_gaussians(X):
+    users = [user for user in X if isinstance(user, User)] if isinstance(X, Sequence) else []
+    if any(isinstance(x, GaussianMixture) for user in users for x in (user.law, user.alternative)):
         return _read_gaussians(X, settings)
     if settings.notion.delta > 0.0:
         raise ValueError(
             f"delta={settings.notion.delta!r} is for Gaussian users: discrete reports keep a pure "
             "promise; use delta=0."
         )
-    made = _read_discrete(X, settings)
-    if settings.query == "count":
-        _check_binary(made)
-    return made
-
-
-def _read_users(X: Any) -> tuple[tuple[User, ...], tuple[Any, ...]]:
-    """Return a sequence of users, and what to call them."""
+    if is_frame(X):
+        return _on_steps(*_read_table(X, settings), settings)
+    _check_no_table(settings)
     if isinstance(X, str | np.ndarray) or not isinstance(X, Sequence):
         raise TypeError(
             "users must be a sequence of users.User objects, or a DataFrame with value= the column "
             f"to sum, got {type(X).__name__}."
         )
-    users = check_users(X)
-    return tuple(users), _labels_of(users)
+    members = tuple(check_users(X))
+    return _on_steps(members, _labels_of(members), None, settings)
 
 
 def _labels_of(users: Sequence[User]) -> tuple[Any, ...]:
@@ -267,9 +245,9 @@ def _labels_of(users: Sequence[User]) -> tuple[Any, ...]:
     return tuple(names) if unique else tuple(range(len(users)))
 
 
-def _read_table(X: Any, value: Any, by: Any) -> tuple[tuple[User, ...], tuple[Any, ...], Source]:
+def _read_table(X: Any, settings: SumSettings) -> tuple[tuple[User, ...], tuple[Any, ...], Source]:
     """Return the classes of a table's rows as users, what to call them, and the columns read."""
-    table = frame_table(X)
+    table, value, by = frame_table(X), settings.table["value"], settings.table["by"]
     if value is None:
         raise ValueError("value is None; name the numeric column that is summed, value='age'.")
     if not table.n_rows:
@@ -281,57 +259,40 @@ def _read_table(X: Any, value: Any, by: Any) -> tuple[tuple[User, ...], tuple[An
     if source.value in source.by:
         raise ValueError(f"column {source.value!r} is in both value and by; name another in by.")
     labels, codes = source.classes(table)
-    values = source.values(table)
+    values = numeric_values(table, source.value)
     check_whole(values, source.value)
-    users = tuple(
-        User(Discrete.from_counts(*distinct(Values(values.kind, part))), count=len(part))
-        for part in _split_by(values.data, codes)
-    )
-    return users, tuple(labels), source
-
-
-def _split_by(values: Array, codes: Array) -> list[Array]:
-    """Return the values of each code, in ascending order of the codes; each occurs."""
     order = np.argsort(codes, kind="stable")
-    return np.split(values[order], np.cumsum(np.bincount(codes))[:-1])
+    parts = np.split(values.data[order], np.cumsum(np.bincount(codes))[:-1])  # one a class
+    users = [
+        User(Discrete.from_counts(*distinct(Values(values.kind, part))), count=len(part))
+        for part in parts
+    ]
+    return _completed(users, labels, settings), tuple(labels), source
 
 
-def _read_discrete(X: Any, settings: SumSettings) -> Reporters:
-    columns, secrets = settings.columns, settings.secrets
-    source = None
-    if is_frame(X):
-        users, labels, source = _read_table(X, columns.value, columns.by)
-        users = columns.completed(users, labels)
-    else:
-        columns.check_unused()
-        users, labels = _read_users(X)
-    found = common_step(users) if settings.step is None else settings.step
-    crossed = secrets == "distribution" and is_all(columns.alternatives)
-    made = Reporters(users, labels, secrets, found, source, crossed)
+def _on_steps(
+    users: tuple[User, ...], labels: tuple[Any, ...], source: Source | None, settings: SumSettings
+) -> Reporters:
+    """Return discrete users, whose reports are rounded to a step."""
+    step = common_step(users) if settings.step is None else settings.step
+    crossed = settings.secrets == "distribution" and settings.crosses_classes
+    made = Reporters(users, labels, settings.secrets, step, source, crossed)
     if not made.reach <= _MOST:
         raise ValueError(
-            f"step={found!r} is too fine: sums of these reports lie up to {made.reach:.3g} steps "
+            f"step={step!r} is too fine: sums of these reports lie up to {made.reach:.3g} steps "
             f"from 0, and {_MOST:.3g} is the limit; pass a coarser step."
         )
     if made.reach == 0.0 and any(law.atoms.any() for user in users for law in made.laws(user)):
         raise ValueError(
-            f"step={found!r} is too coarse: every report rounds to 0; pass a finer step, or None."
+            f"step={step!r} is too coarse: every report rounds to 0; pass a finer step, or None."
         )
+    if settings.query == "count":
+        _check_binary(made)
     return made
 
 
-def _has_gaussians(X: Any) -> bool:
-    """Return whether these are users some of whom have Gaussian laws."""
-    return isinstance(X, Sequence) and any(
-        isinstance(law, GaussianMixture)
-        for user in X
-        if isinstance(user, User)
-        for law in (user.law, user.alternative)
-    )
-
-
 def _read_gaussians(users: Sequence[User], settings: SumSettings) -> GaussianReporters:
-    settings.columns.check_unused()
+    _check_no_table(settings)
     for k, user in enumerate(users):
         if isinstance(user, User) and isinstance(user.law, Discrete):
             raise ValueError(
@@ -408,21 +369,12 @@ def in_steps(values: Any, step: float, what: str) -> IntArray:
     return (floor + (quotient - floor >= 0.5)).astype(np.int64)
 
 
-def is_always_there(user: User, secrets: str) -> bool:
-    """Return whether a user is never absent: nobody whose absence is a secret."""
-    return "absence" not in secrets and (user.presence is None or user.presence >= 1.0)
-
-
 @dataclass(frozen=True, eq=False)
 class Source:
     """The columns of a table that users were learnt from."""
 
     value: Name
     by: tuple[Name, ...]
-
-    def values(self, table: Table) -> Values:
-        """Return the column that is summed."""
-        return numeric_values(table, self.value)
 
     def classes(self, table: Table) -> tuple[list[Any], Array]:
         """Return the labels of the classes in ascending order, and the code of each row."""
@@ -486,6 +438,12 @@ class Reporters:
             members = f"{self.sensitive} {self.labels[k]}" if self.source.by else "the rows"
         return f"{'each' if together else 'one'} of {members}"
 
+    @cached_property
+    def there(self) -> BoolArray:
+        """Whether each user is never absent: nobody whose absence is a secret."""
+        secret = "absence" in self.secrets
+        return np.array([not secret and user.presence in (None, 1.0) for user in self.users])
+
     @property
     def n_reports(self) -> int:
         """Number of reports that are summed."""
@@ -501,17 +459,16 @@ class Reporters:
         farthest = max(float(np.abs(atoms).max()) for atoms in map(self.accepted, self.users))
         return self.n_reports * farthest
 
-    def on_steps(self, law: Discrete) -> Discrete:
-        """Return a law of reports in whole steps."""
-        return law.moved(in_steps(law.atoms, self.step, "laws").astype(float))
-
     @cached_property
     def in_steps(self) -> list[User]:
         """The users with everything that they report in whole steps."""
         return [self._in_steps(user) for user in self.users]
 
     def _in_steps(self, user: User) -> User:
-        law, *others = map(self.on_steps, self.laws(user))
+        law, *others = (
+            law.moved(in_steps(law.atoms, self.step, "laws").astype(float))
+            for law in self.laws(user)
+        )
         values = None if user.values is None else self._steps_of(user.values).astype(float)
         return replace(user, law=law, alternative=others[0] if others else None, values=values)
 
@@ -545,7 +502,12 @@ class Reporters:
     @property
     def deviation(self) -> float:
         """Standard deviation of the sum, in steps."""
-        return math.sqrt(sum(user.count * _variance(user.law) for user in self.in_steps))
+        total = 0.0
+        for user in self.in_steps:
+            law: Any = user.law
+            mean = float(law.probabilities @ law.atoms)
+            total += user.count * float(law.probabilities @ (law.atoms - mean) ** 2)
+        return math.sqrt(total)
 
     def parts(self) -> Iterator[bytes]:
         """Return what tells these reports from others, for a fingerprint."""
@@ -596,20 +558,11 @@ class Reporters:
         return levels, np.concatenate(pairs)
 
     def _check_absent(self, classes: Array | None) -> None:
-        present = np.array([is_always_there(user, self.secrets) for user in self.users])
-        wrong = np.flatnonzero(present if classes is None else present[classes])
+        wrong = np.flatnonzero(self.there if classes is None else self.there[classes])
         if wrong.size:
             raise ValueError(
                 f"a report of {self.called(classes, int(wrong[0]))} is missing, and presence= says "
                 "that none ever is; fill it, or declare a presence below 1 and fit again."
-            )
-
-    def _check_alike(self) -> None:
-        """Refuse a column alone, missing values or not, where it matters whose they are."""
-        if len({is_always_there(user, self.secrets) for user in self.users}) > 1:
-            raise ValueError(
-                "values is one column, and presence= allows missing reports of some classes only; "
-                "pass the table, which tells the classes apart."
             )
 
     def called(self, classes: Array | None, row: int) -> str:
@@ -628,7 +581,11 @@ class Reporters:
                 "one for each user, in the order of fit, and NaN for a user who is absent."
             )
         if self.source is not None and len(self.users) > 1:
-            self._check_alike()
+            if len(set(self.there.tolist())) > 1:  # missing values or not: whose they are matters
+                raise ValueError(
+                    "values is one column, and presence= allows missing reports of some classes "
+                    "only; pass the table, which tells the classes apart."
+                )
             return values, None  # a column alone does not tell whose class a row is of
         return values, np.repeat(np.arange(len(self.users)), [user.count for user in self.users])
 
@@ -652,7 +609,9 @@ class Reporters:
                     "for those who are absent, or fit again."
                 )
         places = {label: k for k, label in enumerate(self.labels)}
-        return column_floats(source.values(table)), np.array([places[x] for x in labels])[codes]
+        return column_floats(numeric_values(table, source.value)), np.array(
+            [places[x] for x in labels]
+        )[codes]
 
 
 class GaussianReporters(Reporters):
@@ -769,26 +728,11 @@ def _column_of(reports: Any) -> FloatArray:
     return values
 
 
-def _variance(law: Prior) -> float:
-    assert isinstance(law, Discrete)
-    mean = float(law.probabilities @ law.atoms)
-    return float(law.probabilities @ (law.atoms - mean) ** 2)
-
-
 # ----------------------------------------------------------------------------- the pairs of secrets
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Two secrets of one user, in words, and the laws of the user's report in whole steps."""
-
-    pair: UserPair
-    secret: str
-    against: str
-
-
-def asked_of(reporters: Reporters, settings: SumSettings) -> list[Asked]:
-    """Return the pairs of secrets to protect.
+def asked_of(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
+    """Return the pairs of secrets to protect, in words, and with laws in whole steps.
 
     Raises
     ------
@@ -801,10 +745,10 @@ def asked_of(reporters: Reporters, settings: SumSettings) -> list[Asked]:
 
 
 def _pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
-    users, secrets, columns = reporters.in_steps, settings.secrets, settings.columns
-    if columns.values is not None:
-        return _declared_pairs(reporters, users, columns.values)
-    if secrets == "distribution" and is_all(columns.alternatives):
+    users, secrets, values = reporters.in_steps, settings.secrets, settings.table["values"]
+    if values is not None:
+        return _declared_pairs(reporters, users, values)
+    if reporters.crossed:
         return _crossed_pairs(reporters, users)
     if secrets == "distribution":
         told = [k for k, user in enumerate(users) if user.alternative is not None] or [0]
@@ -825,7 +769,7 @@ def _check_fitting(reporters: Reporters, settings: SumSettings) -> None:
             "tells the two apart; declare a presence below 1 (how far below does not matter), "
             "leave presence out, or protect secrets='value'."
         )
-    alternatives, values = settings.columns.alternatives, settings.columns.values
+    alternatives, values = settings.table["alternatives"], settings.table["values"]
     if alternatives is not None and secrets != "distribution":
         raise ValueError(
             f"alternatives={alternatives!r} goes with secrets='distribution', and secrets is "
@@ -846,7 +790,11 @@ def _check_fitting(reporters: Reporters, settings: SumSettings) -> None:
 def _declared_pairs(reporters: Reporters, users: Sequence[User], values: Any) -> list[UserPair]:
     """Return the pairs of values, for every class that may report both."""
     pairs = []
-    for first, second in _checked_values(values):
+    array = as_array(values, "values")
+    numbers: FloatArray = floats(array.ravel(), "values").reshape(array.shape)
+    if numbers.ndim != 2 or numbers.shape[1] != 2 or not len(numbers):
+        raise ValueError(f"values must be a list of pairs of numbers, got {values!r}.")
+    for first, second in numbers.tolist():
         steps = in_steps([first, second], reporters.step, "values").astype(float)
         if steps[0] == steps[1]:
             raise ValueError(
@@ -862,14 +810,6 @@ def _declared_pairs(reporters: Reporters, users: Sequence[User], values: Any) ->
         laws = [Discrete.from_counts([step], [1]) for step in steps.tolist()]
         pairs += [UserPair(k, repr(first), repr(second), *laws) for k in found]
     return pairs
-
-
-def _checked_values(values: Any) -> list[tuple[float, float]]:
-    array = as_array(values, "values")
-    pairs: FloatArray = floats(array.ravel(), "values").reshape(array.shape)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs):
-        raise ValueError(f"values must be a list of pairs of numbers, got {values!r}.")
-    return [(first, second) for first, second in pairs.tolist()]
 
 
 def _crossed_pairs(reporters: Reporters, users: Sequence[User]) -> list[UserPair]:
@@ -891,18 +831,15 @@ def _crossed_pairs(reporters: Reporters, users: Sequence[User]) -> list[UserPair
     ]
 
 
-def _in_words(reporters: Reporters, pair: UserPair, settings: SumSettings) -> Asked:
+def _in_words(reporters: Reporters, pair: UserPair, settings: SumSettings) -> UserPair:
     secrets = settings.secrets
     name = reporters.named(pair.user, settings.together)
     if secrets.startswith("value"):
-        first, second = (_only_atom(law) * reporters.step for law in (pair.p, pair.q))
+        values = (float(with_mass(law)[0]) for law in (pair.p, pair.q))
+        first, second = (value * reporters.step for value in values)
         against = f"reports {second:g}" if secrets == "value" else "is absent"
-        return Asked(pair, f"{name} reports {first:g}", f"{name} {against}")
+        return replace(pair, secret=f"{name} reports {first:g}", against=f"{name} {against}")
     if secrets == "distribution-absence":
-        return Asked(pair, f"{name} is present", f"{name} is absent")
+        return replace(pair, secret=f"{name} is present", against=f"{name} is absent")
     other = "its alternative" if pair.against == "alternative" else f"the law of {pair.against}"
-    return Asked(pair, f"{name} follows its law", f"{name} follows {other}")
-
-
-def _only_atom(law: Prior) -> float:
-    return float(with_mass(law)[0])
+    return replace(pair, secret=f"{name} follows its law", against=f"{name} follows {other}")

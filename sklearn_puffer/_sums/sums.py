@@ -41,7 +41,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,7 +53,7 @@ from sklearn_puffer._base import (
     IntArray,
     check_choice,
     check_positive,
-    refuse_masked,
+    real_numbers,
     rounded_up,
     smallest_within,
 )
@@ -70,11 +69,8 @@ from sklearn_puffer._sums.losses import (
     worst_case_scale,
 )
 from sklearn_puffer._sums.reports import (
-    Asked,
     Reporters,
-    SumSettings,
     gaussian_classes,
-    is_always_there,
 )
 from sklearn_puffer._sums.users import User, UserPair, check_chance, step_of
 from sklearn_puffer.accounting import LossTable
@@ -82,7 +78,7 @@ from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import Calibration, calibrate
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish, check_pufferfish
-from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
+from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 _CLOSED, _CLOSED_CLASS = 1e-9, 1e-6  # relative width of an interval that stands for one number
 _QUICK = 2**17  # pairs times steps of the sum up to which every loss is computed
@@ -106,26 +102,19 @@ class Losses:
 
 @dataclass(frozen=True, eq=False)
 class DiscreteSum:
-    """All users, in whole steps, and the pairs of secrets that are asked for.
+    """All users, in whole steps, and the pairs of secrets that are protected.
 
     Attributes
     ----------
-    users : list of User
-    asked : list of Asked
-    secrets : str
+    reports : Reporters
+    pairs : list of UserPair
     together : bool
         Whether the users of a class leave or change together.
     """
 
-    users: list[User]
-    asked: list[Asked]
-    secrets: str
+    reports: Reporters
+    pairs: list[UserPair]
     together: bool
-
-    @classmethod
-    def of(cls, reports: Reporters, asked: list[Asked], settings: SumSettings) -> DiscreteSum:
-        """Return the sum of all reports, and what is asked about it."""
-        return cls(reports.in_steps, asked, settings.secrets, settings.together)
 
     whole = True  # sums are whole numbers of steps
 
@@ -135,9 +124,9 @@ class DiscreteSum:
         return self.together
 
     @property
-    def pairs(self) -> list[UserPair]:
-        """The laws of each pair."""
-        return [each.pair for each in self.asked]
+    def users(self) -> list[User]:
+        """The users, in whole steps."""
+        return self.reports.in_steps
 
     @cached_property
     def counted_on(self) -> list[User]:
@@ -146,7 +135,8 @@ class DiscreteSum:
         Other users never increase a loss, so the largest over all patterns of presence is the loss
         with those others only who are always there.
         """
-        return [user if is_always_there(user, self.secrets) else _NOBODY for user in self.users]
+        there = zip(self.users, self.reports.there.tolist(), strict=True)
+        return [user if stays else _NOBODY for user, stays in there]
 
     def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
         """Return the smallest scale, in steps, of every condition that applies.
@@ -157,17 +147,18 @@ class DiscreteSum:
         """
         epsilon = notion.epsilon
         if not self.together:
-            scales = _sufficient(self.users, self.pairs, self.secrets, epsilon)
+            scales = self._sufficient(self.pairs, epsilon)
             if exact or self._is_computable:
                 scales = {"exact": sum_scale(self.counted_on, self.pairs, epsilon).scale} | scales
             return scales
         found: dict[str, list[float]] = {}
-        for k, pairs in self._by_class().items():
-            share = epsilon / self.users[k].count
-            for name, scale in _sufficient(self.users, pairs, self.secrets, share).items():
+        by_class: dict[int, list[UserPair]] = {}
+        for pair in self.pairs:
+            by_class.setdefault(pair.user, []).append(pair)
+        for k, pairs in by_class.items():
+            for name, scale in self._sufficient(pairs, epsilon / self.users[k].count).items():
                 found.setdefault(name, []).append(scale)
-        everywhere = len(self._by_class())
-        scales = {name: max(of) for name, of in found.items() if len(of) == everywhere}
+        scales = {name: max(of) for name, of in found.items() if len(of) == len(by_class)}
         return {"exact": scales["worst_case"]} | scales
 
     def losses(self, theta: float, notion: Pufferfish) -> Losses:
@@ -251,25 +242,17 @@ class DiscreteSum:
         """Whether the exact loss of every pair is within reach; translations always are."""
         return self._lengths[0] <= MAX_STEPS
 
-    def _by_class(self) -> dict[int, list[UserPair]]:
-        found: dict[int, list[UserPair]] = {}
-        for pair in self.pairs:
-            found.setdefault(pair.user, []).append(pair)
-        return found
+    def _sufficient(self, pairs: Sequence[UserPair], epsilon: float) -> dict[str, float]:
+        """Return the worst case over other users and the published scales, for single users."""
+        found = {"worst_case": worst_case_scale(self.users, pairs, epsilon).scale}
+        published = conditions(pairs, self.reports.secrets, epsilon)
+        return found | {each.name: each.scale for each in published}
 
 
 def _closed(lower: FloatArray, upper: FloatArray, width: float) -> BoolArray:
     """Return which intervals stand for one number, in both directions."""
     closed: BoolArray = np.all(upper * (1.0 - width) <= lower, axis=1)
     return closed
-
-
-def _sufficient(
-    users: Sequence[User], pairs: Sequence[UserPair], secrets: str, epsilon: float
-) -> dict[str, float]:
-    """Return the worst case over other users and the published scales, for single users."""
-    found = {"worst_case": worst_case_scale(users, pairs, epsilon).scale}
-    return found | {each.name: each.scale for each in conditions(pairs, secrets, epsilon)}
 
 
 # ----------------------------------------------------------------------------------- Gaussian users
@@ -565,7 +548,7 @@ def leave_one_out(spreads: FloatArray, counts: FloatArray) -> FloatArray:
 
 
 def _check_others(others: ArrayLike, spreads: FloatArray) -> FloatArray:
-    rest = _floats(others, "others")
+    rest = np.atleast_1d(real_numbers(others, "others"))
     if rest.shape != spreads.shape or not (np.isfinite(rest).all() and rest.min() >= 0.0):
         raise ValueError(
             f"others must be one standard deviation for each of means, got {others!r}; leave it "
@@ -577,8 +560,10 @@ def _check_others(others: ArrayLike, spreads: FloatArray) -> FloatArray:
 def _check_gaussians(
     means: ArrayLike, sds: ArrayLike, counts: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    centres, spreads = _floats(means, "means"), _floats(sds, "sds")
-    sizes = np.ones(len(centres)) if counts is None else _floats(counts, "counts")
+    centres = np.atleast_1d(real_numbers(means, "means"))
+    spreads = np.atleast_1d(real_numbers(sds, "sds"))
+    ones = np.ones(len(centres))
+    sizes = ones if counts is None else np.atleast_1d(real_numbers(counts, "counts"))
     if centres.ndim != 1 or not centres.size or not (centres.shape == spreads.shape == sizes.shape):
         raise ValueError(
             "means, sds and counts must be lists of one length, got shapes "
@@ -591,84 +576,41 @@ def _check_gaussians(
     return centres, spreads, sizes
 
 
-def _floats(values: ArrayLike, name: str) -> FloatArray:
-    refuse_masked(values, name)
-    try:
-        return np.atleast_1d(np.asarray(values, dtype=float))
-    except (OverflowError, TypeError, ValueError) as fault:
-        raise TypeError(f"{name} must hold finite numbers, got {values!r}.") from fault
-
-
 # ------------------------------------------------------------------------------ the whole sum
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianSum:
-    """All users, and the pairs of secrets that are asked for.
+    """All Gaussian users, and the pairs of secrets that are protected: see `DiscreteSum`."""
 
-    Attributes
-    ----------
-    means, sds, counts : ndarray of shape (n_classes,)
-        Of those who change together: users, or whole classes.
-    certain : ndarray of shape (n_classes,), or None
-        Standard deviation of what those others add up to who are never absent; None where
-        nobody ever is.
-    shifts, spreads, others : ndarray of shape (n_pairs,)
-        m, s and S of each pair.
-    asked : list of Asked
-    secrets : str
-    """
-
-    means: FloatArray
-    sds: FloatArray
-    counts: FloatArray
-    certain: FloatArray | None
-    shifts: FloatArray
-    spreads: FloatArray
-    others: FloatArray
-    asked: list[Asked]
-    secrets: str
-
-    @classmethod
-    def of(cls, reports: Reporters, asked: list[Asked], settings: SumSettings) -> GaussianSum:
-        """Return the sum of all reports, and what is asked about it."""
-        means, sds, counts = gaussian_classes(reports.users)
-        members = counts if settings.together else np.ones_like(counts)
-        groups = np.ones_like(counts) if settings.together else counts
-        means, sds = members * means, np.sqrt(members) * sds
-        there = np.array([is_always_there(user, reports.secrets) for user in reports.users])
-        others = leave_one_out(sds, groups * there)
-        certain = None if there.all() else others
-        places = np.array([each.pair.user for each in asked])
-        if settings.secrets == "distribution-absence":
-            shifts, spreads = means[places], sds[places]
-        else:
-            shifts = members[places] * np.array([each.pair.shift for each in asked], dtype=float)
-            spreads = np.zeros(len(asked))
-        return cls(
-            means, sds, groups, certain, shifts, spreads, others[places], asked, settings.secrets
-        )
+    reports: Reporters
+    pairs: list[UserPair]
+    together: bool
 
     whole = False  # sums are no whole numbers of steps
     bounded = False  # the loss of a class is computed, and not bounded only
 
     def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
         """Return the smallest scale of every condition that applies, and the exact ones."""
-        if self.secrets == "distribution-absence":
-            found = gaussian_users(
-                self.means, self.sds, notion, counts=self.counts, others=self.certain
-            )
+        if self.reports.secrets == "distribution-absence":
+            means, sds, groups, _ = self._classes
+            others = None if self.reports.there.all() else self._others
+            found = gaussian_users(means, sds, notion, counts=groups, others=others)
+            # users who are each alone: the worst that others can make of it
+            rows = np.unique(np.stack([np.abs(means), sds], axis=1), axis=0).tolist()
+            worst = largest_scale([Change(mean, sd, 0.0) for mean, sd in rows], notion).scale
             published = {"corollary_1a": found.corollary_1a}
-            worst = self._alone(notion)
             return {"exact": min(found.exact.scale, worst), "worst_case": worst, **published}
-        farthest = Fraction(float(np.abs(self.shifts).max()))
-        name = "corollary_1b" if self.secrets == "value" else "theorem_2_of_001"
+        changes, _ = self._changes
+        farthest = Fraction(max(change.shift for change in changes))
+        name = "corollary_1b" if self.reports.secrets == "value" else "theorem_2_of_001"
         published = {name: rounded_up(farthest / Fraction(notion.epsilon))}
         if notion.delta == 0.0:  # a translation, whatever the others do
             return {"exact": published[name], "worst_case": published[name], **published}
         odds = notion.epsilon - 2.0 * math.log1p(-notion.delta)
         worst = float(farthest) / odds * (1.0 + _HAIR)
-        return {"exact": min(self._given(notion), worst), "worst_case": worst, **published}
+        given = largest_scale(changes, notion).scale
+        return {"exact": min(given, worst), "worst_case": worst, **published}
 
     def losses(self, theta: float, notion: Pufferfish) -> Losses:
         """Return what is lost with noise of a scale.
@@ -676,31 +618,43 @@ class GaussianSum:
         Of very many pairs, those that are within the budget in the worst case are not looked at
         more closely.
         """
-        rows, places = self._distinct
-        pairs = [Change(*row) for row in rows.tolist()]
-        worst = np.array([pair.alone(theta, notion)[1] for pair in pairs])
+        changes, places = self._changes
+        worst = np.array([change.alone(theta, notion)[1] for change in changes])
         lower, upper = np.zeros_like(worst), worst.copy()
-        known = np.zeros(len(pairs), dtype=bool)
-        for k, pair in enumerate(pairs):
-            if len(pairs) <= _MANY or worst[k].max() > notion.budget:
-                lower[k], upper[k] = pair.given(theta, notion)
+        known = np.zeros(len(changes), dtype=bool)
+        for k, change in enumerate(changes):
+            if len(changes) <= _MANY or worst[k].max() > notion.budget:
+                lower[k], upper[k] = change.given(theta, notion)
                 known[k] = True
         return Losses(lower[places], upper[places], worst[places], known[places])
 
     @cached_property
-    def _distinct(self) -> tuple[FloatArray, NDArray[np.intp]]:
-        table = np.stack([np.abs(self.shifts), self.spreads, self.others], axis=1)
+    def _classes(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Means and deviations of those who change together, their number, and how many each is."""
+        means, sds, counts = gaussian_classes(self.reports.users)
+        ones = np.ones_like(counts)
+        groups, members = (ones, counts) if self.together else (counts, ones)
+        return members * means, np.sqrt(members) * sds, groups, members
+
+    @cached_property
+    def _others(self) -> FloatArray:
+        """The deviation of what the others of each class add up to who are never absent."""
+        _, sds, groups, _ = self._classes
+        return leave_one_out(sds, groups * self.reports.there)
+
+    @cached_property
+    def _changes(self) -> tuple[list[Change], NDArray[np.intp]]:
+        """The distinct changes, and which of them each pair is."""
+        means, sds, _, members = self._classes
+        users = np.array([pair.user for pair in self.pairs])
+        if self.reports.secrets == "distribution-absence":
+            shifts, spreads = means[users], sds[users]
+        else:
+            shifts = members[users] * np.array([pair.shift for pair in self.pairs], dtype=float)
+            spreads = np.zeros(len(users))
+        table = np.stack([np.abs(shifts), spreads, self._others[users]], axis=1)
         rows, places = np.unique(table, axis=0, return_inverse=True)
-        return rows, places.reshape(-1)
-
-    def _alone(self, notion: Pufferfish) -> float:
-        """Return the scale for users who are each alone, the worst that others can make of it."""
-        rows = np.unique(np.stack([np.abs(self.means), self.sds], axis=1), axis=0)
-        return largest_scale([Change(mean, sd, 0.0) for mean, sd in rows.tolist()], notion).scale
-
-    def _given(self, notion: Pufferfish) -> float:
-        """Return the scale for the given users, where values are the secrets."""
-        return largest_scale([Change(*row) for row in self._distinct[0].tolist()], notion).scale
+        return [Change(*row) for row in rows.tolist()], places.reshape(-1)
 
 
 # ------------------------------------------------------------------------- the published conditions
@@ -713,16 +667,8 @@ class GaussianSum:
 _LARGEST_PSI = 1e300
 
 
-class TwoLaws(Protocol):
-    """What one user reports under two secrets: ``users.UserPair``, or ``priors.PriorPair``."""
-
-    @property
-    def p(self) -> Prior:
-        """The law under the first secret."""
-
-    @property
-    def q(self) -> Prior:
-        """The law under the second secret."""
+TwoLaws = UserPair | PriorPair
+"""What one user reports under two secrets."""
 
 
 @dataclass(frozen=True)
