@@ -26,9 +26,10 @@ from sklearn_puffer._base import (
     ULP,
     FloatArray,
     as_array,
+    as_float,
     check_choice,
     check_delta,
-    refuse_masked,
+    real_numbers,
     rounded_up,
 )
 from sklearn_puffer._sums import GaussianUsers, gaussian_users
@@ -273,9 +274,12 @@ def gaussian_attributes(
     slopes = _slopes(sigma, m_rows, n_rows)
     moves = [slopes @ difference for difference in differences]
     single = len(m_rows) == 1
-    measure = _sum_of_sizes if norm == "l1" or single else _root_of_squares
+    if norm == "l1" or single:
+        distances = [rounded_up(Fraction(sum(abs(value) for value in move))) for move in moves]
+    else:
+        distances = [_root_of_squares(move) for move in moves]
     return Shift(
-        max(map(measure, moves)),
+        max(distances),
         "absolute" if single else norm,
         "004, Prop. 6.2 and F.1, with |Cov|",
         ("each record is drawn independently from a Gaussian law with this covariance",),
@@ -335,18 +339,18 @@ def langevin(
     """
     rate = _number(convexity, "convexity")
     instants = _check_times(times)
-    span = _not_negative(diameter, "diameter") * _not_negative(lipschitz, "lipschitz")
+    apart, reach = _not_negative(diameter, "diameter"), _not_negative(lipschitz, "lipschitz")
+    moves = apart > 0.0 and reach > 0.0
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         exponents = -rate * instants
         # a product that rounds by u of itself moves e^x by u |x|
         outwards = np.maximum(exponents + np.abs(exponents) * ULP, _SMALLEST_EXPONENT)
         factors = np.exp(np.where(np.isneginf(exponents), _SMALLEST_EXPONENT, outwards))
-        total = float(factors.sum()) * span * (1.0 + (len(instants) + 8) * ULP)
-    moves = _not_negative(diameter, "diameter") > 0.0 < _not_negative(lipschitz, "lipschitz")
+        total = float(factors.sum()) * (apart * reach) * (1.0 + (len(instants) + 8) * ULP)
     if moves and not math.isfinite(total):
         raise ValueError(
             f"the distance is beyond all floats for convexity={rate:g}, times up to "
-            f"{instants[-1]:g}, diameter={float(diameter):g} and lipschitz={float(lipschitz):g}; "
+            f"{instants[-1]:g}, diameter={apart:g} and lipschitz={reach:g}; "
             "read the path earlier (paths part where convexity is negative), or use another unit."
         )
     return Shift(
@@ -466,24 +470,15 @@ def _slopes(sigma: Exact, m_rows: Exact, n_rows: Exact) -> Exact:
             "secret must be statistics whose covariance is not singular, got "
             f"{own.astype(float).tolist()}; leave out those that others determine."
         )
-    slopes: Exact = _solved(own, (m_rows @ with_secret).T).T
-    return slopes
-
-
-def _solved(matrix: Exact, right: Exact) -> Exact:
-    """Solve a system of fractions with a symmetric positive definite matrix, by elimination."""
-    size = len(matrix)
-    rows = np.concatenate([matrix, right], axis=1)
-    for k in range(size):  # such a matrix needs no pivots
+    # solved in fractions, by elimination: a symmetric positive definite matrix needs no pivots
+    size = len(own)
+    rows = np.concatenate([own, (m_rows @ with_secret).T], axis=1)
+    for k in range(size):
         rows[k] = rows[k] / rows[k, k]
         for other in range(size):
             if other != k:
                 rows[other] = rows[other] - rows[other, k] * rows[k]
-    return rows[:, size:]
-
-
-def _sum_of_sizes(vector: Exact) -> float:
-    return rounded_up(sum((abs(value) for value in vector), Fraction(0)))
+    return rows[:, size:].T
 
 
 def _root_of_squares(vector: Exact) -> float:
@@ -506,7 +501,7 @@ def _fractions(values: FloatArray) -> Exact:
 
 
 def _check_covariance(covariance: ArrayLike) -> Exact:
-    values = _numbers(covariance, "covariance")
+    values = real_numbers(covariance, "covariance")
     if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
         raise ValueError(f"covariance must be a square matrix, got shape {values.shape}.")
     if not np.isfinite(values).all():
@@ -523,17 +518,17 @@ def _check_covariance(covariance: ArrayLike) -> Exact:
             "it from complete rows, or take the nearest matrix that is."
         )
     exact = _fractions(values)
-    symmetric: Exact = (exact + exact.T) / 2
-    return symmetric
+    return np.asarray((exact + exact.T) / 2)
 
 
 def _rows(which: ArrayLike, width: int, name: str) -> Exact:
     """Return positions of columns, or a matrix, as rows of fractions."""
-    values = _numbers(which, name) if np.ndim(which) == 2 else as_array(which, name)
+    values = as_array(which, name)
     if values.ndim == 2 and values.shape[1] == width and len(values):
-        if not np.isfinite(values.astype(float)).all():
+        matrix = real_numbers(values, name)
+        if not np.isfinite(matrix).all():
             raise ValueError(f"{name} must be finite, got NaN or infinity.")
-        return _fractions(values.astype(float))
+        return _fractions(matrix)
     places = np.atleast_1d(values)
     if places.ndim != 1 or not places.size or places.dtype.kind not in "iu":
         raise ValueError(
@@ -546,7 +541,7 @@ def _rows(which: ArrayLike, width: int, name: str) -> Exact:
 
 def _differences(distance: ArrayLike, n_secrets: int) -> list[Exact]:
     """Return the vectors a - b to try."""
-    values = _numbers(distance, "distance")
+    values = real_numbers(distance, "distance")
     if not np.isfinite(values).all() or not values.size:
         raise ValueError(f"distance must be finite, got {distance!r}.")
     if values.ndim < 2:
@@ -571,25 +566,10 @@ def _differences(distance: ArrayLike, n_secrets: int) -> list[Exact]:
 def _number(value: Any, name: str) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}.")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
+    number = as_float(value)
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, got {value!r}; give it in another unit.")
     return number
-
-
-def _numbers(values: Any, name: str) -> FloatArray:
-    """Return an array of floats."""
-    refuse_masked(values, name)
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(
-            f"{name} must hold numbers, in rows of one length, got {values!r}; convert or leave "
-            "out what is no number."
-        ) from None
 
 
 def _not_negative(value: Any, name: str) -> float:
@@ -600,7 +580,7 @@ def _not_negative(value: Any, name: str) -> float:
 
 
 def _check_times(times: ArrayLike) -> FloatArray:
-    instants = np.atleast_1d(_numbers(times, "times"))
+    instants = np.atleast_1d(real_numbers(times, "times"))
     increasing = instants.ndim == 1 and instants.size > 0 and bool(np.all(np.diff(instants) > 0.0))
     if not (increasing and np.isfinite(instants).all() and instants[0] >= 0.0):
         raise ValueError(
