@@ -78,10 +78,6 @@ class Laws:
     def n_atoms(self) -> int:
         return int((self.masses > 0.0).sum(axis=1).max())
 
-    @property
-    def is_moderate(self) -> bool:
-        return not self.exponents.any()
-
 
 def _exact_masses(law: Discrete) -> tuple[FloatArray, IntArray]:
     """Return the masses of the atoms that have some, scaled up where floats cannot hold them."""
@@ -109,19 +105,14 @@ def margin(
 
 def suprema(row: Row, laws: Laws, s: float) -> FloatArray:
     """Return the largest log ratios, both ways, of the two densities along the lattice."""
-    logs = _log_ratios(row, laws, s)
+    width = min(max(laws.span, 32), 512)
+    if laws.exponents.any() or (width + laws.span) * s > _WIDEST:
+        logs = _wide_logs(row, laws)
+    else:
+        p, q = _window_sums(row, laws.masses, width)
+        logs = np.log(p / q)
     found: FloatArray = np.maximum([logs.max(), -logs.min()], 0.0)
     return found
-
-
-def _log_ratios(row: Row, laws: Laws, s: float) -> FloatArray:
-    """Return the log of the ratio of the two densities at every place they have on the row."""
-    width = min(max(laws.span, 32), 512)
-    if laws.is_moderate and (width + laws.span) * s <= _WIDEST:
-        p, q = _window_sums(row, laws.masses, width)
-        logs: FloatArray = np.log(p / q)
-        return logs
-    return _wide_logs(row, laws)
 
 
 def _window_sums(row: Row, masses: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
@@ -154,8 +145,7 @@ def _wide_logs(row: Row, laws: Laws) -> FloatArray:
         logs[(p > 0.0) & (q == 0.0)] = inf
         logs[(p == 0.0) & (q > 0.0)] = -inf
     logs[(p == 0.0) & (q == 0.0)] = 0.0
-    settled: FloatArray = logs
-    return settled
+    return np.asarray(logs)
 
 
 def _wide_sum(row: Row, masses: FloatArray, exponents: IntArray) -> tuple[FloatArray, IntArray]:
@@ -228,6 +218,8 @@ class SumLosses:
         shifts = [pair.shift for pair in self._pairs]
         self._shifts = np.array([np.nan if shift is None else abs(shift) for shift in shifts])
         self._sums: dict[bytes, Others] = {}
+        self._tables: dict[int, LossTable] = {}
+        self._lattices: dict[int, Lattice] = {}
 
     def intervals(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the exact losses.
@@ -336,10 +328,9 @@ class SumLosses:
             return np.full(2, alone_without_noise(self._pairs[k]))
         if not np.isnan(self._shifts[k]):
             upper = _translation(self._shifts[k : k + 1], theta)[1]
-            moved: FloatArray = upper[0]
-            return moved
-        ends: FloatArray = self._table(k).intervals(Laplace(theta))[1][0]
-        return ends
+        else:
+            upper = self._table(k).intervals(Laplace(theta))[1]
+        return np.asarray(upper[0])
 
     def _without_noise(self, k: int) -> float:
         if not np.isnan(self._shifts[k]):
@@ -386,10 +377,6 @@ class SumLosses:
         found: FloatArray = np.maximum(ends, 0.0)
         return found
 
-    @cached_property
-    def _tables(self) -> dict[int, LossTable]:
-        return {}
-
     def _table(self, k: int) -> LossTable:
         if k not in self._tables:
             self._tables[k] = LossTable([prior_pair(self._pairs[k])])
@@ -417,10 +404,6 @@ class SumLosses:
     def _spans(self) -> FloatArray:
         """Steps between the outermost atoms of each distinct law."""
         return np.array([np.rint(np.ptp(with_mass(x)) / self.step) for x in self._classes[0]])
-
-    @cached_property
-    def _lattices(self) -> dict[int, Lattice]:
-        return {}
 
     def _own(self, k: int) -> int:
         return int(self._classes[2][self._pairs[k].user])
@@ -537,12 +520,6 @@ def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserP
     checked = list(pairs)
     if not checked:
         raise ValueError("pairs must hold at least one UserPair, got none; see users.user_pairs.")
-    for k, user in enumerate(users):
-        if not isinstance(user.law, Discrete):
-            raise TypeError(
-                f"the exact loss of a sum needs Discrete laws, and users[{k}] has {user.law!r}; "
-                "round the reports to a step, or use the closed forms for Gaussian users."
-            )
     for k, pair in enumerate(checked):
         if not isinstance(pair, UserPair):
             raise TypeError(f"pairs must hold UserPair objects, and pairs[{k}] is {pair!r}.")
@@ -551,10 +528,13 @@ def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserP
                 f"pairs[{k}] is about users[{pair.user}], and there are {len(users)} users; "
                 "pass the users that the pairs were made from."
             )
-        if not isinstance(pair.p, Discrete) or not isinstance(pair.q, Discrete):
+    laws = [(f"users[{k}]", user.law) for k, user in enumerate(users)]
+    laws += [(f"pairs[{k}]", law) for k, pair in enumerate(checked) for law in prior_pair(pair)]
+    for where, law in laws:
+        if not isinstance(law, Discrete):
             raise TypeError(
-                f"the exact loss of a sum needs Discrete laws, and pairs[{k}] has {pair.p!r} and "
-                f"{pair.q!r}; round the reports, or use the closed forms for Gaussian users."
+                f"the exact loss of a sum needs Discrete laws, and {where} has {law!r}; round the "
+                "reports to a step, or use the closed forms for Gaussian users."
             )
     return checked
 

@@ -88,7 +88,11 @@ class _Part:
     def plus(self, other: _Part, cut: float) -> _Part:
         """Return the law of the sum, its ends cut off while their mass is at most ``cut``."""
         masses, units = convolved(self.masses, other.masses)
-        first, last = _ends(masses, cut)
+        # the range that is left when ends of a mass of at most `cut` each are cut off
+        first = int(np.searchsorted(np.cumsum(masses), 0.99 * cut))
+        last = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), 0.99 * cut))
+        if first >= last:
+            first, last = 0, len(masses)
         lost = self.lost + other.lost + 2.0 * cut + UNDERFLOW
         total = self.units + other.units + units
         return _Part(self.start + other.start + first, masses[first:last], total, 1.01 * lost)
@@ -116,82 +120,6 @@ def convolved(a: FloatArray, b: FloatArray) -> tuple[FloatArray, float]:
     return out[: len(a) + len(b) - 1], size + 2.0 * n_rows + 3.0
 
 
-def _ends(masses: FloatArray, cut: float) -> tuple[int, int]:
-    """Return the range that is left when ends of a mass of at most ``cut`` each are cut off."""
-    first = int(np.searchsorted(np.cumsum(masses), 0.99 * cut))
-    last = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), 0.99 * cut))
-    return (first, last) if first < last else (0, len(masses))
-
-
-class Members:
-    """Independent lattice laws, and how often each occurs: what is known of their sum by moments.
-
-    Parameters
-    ----------
-    laws : sequence of Lattice
-    counts : sequence of int
-        How often each occurs in the sum; zero is allowed.
-    """
-
-    def __init__(self, laws: Sequence[Lattice], counts: Sequence[int]) -> None:
-        kept = [(law, count) for law, count in zip(laws, counts, strict=True) if count > 0]
-        self.laws = [law for law, _ in kept]
-        self.counts = [count for _, count in kept]
-        self.size = sum(law.span * count for law, count in kept) + 1
-        self.center = 0.5 * (self.size - 1)
-
-    def tilt_to(self, place: float, s: float) -> float:
-        """Return the tilt, no steeper than s, whose mean is about ``place``."""
-        steepest = min(s, _STEEPEST)
-        low, high = -steepest, steepest
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.moments(middle)[1] < place else (low, middle)
-        found = 0.5 * (low + high)
-        if steepest - abs(found) < 1e-6 * steepest:
-            return float(np.copysign(steepest, found))
-        return float(f"{found:.6g}")
-
-    def moments(self, tilt: float) -> tuple[float, float, float]:
-        """Return log E e^(tilt (X - center)), and mean and deviation of the tilted law."""
-        places, _, first, lengths, half, counts = self._flat
-        weights, tops = self._weights(tilt)
-        with np.errstate(under="ignore"):
-            sums = np.maximum(np.add.reduceat(weights, first), 1e-300)
-            means = np.add.reduceat(weights * places, first) / sums
-            squares = (places - np.repeat(means, lengths)) ** 2
-            variances = np.add.reduceat(weights * squares, first) / sums
-        logs = np.log(sums) + (tops - half * tilt)
-        total = fsum((counts * logs).tolist())
-        return total, float(counts @ means), sqrt(float(counts @ variances))
-
-    def tells(self, tilt: float) -> bool:
-        """Return whether every tilted law has its weight on masses that floats hold well."""
-        weights, _ = self._weights(tilt)
-        return bool((np.add.reduceat(weights, self._flat[2]) >= LEAST_WEIGHT).all())
-
-    def _weights(self, tilt: float) -> tuple[FloatArray, FloatArray]:
-        """Return masses times e^(tilt x), all over e^top, and the top of each law."""
-        places, masses, first, lengths, *_ = self._flat
-        exponents = places * tilt
-        tops = np.maximum.reduceat(exponents, first)
-        with np.errstate(under="ignore"):
-            return masses * np.exp(exponents - np.repeat(tops, lengths)), tops
-
-    @cached_property
-    def _flat(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]:
-        """Places and masses of all atoms in a row; where each law begins, how long and how often.
-
-        Before the last, half the span of each law.
-        """
-        lengths = np.array([len(law.atoms) for law in self.laws])
-        places = np.concatenate([law.atoms for law in self.laws]).astype(float)
-        masses = np.concatenate([law.masses[law.atoms] for law in self.laws])
-        half = np.array([0.5 * law.span for law in self.laws])
-        counts = np.array(self.counts, dtype=float)
-        return places, masses, np.cumsum(lengths) - lengths, lengths, half, counts
-
-
 class Others:
     """The law of the sum of independent lattice laws.
 
@@ -203,9 +131,11 @@ class Others:
     """
 
     def __init__(self, laws: Sequence[Lattice], counts: Sequence[int]) -> None:
-        self._members = Members(laws, counts)
-        self._laws, self._counts = self._members.laws, self._members.counts
-        self.size = self._members.size
+        kept = [(law, count) for law, count in zip(laws, counts, strict=True) if count > 0]
+        self._laws = [law for law, _ in kept]
+        self._counts = [count for _, count in kept]
+        self.size = sum(law.span * count for law, count in kept) + 1
+        self._center = 0.5 * (self.size - 1)
         self.units = 0.0
         self._mantissa = np.zeros(self.size)
         self._exponent = np.full(self.size, NOTHING)
@@ -247,7 +177,7 @@ class Others:
             missed = 1.01 * float(excess.sum())
             if missed <= _MISSED:
                 break
-            tilt = self._members.tilt_to(int(excess.argmax()), s)
+            tilt = self._tilt_to(int(excess.argmax()), s)
             if tilt not in self._tilts:
                 self._look(tilt)
             elif not self._knows_support:
@@ -258,6 +188,46 @@ class Others:
                 self._cut = _DEEP
                 self._tilts = set()
         return missed
+
+    def _tilt_to(self, place: float, s: float) -> float:
+        """Return the tilt, no steeper than s, whose mean is about ``place``."""
+        steepest = min(s, _STEEPEST)
+        low, high = -steepest, steepest
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self._moments(middle)[1] < place else (low, middle)
+        found = 0.5 * (low + high)
+        if steepest - abs(found) < 1e-6 * steepest:
+            return float(np.copysign(steepest, found))
+        return float(f"{found:.6g}")
+
+    def _moments(self, tilt: float) -> tuple[float, float, float]:
+        """Return log E e^(tilt (X - center)), and mean and deviation of the tilted law."""
+        places, masses, first, lengths, half, counts = self._flat
+        exponents = places * tilt
+        tops = np.maximum.reduceat(exponents, first)
+        with np.errstate(under="ignore"):
+            weights = masses * np.exp(exponents - np.repeat(tops, lengths))
+            sums = np.maximum(np.add.reduceat(weights, first), 1e-300)
+            means = np.add.reduceat(weights * places, first) / sums
+            squares = (places - np.repeat(means, lengths)) ** 2
+            variances = np.add.reduceat(weights * squares, first) / sums
+        logs = np.log(sums) + (tops - half * tilt)
+        total = fsum((counts * logs).tolist())
+        return total, float(counts @ means), sqrt(float(counts @ variances))
+
+    @cached_property
+    def _flat(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]:
+        """Places and masses of all atoms in a row; where each law begins, how long and how often.
+
+        Before the last, half the span of each law.
+        """
+        lengths = np.array([len(law.atoms) for law in self._laws])
+        places = np.concatenate([law.atoms for law in self._laws]).astype(float)
+        masses = np.concatenate([law.masses[law.atoms] for law in self._laws])
+        half = np.array([0.5 * law.span for law in self._laws])
+        counts = np.array(self._counts, dtype=float)
+        return places, masses, np.cumsum(lengths) - lengths, lengths, half, counts
 
     def _excess(self, s: float) -> FloatArray:
         """Return top(x)/h'(x) at the atoms left out, and 0 elsewhere."""
@@ -293,16 +263,16 @@ class Others:
         """Convolve at one tilt; take over what it knows."""
         self._tilts.add(tilt)
         cut = self._cut / (8.0 * sum(self._counts) + 8.0)
-        tilted = [tilted_law(law, tilt) for law in self._laws]
-        parts = [_power(t.part, n, cut) for t, n in zip(tilted, self._counts, strict=True)]
-        log_norm = fsum(n * t.log_sum for t, n in zip(tilted, self._counts, strict=True))
-        error = fsum(n * t.error for t, n in zip(tilted, self._counts, strict=True))
+        tilted = [(*_tilted(law, tilt), n) for law, n in zip(self._laws, self._counts, strict=True)]
+        parts = [_power(part, n, cut) for part, _, _, n in tilted]
+        log_norm = fsum(n * log_sum for _, log_sum, _, n in tilted)
+        error = fsum(n * its_error for _, _, its_error, n in tilted)
         if log_norm < inf:
             self._take_over(_sum(parts, cut), tilt, log_norm, error)
 
     def _take_over(self, whole: _Part, tilt: float, log_norm: float, error: float) -> None:
         here = slice(whole.start, whole.start + len(whole.masses))
-        x = np.arange(self.size) - self._members.center
+        x = np.arange(self.size) - self._center
         logs = log_norm - tilt * x if tilt else np.zeros(self.size)
         top = np.full(self.size, whole.lost)
         top[here] += whole.masses
@@ -320,30 +290,21 @@ class Others:
         self.units = max(self.units, units)
 
 
-@dataclass(frozen=True, eq=False)
-class Tilted:
-    """One law tilted; the log of what its masses were divided by, and the error of that log."""
-
-    part: _Part
-    log_sum: float
-    error: float
-
-
-def tilted_law(law: Lattice, tilt: float) -> Tilted:
-    """Return masses times e^(tilt (x - middle)), summing to one, and the log of their sum."""
+def _tilted(law: Lattice, tilt: float) -> tuple[_Part, float, float]:
+    """Return e^(tilt (x - middle)) times masses, of sum one, the log of the sum, and its error."""
     if tilt == 0.0:
-        return Tilted(_Part(0, law.masses, MASS_ERROR, UNDERFLOW), 0.0, 0.0)
+        return _Part(0, law.masses, MASS_ERROR, UNDERFLOW), 0.0, 0.0
     top = float(law.span) if tilt > 0.0 else 0.0
     with np.errstate(under="ignore"):
         weights = law.masses * np.exp(tilt * (np.arange(len(law.masses)) - top))
     total = float(weights.sum())
     if total < LEAST_WEIGHT:  # this tilt tells nothing
-        return Tilted(_Part(0, law.masses, MASS_ERROR, UNDERFLOW), inf, 0.0)
+        return _Part(0, law.masses, MASS_ERROR, UNDERFLOW), inf, 0.0
     reach = abs(tilt) * law.span
     lost = max(UNDERFLOW, 2.0**-1050 / total)  # fewer than 2^24 atoms, each wrong by 2^-1074
     part = _Part(0, weights / total, MASS_ERROR + 2.0 * reach + 8.0, lost)
     log_sum = log(total) + tilt * (top - 0.5 * law.span)
-    return Tilted(part, log_sum, 4.0 * (abs(log(total)) + reach) + 8.0)
+    return part, log_sum, 4.0 * (abs(log(total)) + reach) + 8.0
 
 
 def _power(part: _Part, count: int, cut: float) -> _Part:
