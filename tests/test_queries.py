@@ -973,7 +973,7 @@ def test_a_certificate_that_does_not_hold_has_no_budget():
     query = PufferfishSum(0.5).fit([User(P4)])
     settings, reports = SumSettings.of(query.get_params()), query._reporters
     everybody = DiscreteSum(reports, asked_of(reports, settings), settings.together)
-    answers = answers_about(everybody, settings, 100.0, 1.0)
+    answers = answers_about(everybody, settings)
     broken = dataclasses.replace(
         answers, losses=dataclasses.replace(answers.losses, upper=answers.losses.upper + 1)
     )

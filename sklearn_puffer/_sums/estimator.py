@@ -25,6 +25,7 @@ from sklearn_puffer._base import (
     PufferfishWarning,
     Section,
     __version__,
+    as_float,
     check_choice,
     check_seed,
     check_verbose,
@@ -162,69 +163,43 @@ class Answers:
         return math.nextafter(float(samples), math.inf)
 
 
-def answers_about(system: SumOfUsers, settings: SumSettings, reach: float, unit: float) -> Answers:
-    """Calibrate the noise, choose the grid it is drawn on, and recompute the loss.
-
-    Parameters
-    ----------
-    system : SumOfUsers
-    settings : SumSettings
-    reach : float
-        A bound, in steps, on the sum.
-    unit : float
-        What a step is worth in an answer.
-    """
+def answers_about(system: SumOfUsers, settings: SumSettings) -> Answers:
+    """Calibrate the noise, choose the grid it is drawn on, and recompute the loss."""
+    releases, unit = settings.releases, system.reports.unit(settings.query)
     sampled = sampler_loss(settings.draws)
-    drawing = sampled if system.whole else sampled + 1.01 * FINEST * settings.releases
+    drawing = sampled if system.whole else sampled + 1.01 * FINEST * releases
     while True:
         inner = settings.notion_for_law(drawing)
-        scales = system.scales(_target(inner), exact=settings.strategy == "exact")
+        target = Pufferfish(inner.epsilon * (1.0 - _SLACK))
+        if inner.delta > 0.0:
+            target = Pufferfish(inner.epsilon, inner.delta * (1.0 - _SLACK_OF_DELTA))
+        scales = system.scales(target, exact=settings.strategy == "exact")
         least = _chosen(scales, settings)
         if least == 0.0:
             losses = system.losses(0.0, settings.notion)
             return Answers(0.0, 0.0, 0.0, unit, 0.0, scales, settings, losses)
         for more in (0.0, *_NUDGES):
             together = least * (1.0 + more)
-            theta = _drawn(together, unit, settings.releases)
-            grid = coarse_enough(grid_step(theta), theta, reach)
-            added = sampled + _of_rounding(grid, together, system.whole)
+            # no less noise is drawn than is on record in the unit
+            certified = rounded_up(Fraction(together) * Fraction(unit))
+            theta = rounded_up(Fraction(scale_for_releases(certified, releases)) / Fraction(unit))
+            grid = coarse_enough(grid_step(theta), theta, system.reports.reach)
+            added = sampled
+            if not (system.whole and grid <= 1.0):  # whole numbers are on grids of step 1 or less
+                added += grid / together * (1.0 + 2.0**-50)  # half a step under either secret
             losses = system.losses(together, inner)
             answers = Answers(together, theta, grid, unit, added, scales, settings, losses)
             if not answers.is_hardly_above:
                 break
         if added <= drawing:
-            return _with_lower_ends(answers, system)
+            break
         drawing = 2.0 * added
-
-
-def _target(inner: Pufferfish) -> Pufferfish:
-    if inner.delta == 0.0:
-        return Pufferfish(inner.epsilon * (1.0 - _SLACK))
-    return Pufferfish(inner.epsilon, inner.delta * (1.0 - _SLACK_OF_DELTA))
-
-
-def _drawn(together: float, unit: float, releases: int) -> float:
-    """Return the scale to draw at, in steps: no less noise than is on record in the unit."""
-    certified = rounded_up(Fraction(together) * Fraction(unit))
-    return rounded_up(Fraction(scale_for_releases(certified, releases)) / Fraction(unit))
-
-
-def _of_rounding(grid: float, together: float, whole: bool) -> float:
-    """Return what rounding the sum to the grid adds to a loss: half a step under either secret.
-
-    A whole number is on every grid of step 1 or less.
-    """
-    return 0.0 if whole and grid <= 1.0 else grid / together * (1.0 + 2.0**-50)
-
-
-def _with_lower_ends(answers: Answers, system: SumOfUsers) -> Answers:
-    """Return the answers with lower ends for all its answers together, under the notion itself."""
-    notion, releases = answers.settings.notion, answers.settings.releases
-    if releases == 1 and notion.delta == 0.0:
+    if releases == 1 and settings.notion.delta == 0.0:
         return answers
-    below = factor_below(Laplace(), notion, releases)
-    lower = system.losses(below * answers.together, notion).lower
-    return replace(answers, losses=replace(answers.losses, lower=lower))
+    # the lower ends are for all answers together, under the notion itself
+    below = factor_below(Laplace(), settings.notion, releases)
+    lower = system.losses(below * together, settings.notion).lower
+    return replace(answers, losses=replace(losses, lower=lower))
 
 
 def _chosen(scales: Mapping[str, float], settings: SumSettings) -> float:
@@ -307,12 +282,9 @@ class SumCertificate(Certificate):
         return []
 
 
-def sum_certificate(system: SumOfUsers, who: Reporters, answers: Answers) -> SumCertificate:
+def sum_certificate(system: SumOfUsers, answers: Answers) -> SumCertificate:
     """Return the certificate, with both directions of every pair, and no fingerprint yet."""
-    settings = answers.settings
-    rows = tuple(
-        row for k in range(len(system.pairs)) for row in _both_ways(system, who, answers, k)
-    )
+    settings, who = answers.settings, system.reports
     column = ColumnNoise(
         settings.query if who.source is None else f"{settings.query} of {who.source.value}",
         answers.each,
@@ -324,9 +296,9 @@ def sum_certificate(system: SumOfUsers, who: Reporters, answers: Answers) -> Sum
         epsilon=settings.notion.epsilon,
         delta=settings.notion.delta,
         loss=answers.loss,
-        pairs=rows,
+        pairs=_both_ways(system, answers),
         columns=(column,),
-        assumptions=_assumptions(system, who, answers),
+        assumptions=_assumptions(system, answers),
         strategy=settings.strategy,
         noise="laplace",
         dependence="classes of independent users" if settings.together else "independent users",
@@ -340,31 +312,25 @@ def sum_certificate(system: SumOfUsers, who: Reporters, answers: Answers) -> Sum
     )
 
 
-def _both_ways(system: SumOfUsers, who: Reporters, answers: Answers, k: int) -> list[PairLoss]:
-    pair, losses = system.pairs[k], answers.losses
-    return [
-        PairLoss(
-            who.sensitive,
-            secret,
-            against,
-            0,
-            _promised(answers, k, way),
-            float(losses.lower[k, way]),
-            answers.of_samples(float(losses.upper[k, way])),
-            "recomputed" if losses.recomputed[k] else "theorem",
-        )
-        for way, (secret, against) in enumerate(
-            [(pair.secret, pair.against), (pair.against, pair.secret)]
-        )
-    ]
-
-
-def _promised(answers: Answers, k: int, way: int) -> float:
-    """Return what the strategy promises; a published condition promises the budget."""
-    ends = {"exact": answers.losses.upper, "worst_case": answers.losses.worst}
-    if answers.settings.strategy in ends:
-        return answers.of_samples(float(ends[answers.settings.strategy][k, way]))
-    return answers.settings.notion.budget
+def _both_ways(system: SumOfUsers, answers: Answers) -> tuple[PairLoss, ...]:
+    losses, rows = answers.losses, []
+    # what the strategy guarantees; a published condition guarantees the budget
+    ends = {"exact": losses.upper, "worst_case": losses.worst}.get(answers.settings.strategy)
+    for k, pair in enumerate(system.pairs):
+        for way, names in enumerate([(pair.secret, pair.against), (pair.against, pair.secret)]):
+            budget = answers.settings.notion.budget
+            rows.append(
+                PairLoss(
+                    system.reports.sensitive,
+                    *names,
+                    0,
+                    budget if ends is None else answers.of_samples(float(ends[k, way])),
+                    float(losses.lower[k, way]),
+                    answers.of_samples(float(losses.upper[k, way])),
+                    "recomputed" if losses.recomputed[k] else "theorem",
+                )
+            )
+    return tuple(rows)
 
 
 def _rule(answers: Answers, name: str | int) -> Rule:
@@ -378,16 +344,16 @@ def _rule(answers: Answers, name: str | int) -> Rule:
 # ----------------------------------------------------------------------------------- the sentences
 
 
-def _assumptions(system: SumOfUsers, who: Reporters, answers: Answers) -> list[str]:
-    settings = answers.settings
+def _assumptions(system: SumOfUsers, answers: Answers) -> list[str]:
+    settings, who = answers.settings, system.reports
     said = [
-        _about_laws(system, who),
+        _about_laws(who, system.whole),
         _about_presence(who),
         _about_others(answers),
         _about_unit(system, answers),
-        _about_rounding(system, who, answers),
+        _about_rounding(system, answers),
         _about_releases(settings.releases),
-        _about_refusals(system, who),
+        _about_refusals(who, system.whole),
     ]
     if settings.notion.delta > 0.0:
         said.append(
@@ -415,8 +381,8 @@ def _assumptions(system: SumOfUsers, who: Reporters, answers: Answers) -> list[s
     return said
 
 
-def _about_laws(system: SumOfUsers, who: Reporters) -> str:
-    if not system.whole:
+def _about_laws(who: Reporters, whole: bool) -> str:
+    if not whole:
         return (
             "The adversary's prior of each user's report is the Gaussian law given for that user. "
             "It trusts that the laws are Gaussian: the central limit theorem is no proof of it."
@@ -455,10 +421,10 @@ def _about_presence(who: Reporters) -> str:
     )
 
 
-def _about_refusals(system: SumOfUsers, who: Reporters) -> str:
+def _about_refusals(who: Reporters, whole: bool) -> str:
     """Return which refusals depend on what is protected."""
     wrong = "a report that is not finite"
-    if system.whole:
+    if whole:
         wrong = "a report that the law of its user (or class) does not have"
     absent = "; a missing report is never refused"
     if who.there.any():
@@ -509,9 +475,10 @@ def _about_unit(system: SumOfUsers, answers: Answers) -> str:
     )
 
 
-def _about_rounding(system: SumOfUsers, who: Reporters, answers: Answers) -> str:
+def _about_rounding(system: SumOfUsers, answers: Answers) -> str:
     if system.whole:
-        return f"Reports are rounded half up to multiples of {who.step:g} before they are summed."
+        step = system.reports.step
+        return f"Reports are rounded half up to multiples of {step:g} before they are summed."
     if answers.theta == 0.0:
         return "The sum is released as the float nearest to it."
     return (
@@ -815,7 +782,7 @@ class PufferfishSum(CertifiedEstimator):
             The noisy answer, its scale, and the certificate.
         """
         self._check_as_certified()
-        self._check_certified()
+        self._refuse_uncertified()
         total = self._reporters.total(values)
         theta = self.certificate_.columns[0].theta
         return PrivateAnswer(self._noisy(total) * self._unit, theta, self.certificate_, theta)
@@ -831,8 +798,8 @@ class PufferfishSum(CertifiedEstimator):
         reports = read_reports(known(X), settings)
         kind = GaussianSum if isinstance(reports, GaussianReporters) else DiscreteSum
         users_sum = kind(reports, asked_of(reports, settings), settings.together)
-        answers = answers_about(users_sum, settings, reports.reach, reports.unit(settings.query))
-        certificate = sum_certificate(users_sum, reports, answers)
+        answers = answers_about(users_sum, settings)
+        certificate = sum_certificate(users_sum, answers)
         self._remember(reports, answers)
         self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
         self._note_parameters()
@@ -867,23 +834,17 @@ class PufferfishSum(CertifiedEstimator):
             *who.parts(),
         )
 
-    def _check_certified(self) -> None:
-        if not self.certificate_.holds:
-            self._uncertified(
-                f"the certificate does not hold: the proven loss {self.certificate_.loss:.6g} "
-                f'exceeds the budget {self._budget}; use strategy="exact".'
-            )
-
-    @property
-    def _budget(self) -> str:
-        return self.certificate_.notion.budget_name()
-
-    def _uncertified(self, message: str) -> None:
-        way = check_choice(self.on_uncertified, "on_uncertified", ["raise", "warn"])
-        message += ' Or pass on_uncertified="warn" to release all the same, without a guarantee.'
-        if way == "raise":
+    def _refuse_uncertified(self) -> None:
+        if self.certificate_.holds:
+            return
+        message = (
+            f"the certificate does not hold: the proven loss {self.certificate_.loss:.6g} "
+            f'exceeds the budget {self.certificate_.notion.budget_name()}; use strategy="exact". '
+            'Or pass on_uncertified="warn" to release all the same, without a guarantee.'
+        )
+        if check_choice(self.on_uncertified, "on_uncertified", ["raise", "warn"]) == "raise":
             raise UncertifiedError(message)
-        warnings.warn(message, PufferfishWarning, stacklevel=4)
+        warnings.warn(message, PufferfishWarning, stacklevel=3)
 
     def _noisy(self, total: int | Fraction) -> float:
         """Return the sum in steps, plus noise; what no float or no 64 bits hold is saturated.
@@ -891,7 +852,7 @@ class PufferfishSum(CertifiedEstimator):
         A refusal of large sums would tell of them: so the sum is exact until the noise is added.
         """
         if self._scale == 0.0:
-            return _nearest_float(total)
+            return min(max(as_float(total), -sys.float_info.max), sys.float_info.max)
         steps = math.floor(Fraction(total) / Fraction(self._grid) + Fraction(1, 2))
         steps += int(sampler(Laplace(self._scale), self._grid, self._entropy()).draw(1)[0])
         return float(min(max(steps, -MAX_STEPS), MAX_STEPS)) * self._grid
@@ -902,11 +863,3 @@ class PufferfishSum(CertifiedEstimator):
             return system_entropy()
         warnings.warn(say.seed_sentence(seed), PufferfishWarning, stacklevel=4)
         return seeded_entropy(seed, 0, next(_calls.setdefault(self, itertools.count())))
-
-
-def _nearest_float(total: int | Fraction) -> float:
-    """Return the nearest float there is."""
-    try:
-        return float(total)
-    except OverflowError:
-        return sys.float_info.max if total > 0 else -sys.float_info.max
