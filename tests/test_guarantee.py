@@ -1,17 +1,12 @@
-"""The whole estimator against brute force: the loss of what is released, from the rows alone.
+"""Guarantees of single tables, sets, priors and weights, and what else might tell a value.
 
-Nothing of the package but the scales, the grid and the alphabet of a fitted noiser is used here.
-The laws are counted from the rows with a dictionary, and the loss is the largest log ratio of the
-continuous densities over vertices and random points; what is drawn is a rounding of that.
+Every option against every other is in ``test_product``.
 """
 
 from __future__ import annotations
 
 import itertools
 import pickle
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,16 +14,14 @@ import polars as pl
 import pytest
 from all_pairs import pairs_first
 from scipy import stats
+from test_product import SECRETS, table
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._losses import joint_grids
 from sklearn_puffer._noise import sampler_loss
-from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.priors import Discrete
 
-CLOSE = 1e-9
 FALSE_ALARM = 1e-6
-SECRETS = ["u", "v", "w"]
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*need no noise under this prior:UserWarning"),
@@ -37,228 +30,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:columns .* span .* cells jointly:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*moved values that were not seen:UserWarning"),
 ]
-
-
-# ---------------------------------------------------------------------------------- brute force
-
-
-def law(rows, counts):
-    """Return {row: probability}, counted one by one."""
-    total: Counter[tuple[float, ...]] = Counter()
-    for row, count in zip(map(tuple, rows), counts, strict=True):
-        total[row] += int(count)
-    return {row: count / sum(total.values()) for row, count in total.items() if count}
-
-
-def directed_loss(p, q, theta, mixed, rng):
-    """Return sup log h_p/h_q over vertices and points in between; theta 0 shows the value.
-
-    ``mixed`` holds for each column the shares of its codes, if it is unordered.
-    """
-    theta = np.asarray(theta)
-    noisy = np.flatnonzero(theta > 0.0)
-    axes, shares = [], [mixed[k] for k in noisy]
-    for k in noisy:
-        if mixed[k] is not None:
-            axes.append(np.array(list(mixed[k])))
-            continue
-        atoms = np.unique([row[k] for row in [*p, *q]])
-        margin = max(np.ptp(atoms), theta[k])
-        between = rng.uniform(atoms[0] - margin, atoms[-1] + margin, 5)
-        axes.append(np.concatenate([atoms, between]))
-    points = np.array(list(itertools.product(*axes)))
-    worst = -np.inf
-    for shown in {tuple(np.delete(row, noisy)) for row in p}:
-        sides = [
-            {row: mass for row, mass in side.items() if tuple(np.delete(row, noisy)) == shown}
-            for side in (p, q)
-        ]
-        if not sides[1]:
-            return np.inf
-        heights = [log_heights(side, points, noisy, theta[noisy], shares) for side in sides]
-        worst = max(worst, float((heights[0] - heights[1]).max()))
-    return worst
-
-
-def log_heights(side, points, noisy, theta, shares):
-    """Return log sum_x p(x) prod_k K_k(y_k | x_k) at all points y, up to a constant."""
-    atoms = np.array([[row[k] for k in noisy] for row in side]).reshape(len(side), len(noisy))
-    exponents = np.log(list(side.values())) + np.zeros((len(points), 1))
-    for k, own in enumerate(shares):
-        y, x = points[:, None, k], atoms[None, :, k]
-        if own is None:
-            exponents = exponents - np.abs(y - x) / theta[k]
-        else:
-            drawn = -np.expm1(-theta[k]) * np.array([own[code] for code in points[:, k]])
-            exponents = exponents + np.log(drawn[:, None] + np.exp(-theta[k]) * (y == x))
-    top = exponents.max(axis=1)
-    return top + np.log(np.exp(exponents - top[:, None]).sum(axis=1))
-
-
-def represented(noiser, frame):
-    """Return the numbers that noise is added to, rounded to the grid; NaN for what is missing."""
-    columns = []
-    for release in noiser._fitted.columns:
-        column, values = release.column, frame[release.column.name]
-        if column.edges is not None:
-            places = [sum(value > edge for edge in column.edges) for value in values]
-            numbers = column.atoms[places]
-        elif column.levels is not None:
-            code = {level: k for k, level in enumerate(column.levels)}
-            gone = code.get(None, np.nan)
-            numbers = np.array([gone if pd.isna(v) else code[v] for v in values], dtype=float)
-        else:
-            numbers = values.to_numpy(dtype=float)
-        grid = release.grid
-        columns.append(np.floor(numbers / grid + 0.5) * grid if grid else numbers)
-    return np.stack(columns, axis=1)
-
-
-def shares_of(noiser, rows, counts):
-    """Return for each unordered column the share of each code, one more row for each."""
-    shares = []
-    for release, codes in zip(noiser._fitted.columns, rows.T, strict=True):
-        column = release.column
-        if column.kind in ("boolean", "category") and not column.ordered:
-            seen = [1 + int(counts[codes == atom].sum()) for atom in column.atoms]
-            shares.append(
-                {float(x): n / sum(seen) for x, n in zip(column.atoms, seen, strict=True)}
-            )
-        else:
-            shares.append(None)
-    return shares
-
-
-def brute_loss(noiser, frame, counts, groups, pairs, part_of_noise=1.0):
-    """Return the largest loss of all pairs, both ways: parts of a group compete, groups add up."""
-    rng = np.random.default_rng(0)
-    rows, names = represented(noiser, frame), list(noiser.theta_.index)
-    mixed, worst = shares_of(noiser, rows, counts), 0.0
-    for a, b in [way for pair in pairs for way in (pair, pair[::-1])]:
-        total = 0.0
-        for group in groups:
-            places = [names.index(name) for name in group]
-            shown = ~np.isnan(rows[:, places])
-            of_parts = [0.0]
-            for part in {tuple(mask) for mask in shown.tolist() if any(mask)}:
-                kept = [k for k, here in zip(places, part, strict=True) if here]
-                same = (shown == part).all(axis=1)
-                p, q = (
-                    law(rows[same & (frame["s"] == s)][:, kept], counts[same & (frame["s"] == s)])
-                    for s in (a, b)
-                )
-                if p and q:
-                    own = [mixed[k] for k in kept]
-                    theta = part_of_noise * noiser.theta_.to_numpy()[kept]
-                    of_parts.append(directed_loss(p, q, theta, own, rng))
-            total += max(of_parts)
-        worst = max(worst, total)
-    return worst
-
-
-# ------------------------------------------------------------------------------ tables of options
-
-
-@dataclass(frozen=True)
-class Case:
-    """Some columns of the table below, and options of the noiser."""
-
-    columns: tuple[str, ...]
-    options: dict[str, Any] = field(default_factory=dict)
-    groups: tuple[tuple[str, ...], ...] | None = None
-    weighted: bool = False
-    cells: int | None = None  # another limit of the joint grid, to see the theorems at work
-
-
-COLUMNS = {
-    "number": lambda z: z * 0.1,
-    "thirds": lambda z: -z / 3.0 + 7.0,
-    "tiny": lambda z: z * 1e-110,
-    "wide": lambda z: z**3 * 1e9 * np.pi,
-    "single": lambda z: (z * 0.7).astype(np.float32),
-    "whole": lambda z: (3 * z - 4).astype(np.int8),
-    "huge": lambda z: z.astype(np.int64) ** 2 * (2**46 + 1),
-    "flag": lambda z: z > 1,
-    "letter": lambda z: pd.Categorical(np.array(list("abcdefgh"))[z], list("hgfedcba")),
-    "word": lambda z: np.array(["one", "two", "three", "four", "five", "six"])[z],
-    "holes": lambda z: np.where(z == 1, np.nan, z * 1.5),
-    "gaps": lambda z: np.where(z == 3, np.nan, z * 2.5),
-    "lost": lambda z: np.where(z == 2, None, np.array(list("pqrstu"))[z]),
-}
-
-
-def table(columns, n_rows=48, seed=0):
-    """Return rows in which every column depends on the secret, and on the other columns."""
-    rng = np.random.default_rng(seed)
-    secret = np.arange(n_rows) % 3
-    common = rng.integers(0, 3, n_rows)
-    data = {}
-    for name in columns:
-        z = np.clip(common + rng.integers(0, 2, n_rows) + secret * (rng.random(n_rows) < 0.4), 0, 5)
-        data[name] = COLUMNS[name](z)
-    return pd.DataFrame({**data, "s": np.array(SECRETS)[secret]})
-
-
-CASES = [
-    *(Case((name,)) for name in COLUMNS if name not in ("holes", "gaps", "lost")),
-    *(Case(("number", "whole"), {"strategy": s}) for s in ["relaxed", "wasserstein"]),
-    Case(("number", "whole"), {"strategy": "sensitivity"}),
-    Case(("number", "letter", "flag"), {"epsilon": 0.2}),
-    Case(("huge", "thirds"), {"epsilon": 0.05, "output": "noisy"}),
-    Case(("huge", "word"), {"epsilon": 0.01}),
-    Case(("thirds", "whole"), {"dependence": "independent"}, (("thirds",), ("whole",))),
-    Case(
-        ("number", "whole", "word"),
-        {"dependence": [["word", "number"], ["whole"]], "epsilon": 3.0},
-        (("number", "word"), ("whole",)),
-    ),
-    Case(("number", "flag"), {"secret_pairs": [("w", "u")]}),
-    Case(("wide", "whole"), {"n_bins": 2}),
-    Case(("number", "whole"), {}, weighted=True),
-    Case(("single", "thirds"), {"n_bins": {"thirds": 2}, "output": "noisy"}, weighted=True),
-    Case(("holes",), {"missing": "propagate"}),
-    Case(("holes", "gaps"), {"missing": "propagate", "epsilon": 0.3}),
-    Case(("holes", "gaps", "whole"), {"missing": "propagate", "strategy": "relaxed"}),
-    Case(
-        ("holes", "gaps"),
-        {"missing": "propagate", "dependence": "independent"},
-        (("holes",), ("gaps",)),
-    ),
-    Case(("lost", "number"), {"missing": "category"}),
-    Case(("lost", "holes"), {"missing": "propagate"}),
-    Case(("number", "whole"), {}, cells=1),
-    Case(("number", "letter"), {"strategy": "wasserstein"}, cells=1),
-    Case(("number", "whole"), {"strategy": Relaxed("eq12")}, cells=1, weighted=True),
-    Case(("holes", "gaps"), {"missing": "propagate"}, cells=1),
-]
-
-
-@pytest.mark.filterwarnings("ignore:The joint grid is too large")
-@pytest.mark.parametrize("seed", [0, *(pytest.param(x, marks=pytest.mark.slow) for x in (1, 2))])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case.columns))
-def test_the_release_loses_no_more_than_is_certified(case, seed, monkeypatch):
-    if case.cells is not None:
-        monkeypatch.setattr(joint_grids, "MAX_CELLS", case.cells)
-    frame = table(case.columns, seed=seed)
-    counts = np.arange(len(frame)) % 4 + 1 if case.weighted else np.ones(len(frame), dtype=int)
-    noiser = PufferfishNoiser(sensitive="s", **case.options)
-    noiser.fit(frame, sample_weight=counts if case.weighted else None)
-    pairs = case.options.get("secret_pairs", list(itertools.combinations(SECRETS, 2)))
-    loss = brute_loss(noiser, frame, counts, case.groups or (case.columns,), pairs)
-    certificate = noiser.certificate_
-    assert certificate.holds
-    assert loss <= certificate.loss * (1.0 + 1e-12) + 1e-12
-    assert certificate.table["lower"].max() <= loss * (1.0 + 1e-12) + CLOSE
-    if (certificate.table["source"] == "recomputed").all():
-        assert loss == pytest.approx(certificate.loss, rel=CLOSE, abs=CLOSE)
-
-
-def test_less_noise_than_certified_would_not_keep_the_promise():
-    """The brute force must be able to fail."""
-    frame = table(("number", "whole"))
-    noiser = PufferfishNoiser(sensitive="s", epsilon=0.3).fit(frame)
-    pairs, ones = list(itertools.combinations(SECRETS, 2)), np.ones(len(frame))
-    assert brute_loss(noiser, frame, ones, (("number", "whole"),), pairs, 0.99) > 0.3
 
 
 def test_what_is_drawn_follows_the_law_that_is_certified():
