@@ -576,12 +576,12 @@ def test_a_certificate_is_plain_json_and_names_its_conditions():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha": 2.0}, "has no Renyi promise; leave alpha out"),
+        ({"alpha": 2.0}, "has no Renyi promise, got alpha=2.0; leave alpha out"),
         ({"releases": 2}, "two swaps of the same people can tell everything"),
-        ({"n_bins": 5}, "does not go with n_bins=5"),
-        ({"output": "remapped"}, "does not go with output='remapped'"),
-        ({"strategy": "wasserstein"}, "does not go with strategy='wasserstein'"),
-        ({"dependence": "independent"}, "does not go with dependence='independent'"),
+        ({"n_bins": 5}, "got n_bins=5; leave"),
+        ({"output": "remapped"}, "got output='remapped'; leave"),
+        ({"strategy": "wasserstein"}, "got strategy='wasserstein'; leave"),
+        ({"dependence": "independent"}, "got dependence='independent'; leave"),
         ({"weights": "optimal"}, "units that you set"),
         ({"prior": "gaussian"}, "pass a classifier as prior="),
         ({"prior": LinearSVC()}, "no predict_proba"),

@@ -21,7 +21,7 @@ from sklearn_puffer._noiser.margins import Watch
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
 from sklearn_puffer._noiser.read_table import check_beside, first_table, next_table, refuse_lazy
 from sklearn_puffer._noiser.release import Draw, TableRules
-from sklearn_puffer._noiser.settings import Settings, check_mechanism
+from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import find_swap, read_rows
 from sklearn_puffer._noiser.swap_reserve import (
     NO_RESERVE,
@@ -392,7 +392,6 @@ class PufferfishNoiser(ReleaseTransformer):
 
     def _fit(self, X: Any, sensitive_features: Any, sample_weight: Any) -> None:
         settings = Settings.of(self.get_params(deep=False))
-        check_mechanism(settings)
         refuse_weights(settings.grouped, sample_weight)
         if self.sensitive is None and sensitive_features is None:
             raise ValueError(say.no_secret_message(get_config()["enable_metadata_routing"]))

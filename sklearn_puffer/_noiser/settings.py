@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
@@ -147,54 +147,18 @@ class Settings:
             known=params["known"],
             grouped=row_groups(params),
         )
-        if channel is None and swap is None:
-            settings._check_together()
+        settings._check_together()
         return settings
 
     def _check_together(self) -> None:
-        """Refuse what has no bound together, whatever the data, with ways out that were tried."""
-        for reason in self._reasons_against_groups():
-            raise ValueError(reason)
-        if self.output == "remapped" and self._has_mixtures:
-            raise ValueError(
-                "output='remapped' releases values that the column had in fit, and Gaussian and "
-                "mixture priors are laws of all numbers; use prior='empirical', with n_bins= for "
-                "numbers that hardly repeat, or output='native'."
-            )
-        self._check_trial(_Trial(1, self._has_mixtures))
-
-    def _reasons_against_groups(self) -> Iterator[str]:
-        """Yield what noise does not do for groups of rows, each with the way out."""
-        if self.grouped is None:
-            return
-        groups = f"groups={quoted(self.grouped.column)}"
-        if self.confidence is not None:
-            yield (
-                f"adversaries={quoted(self.confidence)} counts rows as drawn one by one, and those "
-                f"of {groups} come together; leave it out, or fit on one row of each group."
-            )
-        for argument in self.models:
-            yield (
-                f"{argument} is a classifier, which looks at rows one by one, and {groups} at all "
-                "of a group; use prior='empirical' with fewer columns or bins (n_bins), or leave "
-                "groups out."
-            )
-        if self.known is not None:
-            yield (
-                f"known={quoted(self.known)} is about a value of one row, and {groups} about all "
-                "of a group; leave one of the two out."
-            )
-        if self.hangs_together and self.missing == "propagate":
-            yield (
-                "missing='propagate' shows which values of a group are missing, and with "
-                "within_group='any' these may tell all others; fill missing values, or use "
-                "within_group='independent'."
-            )
-        if self.hangs_together and self.strategy is not exact:
-            yield (
-                "within_group='any' has a bound of its own, got "
-                f"strategy={quoted(self.strategy_name)}; leave strategy out."
-            )
+        """Refuse what does not go together, whatever the data, with ways out that were tried."""
+        for refused, sentence in _conflicts(self):
+            if refused:
+                raise ValueError(sentence)
+        if self.channel is not None:
+            epsilon_of_one(self)
+        elif self.swap is None:
+            self._check_pair(_pair(1, mixtures=self._has_mixtures))
 
     @property
     def hangs_together(self) -> bool:
@@ -208,23 +172,23 @@ class Settings:
         """
         alike = getattr(self.fit, "covariance", "") == "common"
         if self.fit is not None and n_columns > 1 and not alike:
-            self._check_trial(_Trial(n_columns, True, alike=False, wider=1e-3))
+            self._check_pair(_pair(n_columns, mixtures=True, apart=1e-3))
 
-    def _check_trial(self, trial: _Trial) -> None:
-        reason = self._refusal(trial)
+    def _check_pair(self, pair: PriorPair) -> None:
+        """Refuse what has no bound for a pair of priors, with changes that have one."""
+        reason = self._refusal(pair)
         if reason is None:
             return
-        trials = self._likely_trials()
 
         def works(new: Mapping[str, Any]) -> bool:
             altered = replace(self, **new)
-            return all(altered._refusal(trial) is None for trial in trials(altered))
+            return all(altered._refusal(likely) is None for likely in altered._likely_pairs())
 
         changes, further = self._changes()
         ways = ways_out(changes, works) or ways_out([*further, *changes], works)
         raise ValueError(refusal(reason, ways))
 
-    def _refusal(self, trial: _Trial) -> str | None:
+    def _refusal(self, pair: PriorPair) -> str | None:
         """Return why a pair of priors has no bound, or None.
 
         The strategy itself is asked. Of a strategy from elsewhere nothing is asked about priors of
@@ -235,21 +199,20 @@ class Settings:
                 f"releases={self.releases} is not possible with noise={self.noise_name!r}: how "
                 "releases of the same rows under it add up is not known"
             )
-        return self._why_no_bound(trial) or self._why_no_draws(trial)
+        noise = self.noise.with_scale((1.0,) * pair.p.n_axes)
+        return self._why_no_bound(pair, noise) or self._why_no_draws(pair, noise)
 
-    def _why_no_bound(self, trial: _Trial) -> str | None:
+    def _why_no_bound(self, pair: PriorPair, noise: Noise) -> str | None:
         if not is_ours(self.strategy):
             return None
-        noise = self.noise.with_scale((1.0,) * trial.n_axes)
-        pairs = [trial.pair]
         if self.hangs_together:
-            return reason_of(dependent_rows(pairs, noise, self.notion, 2)) or None
-        beyond = self.strategy is exact and not within_reach(pairs, noise, self.notion)
+            return reason_of(dependent_rows([pair], noise, self.notion, 2)) or None
+        beyond = self.strategy is exact and not within_reach([pair], noise, self.notion)
         strategy = tightest if beyond else self.strategy
-        reason = reason_of(strategy(pairs, noise, self.notion))
+        reason = reason_of(strategy([pair], noise, self.notion))
         return reason.partition(", as those of pair")[0] or None  # which are not the caller's
 
-    def _why_no_draws(self, trial: _Trial) -> str | None:
+    def _why_no_draws(self, pair: PriorPair, noise: Noise) -> str | None:
         """Return why mixtures cannot be drawn anew for a confidence set, where one is asked for."""
         if self.confidence is None or not self._has_mixtures:
             return None
@@ -259,52 +222,54 @@ class Settings:
                 f"adversaries={self.confidence!r} needs priors that are drawn anew from the rows, "
                 f"and prior= is {what}"
             )
-        noise = self.noise.with_scale((1.0,) * trial.n_axes)
-        if is_computable(trial.pair, noise, self.notion):
+        if is_computable(pair, noise, self.notion):
             return None
         return (
             f"adversaries={self.confidence!r} asks for draws of the fitted priors, and the exact "
             "loss of such rows is not computed"
         )
 
-    def _likely_trials(self) -> Callable[[Settings], list[_Trial]]:
+    def _likely_pairs(self) -> list[PriorPair]:
         """Return what a change is tried on: priors like those that data may lead to."""
         given = given_priors(self.prior)
-        mixtures = [prior for prior in given if isinstance(prior, GaussianMixture)]
         single = isinstance(self.public, str | Integral)
         single |= isinstance(self.public, Sequence) and len(self.public) == 1
-
-        def trials(altered: Settings) -> list[_Trial]:
-            known = given[0].n_axes if given and altered.prior is not None else 1 if single else 2
-            most = 1 if altered.dependence == "independent" else min(known, 2)
-            alike = getattr(altered.fit, "covariance", "") == "common"
-            several = any(prior.n_components > 1 for prior in mixtures)
-            several |= isinstance(altered.fit, MixtureFit)
-            kinds = altered._has_mixtures, alike, several, True
-            return [_Trial(n_axes, *kinds) for n_axes in range(1, most + 1)]
-
-        return trials
+        n_axes = given[0].n_axes if given else 1 if single else 2
+        several = any(isinstance(p, GaussianMixture) and p.n_components > 1 for p in given)
+        alike = getattr(self.fit, "covariance", "") == "common"
+        most = 1 if self.dependence == "independent" else min(n_axes, 2)
+        return [
+            _pair(
+                n_axes,
+                mixtures=self._has_mixtures,
+                apart=0.0 if alike else 1.0,
+                several=several or isinstance(self.fit, MixtureFit),
+                further=1.0,
+            )
+            for n_axes in range(1, most + 1)
+        ]
 
     def _changes(self) -> tuple[list[Change], list[Change]]:
         """Return what may be changed, in the order of preference, and what only where need be."""
         notions = notion_changes(self.notion)
         n_added = sum(words.startswith(("delta=1e", "alpha=2")) for words, _ in notions)
-        changes = [*_named_changes(noise_changes(self.noise), "noise_name"), *notions[:n_added]]
-        changes += _named_changes(strategy_changes(self.strategy), "strategy_name")
-        changes += notions[n_added:]
+        changes: list[Change] = []
+        if self.grouped is not None and self.hangs_together:
+            alone = replace(self.grouped, within="independent")
+            changes.append(("within_group='independent'", {"grouped": alone}))
+        changes += [*noise_changes(self.noise), *notions[:n_added]]
+        changes += [*strategy_changes(self.strategy), *notions[n_added:]]
         learnt = self.prior is None and self.model is None and not self.adversaries
         if learnt and self.n_bins is None and not self.categories:
             changes.append(("prior='gaussian'", {"fit": FITS["gaussian"]}))
         if self.dependence != "independent":
             changes.append(("dependence='independent'", {"dependence": "independent"}))
-        if learnt and self.fit is not None and self.fit.covariance != "common":
-            alike = replace(self.fit, covariance="common")
-            changes.append((f"prior={type(alike).__name__}(covariance='common')", {"fit": alike}))
-        if self.grouped is not None and self.hangs_together:
-            alone = replace(self.grouped, within="independent")
-            changes.insert(0, ("within_group='independent'", {"grouped": alone}))
         further: list[Change] = []
         if learnt and self.fit is not None:
+            if self.fit.covariance != "common":
+                alike = replace(self.fit, covariance="common")
+                words = f"prior={type(alike).__name__}(covariance='common')"
+                changes.append((words, {"fit": alike}))
             further.append(("prior='empirical'", {"fit": None}))
         if self.releases > 1:
             further.append(("releases=1", {"releases": 1}))
@@ -346,54 +311,32 @@ class Settings:
         return None if found is None else int(found)
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """A pair of priors that a combination is tried on.
+def _pair(
+    n_axes: int,
+    *,
+    mixtures: bool,
+    apart: float = 0.0,
+    several: bool = False,
+    further: float = 0.0,
+) -> PriorPair:
+    """Return a pair of priors that a combination is tried on.
 
-    Attributes
-    ----------
-    n_axes : int
-    mixtures : bool
-    alike : bool, default=True
-        Whether mixtures have the same covariance.
-    several : bool, default=False
-        Whether mixtures have more than one component.
-    likely : bool, default=False
-        Whether the pair is like most; otherwise there is a bound for it if there is for any:
-        discrete laws share their ends.
-    wider : float, default=1.0
-        By how much, of itself, the covariance of one mixture is wider, where they are not alike.
+    Mixtures have covariances that are ``apart`` by that part of them, and ``several`` components.
+    Discrete laws share their ends, unless one lies ``further`` out: for those that share them there
+    is a bound if there is for any.
     """
+    if not mixtures:
+        low, high, out = ([end] * n_axes for end in (0.0, 1.0, 1.0 + further))
+        return PriorPair(Discrete([low, high], [0.5, 0.5]), Discrete([low, out], [0.25, 0.75]))
 
-    n_axes: int
-    mixtures: bool
-    alike: bool = True
-    several: bool = False
-    likely: bool = False
-    wider: float = 1.0
+    def mixture(mean: float, scale: float) -> GaussianMixture:
+        middles = [mean, mean + 3.0] if several else [mean]
+        shape, size = (n_axes,) * (n_axes > 1), len(middles)
+        means = [np.full(shape, middle) for middle in middles]
+        covariance = scale * np.eye(n_axes).reshape(2 * shape)
+        return GaussianMixture([1.0 / size] * size, means, [covariance] * size)
 
-    @property
-    def pair(self) -> PriorPair:
-        """The pair."""
-        if self.mixtures:
-            scale = 1.0 if self.alike else 1.0 + self.wider
-            return PriorPair(self._mixture(0.0, 1.0), self._mixture(1.0, scale))
-        low, high = [0.0] * self.n_axes, [1.0] * self.n_axes
-        further = [1.0 + self.likely] * self.n_axes
-        return PriorPair(Discrete([low, high], [0.5, 0.5]), Discrete([low, further], [0.25, 0.75]))
-
-    def _mixture(self, mean: float, scale: float) -> GaussianMixture:
-        middles = [mean + 3.0 * k for k in range(1 + self.several)]
-        weights = [1.0 / len(middles)] * len(middles)
-        if self.n_axes == 1:
-            return GaussianMixture(weights, middles, [scale] * len(middles))
-        means = [[middle] * self.n_axes for middle in middles]
-        return GaussianMixture(weights, means, [scale * np.eye(self.n_axes)] * len(middles))
-
-
-def _named_changes(changes: Sequence[Change], name: str) -> list[Change]:
-    """Return changes that also replace the name of what they replace."""
-    return [(words, {**new, name: words.partition("=")[2].strip("'")}) for words, new in changes]
+    return PriorPair(mixture(0.0, 1.0), mixture(1.0, 1.0 + apart))
 
 
 def _named(value: Any, argument: str, known: Mapping[str, Any]) -> tuple[Any, str]:
@@ -562,31 +505,6 @@ def _checked_bins(n_bins: Any) -> Any:
     return n_bins
 
 
-def check_mechanism(settings: Settings) -> None:
-    """Refuse what a channel, a swap or known columns do not go with, before any work.
-
-    Raises
-    ------
-    ValueError
-        Naming the parameter, its value and the way out.
-    """
-    if settings.swap is not None:
-        for reason in _reasons_against_swap(settings):
-            raise ValueError(f'noise="swap" {reason}.')
-        return
-    if settings.channel is None:
-        if settings.known is not None and (_has_mixtures(settings) or settings.confidence):
-            raise ValueError(
-                f"known={quoted(settings.known)} needs laws of rows that are counted, given or a "
-                'classifier\'s, and no Gaussian priors or confidence sets; use prior="empirical" '
-                "with adversaries=None, or leave known out."
-            )
-        return
-    for reason in _reasons(settings):
-        raise ValueError(f'noise="optimal" {reason}.')
-    epsilon_of_one(settings)
-
-
 def epsilon_of_one(settings: Settings) -> float:
     r"""Return the budget of one draw, where all ``releases`` together have the whole one.
 
@@ -617,121 +535,178 @@ def epsilon_of_one(settings: Settings) -> float:
     return left
 
 
-def _reasons(settings: Settings) -> Iterator[str]:
-    """Yield what does not go with a channel, each with the way out."""
-    alpha = settings.notion.to_dict().get("alpha")
-    if alpha is not None:
-        yield (
-            f"has no Renyi promise, got alpha={alpha:g}; leave alpha out (delta= "
-            'is possible), or use noise="laplace" or "gaussian"'
+_Conflicts = list[tuple[Any, str]]
+"""What does not go together: what is true where it is asked for, and what is then said."""
+
+
+def _conflicts(s: Settings) -> _Conflicts:
+    """Return what is refused whatever the data; sentences name the argument and the way out."""
+    if s.swap is not None:
+        return [(asked, f'noise="swap" {why}.') for asked, why in _against_swap(s, s.swap)]
+    if s.channel is not None:
+        return [(asked, f'noise="optimal" {why}.') for asked, why in _against_channel(s)]
+    remapped = s.output == "remapped" and s._has_mixtures
+    return [
+        *(_against_groups(s, f"groups={quoted(s.grouped.column)}") if s.grouped else []),
+        (
+            remapped,
+            "output='remapped' releases values that the column had in fit, and Gaussian and "
+            "mixture priors are laws of all numbers; use prior='empirical', with n_bins= for "
+            "numbers that hardly repeat, or output='native'.",
+        ),
+        (
+            s.known is not None and (_some_mixtures(s) or s.confidence),
+            f"known={quoted(s.known)} needs laws of rows that are counted, given or a "
+            'classifier\'s, and no Gaussian priors or confidence sets; use prior="empirical" '
+            "with adversaries=None, or leave known out.",
+        ),
+    ]
+
+
+def _against_groups(s: Settings, groups: str) -> _Conflicts:
+    """Return what noise does not do for groups of rows."""
+    return [
+        (
+            s.confidence,
+            f"adversaries={quoted(s.confidence)} counts rows as drawn one by one, and those of "
+            f"{groups} come together; leave it out, or fit on one row of each group.",
+        ),
+        (
+            s.models,
+            f"{next(iter(s.models), '')} is a classifier, which looks at rows one by one, and "
+            f"{groups} at all of a group; use prior='empirical' with fewer columns or bins "
+            "(n_bins), or leave groups out.",
+        ),
+        (
+            s.known is not None,
+            f"known={quoted(s.known)} is about a value of one row, and {groups} about all of a "
+            "group; leave one of the two out.",
+        ),
+        (
+            s.hangs_together and s.missing == "propagate",
+            "missing='propagate' shows which values of a group are missing, and with "
+            "within_group='any' these may tell all others; fill missing values, or use "
+            "within_group='independent'.",
+        ),
+        (
+            s.hangs_together and s.strategy is not exact,
+            "within_group='any' has a bound of its own, got "
+            f"strategy={quoted(s.strategy_name)}; leave strategy out.",
+        ),
+    ]
+
+
+def _alone(s: Settings, usual: Mapping[str, tuple[Any, str]]) -> _Conflicts:
+    """Return what is refused where a parameter has any other value than the usual one."""
+    values = {
+        "alpha": s.notion.to_dict().get("alpha"),
+        "strategy": s.strategy_name,
+        "groups": None if s.grouped is None else s.grouped.column,
+    }
+    values |= {name: getattr(s, name) for name in usual if name not in values}
+    return [
+        (
+            values[name] != value,
+            f'{why}, got {name}={quoted(values[name])}; leave {name} out, or use noise="laplace"',
         )
-    if _has_mixtures(settings):
-        yield (
+        for name, (value, why) in usual.items()
+    ]
+
+
+def _against_channel(s: Settings) -> _Conflicts:
+    """Return what does not go with a channel."""
+    usual = {
+        "alpha": (None, "has no Renyi promise"),
+        "strategy": ("exact", "is found for the exact loss"),
+        "dependence": ("joint", "protects the released row as a whole"),
+        "output": ("native", "releases rows and no noise"),
+        "groups": (None, "is for readers of one row"),
+    }
+    model = next(iter(s.models), "")
+    return [
+        *_alone(s, usual),
+        (
+            _some_mixtures(s),
             "releases rows that fit saw, and Gaussian and mixture priors are laws of all numbers; "
-            'use prior="empirical" with n_bins, or noise="laplace"'
-        )
-    if settings.strategy is not exact:
-        yield (
-            f"is found for the exact loss, got strategy={quoted(settings.strategy_name)}; leave "
-            'strategy out, or use noise="laplace" for the published strategies'
-        )
-    if settings.weights == "optimal":
-        yield (
+            'use prior="empirical" with n_bins, or noise="laplace"',
+        ),
+        (
+            s.weights == "optimal",
             'weighs changes in units that you set, got weights="optimal"; leave weights out for '
-            "standard deviations, or pass {column: unit of change}"
-        )
-    if settings.dependence != "joint":
-        yield (
-            "protects the released row as a whole, got "
-            f"dependence={quoted(settings.dependence)}; leave dependence out, or use "
-            'noise="laplace"'
-        )
-    if settings.output != "native":
-        yield (
-            f"releases rows and no noise, got output={quoted(settings.output)}; leave output out, "
-            'or use noise="laplace"'
-        )
-    if settings.missing == "propagate":
-        yield (
+            "standard deviations, or pass {column: unit of change}",
+        ),
+        (
+            s.missing == "propagate",
             'releases whole rows, got missing="propagate"; fill missing values, or pass '
-            'missing="category", which makes them a value of categories and booleans'
-        )
-    if settings.confidence is not None:
-        yield (
-            f"is found for one law of each secret, got adversaries={quoted(settings.confidence)}; "
-            'use noise="swap", whose certificate covers sampling error, or leave it out'
-        )
-    if settings.known is not None:
-        yield (
-            "is for readers who know nothing else of a row, got "
-            f'known={quoted(settings.known)}; use noise="swap", which exchanges rows within the '
-            "values that may be known, or leave known out"
-        )
-    if settings.grouped is not None:
-        yield (
-            "is for readers of one row, and "
-            f"groups={quoted(settings.grouped.column)} is about all rows of a group; use "
-            'noise="laplace", or leave groups out'
-        )
-    for argument in settings.models:
-        yield (
-            "is found for laws that are counted or given, and "
-            f'{argument} is a classifier, which knows wide rows; use noise="swap", or leave '
-            f"{argument} out"
-        )
+            'missing="category", which makes them a value of categories and booleans',
+        ),
+        (
+            s.confidence,
+            f"is found for one law of each secret, got adversaries={quoted(s.confidence)}; use "
+            'noise="swap", whose certificate covers sampling error, or leave it out',
+        ),
+        (
+            s.known is not None,
+            f"is for readers who know nothing else of a row, got known={quoted(s.known)}; use "
+            'noise="swap", which exchanges rows within the values that may be known, or leave '
+            "known out",
+        ),
+        (
+            model,
+            f"is found for laws that are counted or given, and {model} is a classifier, which "
+            f'knows wide rows; use noise="swap", or leave {model} out',
+        ),
+    ]
 
 
-def _reasons_against_swap(settings: Settings) -> Iterator[str]:
-    """Yield what does not go with a swap, each with the way out."""
-    if settings.notion.to_dict().get("alpha") is not None:
-        yield "has no Renyi promise; leave alpha out (delta= is possible)"
-    if settings.releases != 1:
-        yield (
-            f"releases rows once, got releases={settings.releases}: two swaps of the same people "
-            'can tell everything; release once, or use noise="laplace"'
-        )
-    if settings.grouped is not None:
-        yield from _reasons_against_groups(settings)
-    values = settings.swap is not None and settings.swap.cells == "values"
-    given = [settings.prior, settings.fit, *settings.adversaries]
-    if any(each is not None and not is_model(each) for each in given if each != COUNTED):
-        yield (
-            "counts what cells of rows tell, and a classifier or the default cuts rows into cells; "
-            "pass a classifier as prior= and in adversaries=, or leave them out"
-        )
-    if values and settings.models:
-        yield 'with cells="values" has no classifier; leave prior and adversaries out'
-    if values and settings.swap is not None and settings.swap.within == "shuffle":
-        yield 'with cells="values" has nothing to shuffle within cells; leave within out'
-    for name, usual, way in (
-        ("n_bins", None, "it releases the rows as they are"),
-        ("output", "native", "it releases the rows as they are"),
-        ("strategy", "exact", "its loss is exact"),
-        ("dependence", "joint", "it protects the row as a whole"),
-    ):
-        own = settings.strategy_name if name == "strategy" else getattr(settings, name)
-        if own != usual:
-            yield f"does not go with {name}={quoted(own)}: {way}; leave {name} out"
-    if settings.weights == "optimal":
-        yield 'weighs changes in units that you set, got weights="optimal"; leave weights out'
-
-
-def _reasons_against_groups(settings: Settings) -> Iterator[str]:
-    """Yield what does not go with a swap of whole groups."""
-    assert settings.swap is not None
-    if settings.swap.donors is not None:
-        yield (
+def _against_swap(s: Settings, swap: RecordSwap) -> _Conflicts:
+    """Return what does not go with a swap."""
+    usual = {
+        "alpha": (None, "has no Renyi promise"),
+        "n_bins": (None, "releases the rows as they are"),
+        "output": ("native", "releases the rows as they are"),
+        "strategy": ("exact", "has an exact loss"),
+        "dependence": ("joint", "protects the released row as a whole"),
+    }
+    values, learnt = swap.cells == "values", [s.prior, s.fit, *s.adversaries]
+    given = [each for each in learnt if each is not None and each != COUNTED]
+    return [
+        *_alone(s, usual),
+        (
+            s.releases != 1,
+            f"releases rows once, got releases={s.releases}: two swaps of the same people can tell "
+            'everything; release once, or use noise="laplace"',
+        ),
+        (
+            s.grouped and swap.donors is not None,
             "with donors releases rows one by one, and a bound for one row says nothing about a "
-            "group; leave donors out, or groups"
-        )
-    if settings.swap.cost is not None:
-        yield "with cost= is asked about single rows, and groups= are wider; leave cost out"
+            "group; leave donors out, or groups",
+        ),
+        (
+            s.grouped and swap.cost is not None,
+            "with cost= is asked about single rows, and groups= are wider; leave cost out",
+        ),
+        (
+            not all(map(is_model, given)),
+            "counts what cells of rows tell, and a classifier or the default cuts rows into cells; "
+            "pass a classifier as prior= and in adversaries=, or leave them out",
+        ),
+        (
+            values and s.models,
+            'with cells="values" has no classifier; leave prior and adversaries out',
+        ),
+        (
+            values and swap.within == "shuffle",
+            'with cells="values" has nothing to shuffle within cells; leave within out',
+        ),
+        (
+            s.weights == "optimal",
+            'weighs changes in units that you set, got weights="optimal"; leave weights out',
+        ),
+    ]
 
 
-def _has_mixtures(settings: Settings) -> bool:
-    """Return whether some prior is a law of all numbers."""
-    return settings.fit is not None or any(
-        isinstance(prior, GaussianMixture)
-        for given in (settings.prior, *settings.adversaries)
-        for prior in given_priors(given)
-    )
+def _some_mixtures(s: Settings) -> bool:
+    """Return whether the prior, or a further one, is a law of all numbers."""
+    further = [prior for given in s.adversaries for prior in given_priors(given)]
+    return s._has_mixtures or any(isinstance(prior, GaussianMixture) for prior in further)
