@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease
-from sklearn_puffer._noiser import margins
-from sklearn_puffer._noiser.margins import Watch, margin_of, picked_rows, too_many
+from sklearn_puffer._noiser import drift
+from sklearn_puffer._noiser.drift import Watch, margin_of, picked_rows, too_many
 from sklearn_puffer._sets import error_share, set_around_counts
 from sklearn_puffer._tables import Column, Values, column_reader, engine, learn_column, rule_of
 from sklearn_puffer.priors import Discrete, GaussianMixture
@@ -227,7 +227,7 @@ def fitted_for(case):
 
 @pytest.fixture
 def few_are_counted(monkeypatch):
-    monkeypatch.setattr(margins, "_COUNTED", 100)
+    monkeypatch.setattr(drift, "_COUNTED", 100)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2**17, 2**18 - 1, 2**18, 300_001, 10**6, 10**6 + 7, 2**24 + 5])

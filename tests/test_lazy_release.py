@@ -26,7 +26,7 @@ from release_cases import (
 )
 
 from sklearn_puffer import PufferfishRelease, UncertifiedError
-from sklearn_puffer._noiser import lazy_release
+from sklearn_puffer._noiser import out_of_memory
 from sklearn_puffer._tables import plans
 
 pytestmark = pytest.mark.usefixtures("thin_cells")
@@ -309,8 +309,8 @@ def test_the_key_is_nowhere_but_in_the_plan(lazy, caplog, capfd):
 
 
 def test_a_task_shows_its_key_to_nobody_who_prints_it():
-    key = lazy_release.shipped_key(KEY, KEY)
-    task = lazy_release.PartRelease("{}", key, "context", "client")
+    key = out_of_memory.shipped_key(KEY, KEY)
+    task = out_of_memory.PartRelease("{}", key, "context", "client")
     for shown in (f"{task!r}", f"{task}", f"{key!r}", f"{key}", f"{key!s:>9}", f"{[task, key]}"):
         assert "secret" not in shown
     assert SECRET in pickle.dumps(task)  # who reads the plan reads the key
@@ -318,8 +318,8 @@ def test_a_task_shows_its_key_to_nobody_who_prints_it():
 
 def test_a_task_holds_no_priors(noiser):
     text = noiser.to_json()
-    key = lazy_release.shipped_key(KEY, KEY)
-    assert len(pickle.dumps(lazy_release.PartRelease(text, key, "", "client"))) < len(text) + 500
+    key = out_of_memory.shipped_key(KEY, KEY)
+    assert len(pickle.dumps(out_of_memory.PartRelease(text, key, "", "client"))) < len(text) + 500
 
 
 def test_a_variable_is_shipped_by_its_name_and_read_where_a_part_is(
@@ -335,7 +335,7 @@ def test_a_variable_is_shipped_by_its_name_and_read_where_a_part_is(
     said = refusal(plan, capfd)
     assert "'PUFFER_TEST_KEY', which is not set" in said
     assert "secret" not in said
-    key = lazy_release.shipped_key("env:PUFFER_TEST_KEY", KEY)
+    key = out_of_memory.shipped_key("env:PUFFER_TEST_KEY", KEY)
     assert SECRET not in pickle.dumps(key)
 
 

@@ -10,7 +10,7 @@ import pytest
 from sklearn_puffer import PufferfishNoiser, PufferfishSum
 from sklearn_puffer._base import MOST_PAIRS
 from sklearn_puffer._base import arguments as _validation
-from sklearn_puffer._noiser import over_set
+from sklearn_puffer._noiser import worst_case_loss
 from sklearn_puffer._tables import CodeArray, Secret, secret_pairs_of
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User, user_pairs
@@ -172,8 +172,8 @@ def test_a_certificate_of_many_pairs_is_read_with_few_calls():
 def test_the_set_around_many_pairs_is_looked_through_when_it_is_asked_for(
     monkeypatch, pairs, at_once
 ):
-    monkeypatch.setattr(over_set, "CHEAP", 2**14)
+    monkeypatch.setattr(worst_case_loss, "CHEAP", 2**14)
     noiser = PufferfishNoiser(1.0, sensitive="city", public="x", secret_pairs=pairs)
     certificate = noiser.fit(table(100, 1_000)).certificate_
     assert (certificate.known_over_set is not None) is at_once
-    assert certificate.over_set.loss == pytest.approx(certificate.loss)
+    assert certificate.worst_case_loss.loss == pytest.approx(certificate.loss)

@@ -29,8 +29,8 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._noise import KeyedBits, PersonMarks
 from sklearn_puffer._noiser.keyed_rows import Noted
-from sklearn_puffer._releases import person_ledger, person_spend
-from sklearn_puffer._releases.person_spend import matched
+from sklearn_puffer._releases import person_ledger
+from sklearn_puffer._releases.person_ledger import matched
 from sklearn_puffer.noise import OptimalChannel
 
 pytestmark = pytest.mark.usefixtures("thin_cells")
@@ -190,7 +190,7 @@ class Oracle:
 def test_every_spend_is_that_of_an_oracle_with_a_list_for_every_person(
     tmp_path_factory, noiser, table, changes, most, plan
 ):
-    with mock.patch.object(person_spend, "_MOST", most):  # persons in a part
+    with mock.patch.object(person_ledger, "_MOST", most):  # persons in a part
         follow_an_oracle(tmp_path_factory, noiser, table, changes, plan)
 
 
@@ -254,7 +254,7 @@ def test_few_persons_are_found_among_many_and_many_among_few(ledger, noiser, tab
 def test_persons_are_found_in_however_many_parts_they_come_to_be(
     ledger, noiser, table, monkeypatch
 ):
-    monkeypatch.setattr(person_spend, "_MOST", 4)
+    monkeypatch.setattr(person_ledger, "_MOST", 4)
     n_parts = []
     for size in (1, 3, 9, 40, 60):
         ledger.transform(noiser, table[:size], row_id="client")
@@ -654,7 +654,7 @@ def test_a_migration_that_fails_leaves_the_ledger_open(path, noiser, tmp_path):
 
 def die_in(name, path, noiser, table):
     """Release a table, and die where the given step of its spend begins."""
-    place = person_ledger if name == "taken_rows" else person_spend.Book
+    place = person_ledger if name == "taken_rows" else person_ledger.Book
     setattr(place, name, lambda *args: os.kill(os.getpid(), signal.SIGKILL))
     ledger = PersonLedger.open(path, noiser, key=KEY)
     ledger.transform(noiser, table[:30], row_id="client")

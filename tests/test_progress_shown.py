@@ -16,8 +16,8 @@ from pyarrow import dataset
 
 from sklearn_puffer import PersonLedger, PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._base import counted, listening, progress, reporting, task
-from sklearn_puffer._noiser import check_stream, expected_moves, over_set
-from sklearn_puffer._releases import person_spend
+from sklearn_puffer._noiser import check_stream, utility, worst_case_loss
+from sklearn_puffer._releases import person_ledger
 from sklearn_puffer._sets import SetLosses, set_around_counts
 from sklearn_puffer._tables import stream_of
 from sklearn_puffer.calibration import calibrate
@@ -391,7 +391,7 @@ def test_a_calibration_tells(at_once, capsys):
 
 @pytest.mark.parametrize("verbose", [0, 1])
 def test_a_loss_over_the_set_tells_where_the_fit_did(at_once, monkeypatch, capsys, verbose):
-    monkeypatch.setattr(over_set, "CHEAP", 0)
+    monkeypatch.setattr(worst_case_loss, "CHEAP", 0)
     noiser = PufferfishNoiser(sensitive="s", public=["visits"], verbose=verbose).fit(table())
     capsys.readouterr()
     assert noiser.certificate_.known_over_set is None
@@ -409,7 +409,7 @@ def test_cells_on_a_plane_are_ordered_with_a_time_left(at_once, capsys):
 
 @pytest.mark.parametrize("display", [MovesDisplay, ReleaseDisplay])
 def test_a_display_of_expected_moves_tells(at_once, monkeypatch, capsys, display):
-    monkeypatch.setattr(expected_moves, "_AT_ONCE", 1)
+    monkeypatch.setattr(utility, "_ENTRIES", 1)
     noiser = fitted(public=["visits"])
     for verbose in (0, 1):
         display.from_noiser(noiser, table(), verbose=verbose)
@@ -420,7 +420,7 @@ def test_a_display_of_expected_moves_tells(at_once, monkeypatch, capsys, display
 
 
 def test_a_ledger_of_persons_tells(at_once, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(person_spend, "_MOST", 8)
+    monkeypatch.setattr(person_ledger, "_MOST", 8)
     noiser, rows = fitted(releases=2), table().assign(id=range(40))
     ledger = PersonLedger.create(tmp_path / "people.sqlite", noiser, key=KEY)
     ledger.transform(noiser, rows, row_id="id")

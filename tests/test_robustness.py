@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._noiser import over_set
+from sklearn_puffer._noiser import worst_case_loss
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
@@ -64,10 +64,10 @@ def test_the_certificate_states_the_loss_over_the_set_without_being_asked():
 
 def test_the_certificate_splits_the_scale_into_prior_and_sampling_error():
     own, robust = student(None, epsilon=0.1), student(0.95, epsilon=0.1)
-    assert robust.certificate_.over_set.share == pytest.approx(
+    assert robust.certificate_.worst_case_loss.share == pytest.approx(
         own.theta_["choice"] / robust.theta_["choice"], rel=1e-9
     )
-    assert robust.certificate_.over_set.loss == pytest.approx(0.1, abs=1e-9)
+    assert robust.certificate_.worst_case_loss.loss == pytest.approx(0.1, abs=1e-9)
     assert str(robust.certificate_).startswith(
         "Certificate: holds for the counted prior, and for every prior within sampling error "
         "(95%): 0.1\n"
@@ -79,8 +79,8 @@ def test_the_certificate_splits_the_scale_into_prior_and_sampling_error():
 
 def test_a_theta_that_pays_for_no_sampling_error_is_not_split():
     certificate = student(None).certificate_
-    assert certificate.over_set.share == 1.0
-    assert certificate.over_set.loss > certificate.notion.budget
+    assert certificate.worst_case_loss.share == 1.0
+    assert certificate.worst_case_loss.loss > certificate.notion.budget
     assert "sampling error for the rest" not in str(certificate)
 
 
@@ -166,7 +166,7 @@ def test_a_secret_with_few_rows_is_named():
     noiser = PufferfishNoiser(sensitive="secret", public="x", adversaries="confidence")
     with pytest.warns(UserWarning, match=r"secret\(s\) 'rare' have so few rows"):
         noiser.fit(X[["secret", "x"]])
-    assert noiser.certificate_.over_set.decided == ("rare",)
+    assert noiser.certificate_.worst_case_loss.decided == ("rare",)
 
 
 def test_a_grid_too_large_for_the_sets_gets_the_noise_of_sensitivity():
@@ -211,19 +211,19 @@ def test_a_loss_over_many_cells_is_computed_when_asked_for_and_remembered(monkey
     assert again == certificate
     assert again.fingerprint == certificate.fingerprint
     assert again.over_set == over == pickle.loads(pickle.dumps(noiser)).certificate_.known_over_set
-    monkeypatch.setattr(over_set, "CHEAP", 2**30)
+    monkeypatch.setattr(worst_case_loss, "CHEAP", 2**30)
     at_once = fitted(X, sensitive="secret").certificate_
     assert at_once.known_over_set == over
     assert "certificate_.over_set" not in str(at_once)
 
 
 def test_no_set_is_made_before_it_is_needed(monkeypatch):
-    monkeypatch.setattr(over_set, "_sets_of", None)
+    monkeypatch.setattr(worst_case_loss, "_sets_of", None)
     assert fitted(wide(), sensitive="secret").certificate_.known_over_set is None
 
 
 def test_a_set_that_was_asked_for_is_looked_through_at_once(monkeypatch):
-    monkeypatch.setattr(over_set, "CHEAP", 0)
+    monkeypatch.setattr(worst_case_loss, "CHEAP", 0)
     assert student(0.95).certificate_.known_over_set.loss <= 0.5
     assert student(None).certificate_.known_over_set is None
 

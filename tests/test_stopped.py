@@ -22,8 +22,8 @@ from sklearn_puffer import (
     audit,
 )
 from sklearn_puffer._base import counted, progress, stopping
-from sklearn_puffer._noiser import expected_moves, over_set
-from sklearn_puffer._releases import person_spend
+from sklearn_puffer._noiser import utility, worst_case_loss
+from sklearn_puffer._releases import person_ledger
 from sklearn_puffer.displays import MovesDisplay
 from sklearn_puffer.noise import OptimalChannel
 from sklearn_puffer.priors import Discrete
@@ -125,7 +125,7 @@ def test_a_stream_that_is_stopped_hands_out_no_part_of_a_batch(stops, how):
 
 
 def test_checks_and_losses_leave_the_certificate(stops, monkeypatch):
-    monkeypatch.setattr(over_set, "CHEAP", 0)
+    monkeypatch.setattr(worst_case_loss, "CHEAP", 0)
     certificate = fitted(public=["visits"], dependence="independent").certificate_
     prior = {0: Discrete([0, 1], [0.5, 0.5]), 1: Discrete([0, 1], [0.25, 0.75])}
     before = certificate.to_json()
@@ -145,7 +145,7 @@ def test_checks_and_losses_leave_the_certificate(stops, monkeypatch):
 
 
 def test_a_ledger_of_persons_holds_all_of_a_call_or_nothing(stops, monkeypatch, tmp_path):
-    monkeypatch.setattr(person_spend, "_MOST", 8)
+    monkeypatch.setattr(person_ledger, "_MOST", 8)
     noiser, rows = fitted(releases=2), table()
     ledger = PersonLedger.create(tmp_path / "people.sqlite", noiser, key=KEY)
     reports = stops.reports_of(lambda: ledger.transform(noiser, rows[:2], row_id="id"))
@@ -194,7 +194,7 @@ def test_fits_leave_what_was_fitted_before(stops):
 
 
 def test_displays_leave_the_noiser(stops, monkeypatch):
-    monkeypatch.setattr(expected_moves, "_AT_ONCE", 1)
+    monkeypatch.setattr(utility, "_ENTRIES", 1)
     noiser = fitted(public=["visits"])
     before = state(noiser)
 

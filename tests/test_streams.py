@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from release_cases import ID_KINDS, table_of_ids
 
 from sklearn_puffer import PufferfishNoiser, PufferfishRelease, UncertifiedError
-from sklearn_puffer._noiser.streams import SeenIds
+from sklearn_puffer._noiser.out_of_memory import SeenIds
 from sklearn_puffer.noise import OptimalChannel
 
 pytestmark = pytest.mark.usefixtures("thin_cells")

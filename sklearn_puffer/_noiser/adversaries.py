@@ -42,11 +42,11 @@ from sklearn_puffer._noiser.conditional_priors import (
     given_adversary,
     weighed_adversary,
 )
-from sklearn_puffer._noiser.margins import Conditional, Margin, margin_of
-from sklearn_puffer._noiser.other_priors import FittedNoise
+from sklearn_puffer._noiser.drift import Conditional, Margin, margin_of
 from sklearn_puffer._noiser.read_table import LazyRows, TableRead, unknown_rule
 from sklearn_puffer._noiser.settings import COUNTED, Model
 from sklearn_puffer._noiser.utility import RawLaw
+from sklearn_puffer._noiser.worst_case_loss import FittedNoise
 from sklearn_puffer._releases import CountedLoss, ModelFacts, weak_sentence
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (

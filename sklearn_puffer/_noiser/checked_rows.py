@@ -10,8 +10,8 @@ import numpy as np
 
 from sklearn_puffer._base import Array, as_array, counted, listed, way_to_table
 from sklearn_puffer._losses import SwapLaws
-from sklearn_puffer._noiser.margins import Margin, Seen, margin_of
-from sklearn_puffer._releases import NO_PRIOR, ColumnDrift, Drift, SecretDrift
+from sklearn_puffer._noiser.drift import ColumnDrift, Drift, Margin, SecretDrift, Seen, margin_of
+from sklearn_puffer._releases import NO_PRIOR
 from sklearn_puffer._tables import (
     Column,
     Faults,

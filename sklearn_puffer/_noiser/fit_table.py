@@ -24,19 +24,23 @@ from sklearn_puffer._noiser.adversaries import (
 )
 from sklearn_puffer._noiser.conditional_priors import Members, make_groups, named_laws
 from sklearn_puffer._noiser.drawn_priors import N_DRAWS, draws_of
+from sklearn_puffer._noiser.drift import Margin
 from sklearn_puffer._noiser.kept_columns import check_kept, with_kept
 from sklearn_puffer._noiser.known_values import who_know_values
-from sklearn_puffer._noiser.margins import Margin
 from sklearn_puffer._noiser.mechanism import NoiseOfColumns
-from sklearn_puffer._noiser.other_priors import FittedNoise
-from sklearn_puffer._noiser.over_set import Around, Unknown, priors_around
-from sklearn_puffer._noiser.problems import Problem, cells_of, too_wide, ways_to_exact
+from sklearn_puffer._noiser.problems import (
+    Problem,
+    cells_of,
+    too_wide,
+    ways_to_exact,
+)
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.release import ColumnRelease, Patterns, remapped, scale_of
 from sklearn_puffer._noiser.remapping import check_remappable
 from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.utility import utilities
+from sklearn_puffer._noiser.worst_case_loss import Around, FittedNoise, Unknown, priors_around
 from sklearn_puffer._releases import (
     Awaited,
     Certificate,

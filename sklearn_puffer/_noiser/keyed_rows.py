@@ -10,14 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import IntArray, check_count, quoted
-from sklearn_puffer._noise import (
-    KeyedBits,
-    PersonMarks,
-    RowWords,
-    fresh_key,
-    integer_ids,
-    read_key,
-)
+from sklearn_puffer._noise import KeyedBits, PersonMarks, RowWords, fresh_key, integer_ids, read_key
 from sklearn_puffer._tables import Name, Table, Values, beside, plans, resolve
 
 

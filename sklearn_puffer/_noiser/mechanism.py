@@ -10,8 +10,8 @@ import numpy as np
 
 from sklearn_puffer._base import digest
 from sklearn_puffer._noiser.channel_release import ChannelRelease, Moved
+from sklearn_puffer._noiser.drift import stand_ins
 from sklearn_puffer._noiser.keyed_rows import Keying
-from sklearn_puffer._noiser.margins import stand_ins
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     Draw,

@@ -41,9 +41,9 @@ from sklearn_puffer._noise import (
     to_steps,
 )
 from sklearn_puffer._noise import release as add_noise
+from sklearn_puffer._noiser.drift import Margin, Watch
 from sklearn_puffer._noiser.groups import RowGroups
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
-from sklearn_puffer._noiser.margins import Margin, Watch
 from sklearn_puffer._noiser.remapping import Drawn, Remapping, most_probable, remapping
 from sklearn_puffer._tables import (
     Column,

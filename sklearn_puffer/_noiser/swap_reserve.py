@@ -18,7 +18,7 @@ from sklearn_puffer._base import Array, FloatArray, IntArray, as_array, listed, 
 from sklearn_puffer._losses import SwapLaws
 from sklearn_puffer._noise import Choices, Entropy, NotCopied, Stream
 from sklearn_puffer._noiser.checked_rows import _margin, column_of
-from sklearn_puffer._noiser.margins import Seen
+from sklearn_puffer._noiser.drift import Seen
 from sklearn_puffer._noiser.read_table import Rows
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import SwapFound, find_swap, read_rows, tallies

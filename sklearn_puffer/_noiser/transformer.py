@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,31 +17,38 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import (
+    FieldError,
     PufferfishWarning,
     check_choice,
     check_jobs,
     check_seed,
     check_verbose,
     listening,
+    quoted,
 )
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_release import Moved
-from sklearn_puffer._noiser.formed import fitted_of, form_of
+from sklearn_puffer._noiser.drift import Watch, check_on_drift, drift_found, watch_of
 from sklearn_puffer._noiser.groups import check_groups, refuse_parts
 from sklearn_puffer._noiser.keyed_rows import Keying, Noted, Noting, check_keying
-from sklearn_puffer._noiser.lazy_release import check_lazily, plan_release
 from sklearn_puffer._noiser.lazy_swap import plan_swap
-from sklearn_puffer._noiser.margins import Watch, check_on_drift, drift_found, watch_of
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
+from sklearn_puffer._noiser.out_of_memory import (
+    StreamRelease,
+    check_lazily,
+    keying_of_stream,
+    plan_release,
+)
 from sklearn_puffer._noiser.read_table import next_table
 from sklearn_puffer._noiser.release import Draw, scale_of
+from sklearn_puffer._noiser.release_artifact import MOST_CHARACTERS, artifact_text, read_artifact
 from sklearn_puffer._noiser.settings import check_unknown
-from sklearn_puffer._noiser.streams import StreamRelease, keying_of_stream
-from sklearn_puffer._noiser.written_release import as_text, from_text
 from sklearn_puffer._releases import (
     CertifiedEstimator,
     OverspentError,
     UncertifiedError,
+    explained,
+    located,
     moved_rows_sentence,
     utility_frame,
     write_new,
@@ -370,15 +377,14 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
                 f"random_state={self.random_state!r} makes releases that whoever knows it can "
                 "undo, and a form holds no seed; fit with random_state=None."
             )
-        form = form_of(self._fitted, self.unknown)
-        text = as_text(form)
-        if fitted_of(from_text(text)).fingerprint() != form.fingerprint:
+        text = artifact_text(self._fitted, self.unknown)
+        if read_artifact(text)[0].fingerprint() != self.certificate_.fingerprint:
             raise ValueError(
                 f"what is read back of this {type(self).__name__} is not what its certificate_ is "
                 "about; save the noiser with joblib."
             )
         if path is not None:
-            write_new(path, text.encode(), private=bool(form.key_material))
+            write_new(path, text.encode(), private=self._fitted.channel is not None)
         return text
 
     def set_output(self, *, transform: str | None = None) -> Self:
@@ -587,3 +593,218 @@ def _moved_sentence(moved: dict[Name, int] | Moved) -> str:
 def _moved_share(moved: dict[Name, int] | Moved, n_rows: int) -> float:
     """Return which share of the rows was moved, of single values that of the worst column."""
     return (moved.n_moved if isinstance(moved, Moved) else max(moved.values())) / n_rows
+
+
+_MOST_BYTES = 4 * MOST_CHARACTERS
+
+
+_AGAIN = "take the noiser, or ask whoever keeps it for a new form (noiser.to_json())"
+
+
+_FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+
+
+class PufferfishRelease(ReleaseTransformer):
+    r"""A fitted release without its priors, as `PufferfishNoiser.to_json` writes it.
+
+    It does what the fitted noiser does in `transform`, by the same code and under the same
+    certificate, and stands where a fitted noiser can: in a fitted Pipeline, and with a `Ledger`.
+    It is not fitted again, and `clone` returns the object itself; ``FrozenEstimator(release)``, of
+    `sklearn.frozen`, is a step around which a Pipeline can be fitted.
+
+    Parameters
+    ----------
+    fitted : FittedMechanism
+        What `from_json` has read.
+    unknown : "error", "nearest" or {column: value}, default="error"
+        As in `PufferfishNoiser`; what is read has that of the noiser.
+    on_uncertified : {"raise", "warn"}, default="raise"
+        As in `PufferfishNoiser`.
+    random_state : int or None, default=None
+        As in `PufferfishNoiser`.
+    n_jobs : int or None, default=None
+        As in `PufferfishNoiser`.
+    verbose : int, default=0
+        As in `PufferfishNoiser`.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        That of the noiser; it knows no priors, so that ``against``, and ``check`` with secrets, ask
+        for the noiser.
+    theta_ : pandas.Series of shape (n_public,)
+        As in `PufferfishNoiser`.
+    utility_ : pandas.DataFrame of shape (n_public, 8)
+        As in `PufferfishNoiser`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where `fit` saw string column names.
+
+    See Also
+    --------
+    PufferfishNoiser.to_json : Writes the form, and says what it still tells.
+
+    Notes
+    -----
+    *Formal guarantees.* Those of the noiser: what is read is held against the fingerprint of its
+    certificate before it is handed out, and at every release. That and the checksum of the text
+    find accidents, and not somebody who computes both anew.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser, PufferfishRelease
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> text = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table).to_json()
+    >>> release = PufferfishRelease.from_json(text)
+    >>> list(release.transform(pd.DataFrame({"cars": [1, 9]}))), release.certificate_.holds
+    (['cars'], True)
+    """
+
+    def __init__(
+        self,
+        fitted: FittedMechanism | None = None,
+        *,
+        unknown: Any = "error",
+        on_uncertified: str = "raise",
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        if not isinstance(fitted, FittedMechanism):
+            raise TypeError(
+                "a PufferfishRelease is read and not made; use PufferfishRelease.from_json(path), "
+                "with what a fitted PufferfishNoiser wrote by to_json(path)."
+            )
+        self._fitted = fitted
+        self.unknown = unknown
+        self.on_uncertified = on_uncertified
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @classmethod
+    def from_json(cls, path_or_text: str | os.PathLike[str], *, verbose: int = 0) -> Self:
+        """Read what `PufferfishNoiser.to_json` wrote.
+
+        Parameters
+        ----------
+        path_or_text : str or Path
+            The name of the file, or the text itself, which begins with a brace.
+        verbose : int, default=0
+            As in `PufferfishNoiser`, of its releases; ``release.verbose`` changes it.
+
+        Returns
+        -------
+        PufferfishRelease
+            As a fitted transformer.
+
+        Raises
+        ------
+        TypeError
+            If it is neither.
+        ValueError
+            If the form is of another schema, was changed or damaged, or is none.
+        OSError
+            If there is no such file.
+        """
+        check_verbose(verbose)
+        where, text = _text_of(path_or_text)
+        try:
+            found = cls._read(text)
+        except _FAULTS as fault:
+            told = str(fault).rstrip(".")
+            raise ValueError(f"{where} is no whole form of a release: {told}; {_AGAIN}.") from fault
+        found.verbose = verbose
+        return found
+
+    @classmethod
+    def _read(cls, text: str) -> Self:
+        fitted, unknown = read_artifact(text)
+        if fitted.fingerprint() != fitted.certificate.fingerprint:
+            raise FieldError(
+                "it was changed or damaged: what it would release is not what its fingerprint is of"
+            )
+        found, rules = cls(fitted, unknown=unknown), fitted.rules
+        found.n_features_in_ = len(rules.names)
+        if rules.named:
+            found.feature_names_in_ = np.array(rules.names, dtype=object)
+        return found
+
+    @property
+    def fitted(self) -> FittedMechanism:
+        """What was read."""
+        return self._fitted
+
+    @fitted.setter
+    def fitted(self, value: FittedMechanism) -> None:
+        self._fitted = value
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> NoReturn:
+        """Refuse: a release is fitted already.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, sample_weight : ignored
+            As in `PufferfishNoiser`.
+
+        Raises
+        ------
+        TypeError
+            Always.
+        """
+        raise TypeError(
+            "a PufferfishRelease is fitted already, and holds nothing to fit with; call transform, "
+            "in a Pipeline put FrozenEstimator(release) of sklearn.frozen, or fit a "
+            "PufferfishNoiser."
+        )
+
+    def noisier(self, factor: float) -> NoReturn:
+        """Refuse: what more noise does to the values is computed from their laws.
+
+        Parameters
+        ----------
+        factor : float
+            Not looked at.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise ValueError(
+            f"factor={quoted(factor)} asks for more noise, and what that does to the values is "
+            "computed from laws that a form does not hold; take the noiser, and write the form of "
+            "noiser.noisier(factor)."
+        )
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        certificate, n_columns = self.certificate_, len(self.fitted.rules.order)
+        verdict = certificate.notion.budget_name()
+        return f"PufferfishRelease({n_columns} columns, {verdict}, {certificate.noise})"
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+
+def _text_of(path_or_text: Any) -> tuple[str, str]:
+    """Return what an error calls a form, and its text."""
+    if isinstance(path_or_text, str) and path_or_text.lstrip().startswith("{"):
+        return "the text", path_or_text
+    place = located(path_or_text)
+    with explained(place, f"the form cannot be read; {_AGAIN}"), open(place, "rb") as f:
+        data = f.read(_MOST_BYTES + 1)
+    where = f"the file {str(place)!r}"
+    try:
+        return where, data.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        told = f"{where} is no whole form of a release: it is no text; {_AGAIN}."
+        raise ValueError(told) from fault

@@ -3,29 +3,12 @@
 from sklearn_puffer._releases import sentences
 from sklearn_puffer._releases.certificate import (
     NO_PRIOR,
+    READ_SCHEMAS,
     Awaited,
     Certificate,
-    ColumnNoise,
-    PairLoss,
-    RowsTogether,
-    SetLoss,
-    Source,
+    CertifiedEstimator,
     UncertifiedError,
-    jsonable,
     made_line,
-    plain_record,
-)
-from sklearn_puffer._releases.certified import CertifiedEstimator
-from sklearn_puffer._releases.channel_certificate import (
-    KEY_MATERIAL,
-    WHOLE_TABLE,
-    ChannelCertificate,
-    ChannelFacts,
-    ChannelLoss,
-    Kept,
-    channel_assumptions,
-    moved_rows_sentence,
-    nothing_changes_sentence,
 )
 from sklearn_puffer._releases.composition import (
     MOST_RELEASES,
@@ -38,19 +21,41 @@ from sklearn_puffer._releases.composition import (
     composition_rule,
     drawn_scales,
     factor_below,
+    rule_from_dict,
     scale_for_releases,
 )
-from sklearn_puffer._releases.drift import LEAST_ROWS, ColumnDrift, Drift, SecretDrift, counted_loss
-from sklearn_puffer._releases.ledger import Ledger
-from sklearn_puffer._releases.ledger_state import (
-    Entry,
-    OverspentError,
-    certificate_from_dict,
-    rule_from_dict,
+from sklearn_puffer._releases.evidence import (
+    ColumnNoise,
+    ColumnUtility,
+    CountedLoss,
+    ModelFacts,
+    PairLoss,
+    RowsTogether,
+    SetLoss,
+    Source,
+    UtilityWarning,
+    jsonable,
+    plain_record,
+    utility_frame,
+    weak_sentence,
 )
-from sklearn_puffer._releases.models import CountedLoss, ModelFacts, weak_sentence
-from sklearn_puffer._releases.person_ledger import PersonLedger
-from sklearn_puffer._releases.person_spend import Call
+from sklearn_puffer._releases.ledger import Entry, Ledger, OverspentError
+from sklearn_puffer._releases.person_ledger import Call, PersonLedger
+from sklearn_puffer._releases.row_certificates import (
+    KEY_MATERIAL,
+    WHOLE_TABLE,
+    ChannelCertificate,
+    ChannelFacts,
+    ChannelLoss,
+    Kept,
+    ReserveFacts,
+    SwapCertificate,
+    SwapFacts,
+    channel_assumptions,
+    moved_rows_sentence,
+    nothing_changes_sentence,
+    swap_assumptions,
+)
 from sklearn_puffer._releases.sentences import OF_A_SAMPLE
 from sklearn_puffer._releases.store import (
     LedgerError,
@@ -59,11 +64,4 @@ from sklearn_puffer._releases.store import (
     growing_file,
     located,
     write_new,
-)
-from sklearn_puffer._releases.survival import ColumnUtility, UtilityWarning, utility_frame
-from sklearn_puffer._releases.swap_certificate import (
-    ReserveFacts,
-    SwapCertificate,
-    SwapFacts,
-    swap_assumptions,
 )

@@ -1,40 +1,54 @@
-"""The certificate: what is promised, for which pairs of secrets, and what was checked."""
+"""The certificate: what a release guarantees, and the estimators that release by it alone."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
+from numbers import Real
 from operator import attrgetter
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Protocol
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import (
     Document,
     Page,
     Section,
+    __version__,
     check_count,
     check_verbose,
+    digest,
     listening,
-    plain,
     quoted,
     short_number,
     shown,
     task,
 )
 from sklearn_puffer._releases.composition import Rule
-from sklearn_puffer._releases.models import (
+from sklearn_puffer._releases.evidence import (
+    AboutCount,
+    ColumnNoise,
+    ColumnUtility,
     CountedLoss,
     ModelFacts,
+    PairLoss,
+    RowsTogether,
+    SetLoss,
+    jsonable,
     model_lines,
     model_section,
+    pair_cells,
+    plain_record,
+    survival,
+    utility_section,
 )
-from sklearn_puffer._releases.survival import ColumnUtility, survival, utility_section
-from sklearn_puffer._tables import Name, records_frame
+from sklearn_puffer._tables import records_frame
 from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.notions import Notion, promised
-
-Source = Literal["recomputed", "theorem"]
 
 SCHEMA = "sklearn_puffer.certificate/5"
 READ_SCHEMAS = (SCHEMA, "sklearn_puffer.certificate/4")  # which had no groups of rows
@@ -44,7 +58,6 @@ NO_PRIOR = (
 )
 """The error of a certificate that was read without its noiser."""
 _SHOWN_PAIRS = 5
-_PLAIN = (bool, int, float, str, type(None))  # a tuple: a union would be built anew at each look
 
 
 class UncertifiedError(ValueError):
@@ -70,180 +83,6 @@ class UncertifiedError(ValueError):
     >>> sound.certificate_.holds, round(float(sound.theta_["pulse"] / noiser.theta_["pulse"]), 3)
     (True, 7.501)
     """
-
-
-@dataclass(frozen=True)
-class PairLoss:
-    """The privacy loss of one secret against another, in this direction.
-
-    In nats for pure and Renyi privacy; under a delta it is the delta that goes with epsilon.
-
-    Attributes
-    ----------
-    sensitive : str or int
-        The sensitive column.
-    secret, against
-        The two secrets: the loss is that of p(y | secret) against p(y | against).
-    adversary : int
-        0 for the fitted prior, k for the k-th further prior.
-    bound : float
-        What the strategy promised at the chosen scale.
-    lower, upper : float
-        Ends of the interval that holds the exact loss.
-    source : {"recomputed", "theorem"}
-        Whether ``upper`` was recomputed without the strategy, or is the strategy's theorem.
-    """
-
-    sensitive: Name
-    secret: Any
-    against: Any
-    adversary: int
-    bound: float
-    lower: float
-    upper: float
-    source: Source
-
-
-@dataclass(frozen=True)
-class ColumnNoise:
-    """The noise of one public column.
-
-    Attributes
-    ----------
-    name : str or int
-    theta : float
-        Scale in the column's own units (in codes for a categorical column); 0 for none.
-    spread : float
-        Standard deviation of the column, same units (of the values before binning).
-    whole : bool
-        Whether noise is rounded to whole numbers.
-    grid : float
-        Distance between neighbouring noisy values; 0 where nothing is added.
-    unordered : bool, default=False
-        Whether the column has a kernel and no noise: theta is -log(1 - rho), where rho is the
-        chance that a value is drawn anew, and spread 1.
-    """
-
-    name: Name
-    theta: float
-    spread: float
-    whole: bool
-    grid: float
-    unordered: bool = False
-
-    @property
-    def relative(self) -> float:
-        """The scale theta, in standard deviations of the column."""
-        return self.theta / self.spread if self.spread > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class SetLoss:
-    """What is lost to adversaries whose prior lies around the fitted one.
-
-    Attributes
-    ----------
-    level : float
-        Confidence with which the set holds the true laws.
-    loss : float
-        Of the worst pair under the worst prior of the set, in the unit of the budget; a proven
-        bound unless ``estimate``.
-    exact : bool
-        Whether some prior of the set loses as much; otherwise ``loss`` is only a bound.
-    estimate : bool
-        Whether the set is one of draws (Gaussian and mixture priors), about which nothing is
-        proven.
-    share : float
-        The part of theta that the fitted prior alone needs; the rest is for sampling error.
-    decided : tuple
-        Secrets with so few rows that the set decides everything about them.
-    """
-
-    level: float
-    loss: float
-    exact: bool
-    estimate: bool
-    share: float
-    decided: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class RowsTogether:
-    """Which rows the promise counts together, and how they hang together.
-
-    Attributes
-    ----------
-    column : str or int
-        The column of group ids.
-    max_group : int
-        The most rows of a group, in all releases together.
-    within_group : {"independent", "any"}
-        How rows of a group depend on each other given the secret that they share.
-    """
-
-    column: Name
-    max_group: int
-    within_group: Literal["independent", "any"]
-
-    def seen(self) -> str:
-        """Return what is seen, for a sentence.
-
-        >>> RowsTogether("home", 3, "any").seen()
-        'all released rows of a group (at most 3 rows with one value of home)'
-        """
-        rows = "row" if self.max_group == 1 else "rows"
-        return (
-            f"all released rows of a group (at most {self.max_group} {rows} with one value of "
-            f"{shown(self.column)})"
-        )
-
-    def known(self) -> str:
-        """Return what is known about the group beside the prior of a row, for a sentence."""
-        if self.within_group == "any":
-            return "the prior and how rows of a group hang together"
-        return "the prior, by which rows of a group are independent given their secret"
-
-
-@dataclass(frozen=True)
-class AboutCount:
-    """What a certificate says about how many rows, or groups, have a sensitive value.
-
-    Attributes
-    ----------
-    m : int
-        By how much two counts differ.
-    notion : Notion
-        What is promised about them.
-    unit : str
-        What is counted: "rows", or "groups" where rows are counted together.
-
-    Notes
-    -----
-    *Formal guarantees.* Let units be drawn independently of each other by the prior, given how many
-    of them have the one and the other of two protected values, at places that are equally likely.
-    Then whoever sees all that is released tells two numbers that differ by m by no more than
-    ``notion``. For the places of the smaller number can be drawn among those of the larger one, so
-    that m units differ; these lose what they lose one by one, added up, with a delta m times the
-    delta at m times the epsilon; and no divergence grows when places are mixed.
-
-    References
-    ----------
-    004, Definition F.1.
-    """
-
-    m: int
-    notion: Notion
-    unit: str
-
-    def promise(self) -> str:
-        """Return the promise in one sentence."""
-        others = "all others having a value that it is protected from"
-        counts = f"counts of a sensitive value that differ by {self.m}, {others},"
-        told = self.notion.promise().replace("secrets", counts)
-        return (
-            f"Whoever sees all that is released, and knows the prior, by which {self.unit} are "
-            f"independent of each other, can {told}."
-        )
 
 
 class Awaited(Protocol):
@@ -733,13 +572,6 @@ ABOUT_MIXING = (
 )
 
 
-def _times(m: int, value: float) -> float:
-    """Return the product, rounded up."""
-    product = m * value
-    short = math.isfinite(product) and Fraction(product) < m * Fraction(value)
-    return math.nextafter(product, math.inf) if short else product
-
-
 def about_theta(noise: str) -> str:
     """Return what theta and the words beside it mean."""
     meaning = f": {FAMILIES[noise].scale_means}" if noise in FAMILIES else ""
@@ -803,29 +635,123 @@ def _column_cells(columns: Sequence[ColumnNoise]) -> list[list[str]]:
     ]
 
 
-def pair_cells(pairs: Sequence[PairLoss], *further: str) -> list[list[str]]:
-    """Return pairs as a table, with further fields that are text."""
-    head = ["sensitive", "secret", "against", "lower", "upper", *further]
-    return [head] + [
-        [
-            *(shown(name) for name in (pair.sensitive, pair.secret, pair.against)),
-            *(short_number(end) for end in (pair.lower, pair.upper)),
-            *(getattr(pair, name, "") for name in further),
-        ]
-        for pair in pairs
-    ]
+_VERSION_KEY = "_sklearn_puffer_version"
+_LONGEST = 60
 
 
-def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with plain Python values, for JSON."""
-    return {key: jsonable(value) for key, value in record.items()}
+class CertifiedEstimator(BaseEstimator):
+    """An estimator whose `certificate_` is tied to its parameters and to what it draws.
+
+    Notes
+    -----
+    Every release is held against ``certificate_.fingerprint`` before anything is drawn, and saved
+    states carry the version of the library that wrote them. That finds accidents (attributes that
+    were replaced, parameters that were set after `fit`, states of other versions), not somebody
+    who computes the fingerprint anew.
+    """
+
+    #: Parameters that are read anew at each release, or change nothing about it.
+    _later: ClassVar[frozenset[str]] = frozenset({"verbose"})
+
+    @abstractmethod
+    def _fingerprint(self, certificate: Any) -> str:
+        """Return the digest of what will be drawn, or nothing where a certificate denies it."""
+
+    def _note_parameters(self) -> None:
+        """Remember the parameters that were fitted with."""
+        own = self.get_params(deep=False)
+        self._parameters = {k: _noted(own[k]) for k in own if k not in self._later}
+
+    def _check_as_certified(self) -> None:
+        """Check that what would be released now is what ``certificate_`` is about.
+
+        Raises
+        ------
+        NotFittedError
+            If there was no `fit`.
+        ValueError
+            If parameters or fitted attributes were changed since.
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        mark = self._fingerprint(self.certificate_)
+        if not mark or mark != self.certificate_.fingerprint:
+            raise ValueError(
+                f"what this {type(self).__name__} would release is not what its certificate_ is "
+                "about: a fitted attribute was changed after fit; call fit again."
+            )
+
+    def _check_parameters(self) -> None:
+        noted = getattr(self, "_parameters", {})
+        changed = [k for k, then in noted.items() if not _same(getattr(self, k), then)]
+        if changed:
+            now = ", ".join(f"{k}={_brief(getattr(self, k))}" for k in changed)
+            raise ValueError(
+                f"{now} was set after fit, and the certificate is about other parameters; call fit "
+                "again, or set back what was there in fit."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), _VERSION_KEY: __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        own = dict(state)
+        version = own.pop(_VERSION_KEY, None)
+        if version != __version__:
+            by = "an unknown version" if version is None else f"version {quoted(version)}"
+            raise ValueError(
+                f"this {type(self).__name__} was saved by {by} of sklearn_puffer, and version "
+                f"{__version__!r} cannot vouch for its certificate; load it with the version that "
+                "saved it, or fit again."
+            )
+        super().__setstate__(own)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._verdict_html()
+        return bundle
+
+    @property
+    def _repr_html_(self) -> Any:
+        drawn = super()._repr_html_
+        return lambda: drawn() + self._verdict_html()
+
+    def _verdict_html(self) -> str:
+        certificate = getattr(self, "certificate_", None)
+        return "" if certificate is None else str(certificate._page().brief())
 
 
-def jsonable(value: Any) -> Any:
-    """Return a plain Python value for JSON, which knows no infinity."""
-    value = plain(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "infinity"
-    if isinstance(value, tuple):
-        return [jsonable(each) for each in value]
-    return value if isinstance(value, _PLAIN) else str(value)
+def _brief(value: Any) -> str:
+    text = quoted(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _noted(value: Any) -> Any:
+    """Return a parameter as it is now: lists and mappings may be changed in place."""
+    if isinstance(value, dict):
+        return {key: _noted(each) for key, each in value.items()}
+    return [_noted(each) for each in value] if isinstance(value, list) else value
+
+
+def _same(now: Any, then: Any) -> bool:
+    """Return whether a parameter is what it was; where that is not known, it is not."""
+    if now is then:
+        return True
+    if isinstance(now, Mapping) and isinstance(then, Mapping):
+        return now.keys() == then.keys() and all(_same(now[key], then[key]) for key in now)
+    if isinstance(now, list | tuple) and isinstance(then, list | tuple):
+        return len(now) == len(then) and all(map(_same, now, then))
+    if type(now) is not type(then) and not isinstance(now, Real):
+        return False
+    try:
+        return bool(now == then)
+    except (TypeError, ValueError):  # arrays
+        return digest(now) == digest(then)
+
+
+def _times(m: int, value: float) -> float:
+    """Return the product, rounded up."""
+    product = m * value
+    short = math.isfinite(product) and Fraction(product) < m * Fraction(value)
+    return math.nextafter(product, math.inf) if short else product

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral, Number, Real
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -21,12 +24,21 @@ from sklearn_puffer._base import (
     quoted,
     shown,
 )
-from sklearn_puffer._releases.certified import CertifiedEstimator
-from sklearn_puffer._releases.composition import Axis, Draws, Rule
-from sklearn_puffer._releases.ledger_state import Entry, Left, State
-from sklearn_puffer._releases.person_spend import About
+from sklearn_puffer._releases.certificate import (
+    CertifiedEstimator,
+)
+from sklearn_puffer._releases.composition import (
+    Axis,
+    Draws,
+    Meter,
+    Rule,
+    Spent,
+    check_scale,
+    rule_from_dict,
+)
 from sklearn_puffer._releases.store import (
     NONSENSE,
+    SCHEMAS,
     DamagedError,
     LedgerError,
     Sheet,
@@ -34,13 +46,268 @@ from sklearn_puffer._releases.store import (
     located,
 )
 
-_MOST = 2**63  # releases to be spent at once
+_OLD = "sklearn_puffer.ledger/1"
+
+
+class OverspentError(ValueError):
+    """Raised where a release would overspend; nothing is spent.
+
+    Examples
+    --------
+    The second of two releases, where one was planned:
+
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger.create(f"{folder}/cars.ledger", noiser)
+    ...     released = ledger.transform(noiser, table)
+    ...     try:
+    ...         ledger.transform(noiser, table)
+    ...     except OverspentError as error:
+    ...         print(str(error).partition(";")[0])
+    1 more release(s) of 'data' at {'cars': 1.68038} would overspend the ledger, and nothing was \
+spent
+    """
+
+    __module__ = "sklearn_puffer"
+
+
+@dataclass(frozen=True)
+class Left:
+    """What may still be released of one dataset.
+
+    Attributes
+    ----------
+    dataset : str
+    releases : int or float
+        How many more releases of all columns at the noiser's own scales; infinite without end.
+    by_axis : dict
+        What is left on each axis, rounded down: a sum of precisions 1/theta (Laplace) or 1/sigma^2
+        (Gaussian), or a number of releases where nothing adds up.
+    """
+
+    dataset: str
+    releases: float
+    by_axis: Mapping[Axis, float]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Releases that are on record: how many of one dataset, at which scales, with one note."""
+
+    dataset: str
+    scales: Mapping[Axis, float]
+    releases: int
+    note: str
+
+    @property
+    def kind(self) -> tuple[str, str, Mapping[Axis, float]]:
+        """What equal releases, which are counted together, have in common."""
+        return self.dataset, self.note, self.scales
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Whose releases a ledger counts, by which rule, and at which scales they are planned."""
+
+    fingerprint: str
+    rule: Rule
+    scales: Mapping[Axis, float]
+
+    @classmethod
+    def of(cls, certificate: Any, *further: Any) -> Self:
+        """Return the terms of a certificate, with the further fields of a class."""
+        return cls(certificate.fingerprint, certificate.rule, scales_of(certificate), *further)
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any], *further: Any) -> Self:
+        """Return the terms that `to_record` wrote; any error is that of another record."""
+        rule, scales = rule_from_dict(record["rule"]), scales_from(record["scales"])
+        return cls(record["fingerprint"], rule, scales, *further)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the terms as plain values."""
+        return {
+            "fingerprint": self.fingerprint,
+            "rule": self.rule.to_dict(),
+            "scales": scales_to(self.scales),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class State(Terms):
+    """What a ledger holds at one moment."""
+
+    datasets: tuple[str, ...]
+    entries: tuple[Entry, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Self:
+        """Return the state in a file of version 0.2; any error is that of another file."""
+        record = json.loads(data)
+        if record.pop("checksum") != checksum_of(record) or record["schema"] != _OLD:
+            raise ValueError("its checksum or its schema does not fit")
+        return cls.from_record(record)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Return the state that `to_record` wrote; any error is that of another record."""
+        spent = tuple(_entry(*entry) for entry in record["spent"])
+        state = cls.read(record, tuple(record["datasets"]), spent)
+        datasets, columns = state.datasets, state.scales.keys()
+        if not datasets or not all(isinstance(name, str) for name in datasets):
+            raise TypeError("datasets are not names")
+        if state.rule.axes and not columns <= set(state.rule.axes):
+            raise ValueError("the rule does not know the columns")
+        if not all(e.dataset in datasets and e.scales.keys() <= columns for e in spent):
+            raise ValueError("what was spent is of no dataset or column")
+        return state
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the state as plain values."""
+        spent = [
+            [entry.dataset, scales_to(entry.scales), entry.releases, entry.note]
+            for entry in self.entries
+        ]
+        datasets = {"datasets": list(self.datasets), "spent": spent}
+        return {"schema": SCHEMAS["Ledger"]} | super().to_record() | datasets
+
+    def name(self, dataset: str | None) -> str:
+        """Return the name of a dataset, which may be left out where there is only one."""
+        if dataset is None and len(self.datasets) == 1:
+            return self.datasets[0]
+        if not isinstance(dataset, str) or dataset not in self.datasets:
+            raise ValueError(
+                f"dataset must be one of {listed(self.datasets)}, got {quoted(dataset)}; "
+                "Ledger.add adds one that is independent of the others."
+            )
+        return dataset
+
+    def allows(
+        self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None
+    ) -> bool:
+        """Return whether the budget suffices for further releases."""
+        asked = counts_of([(self._chosen(scales), releases)])
+        return self._meter(self.name(dataset)).allows(asked)
+
+    def entry(
+        self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None, note: str
+    ) -> Entry:
+        """Return releases as they will be on record.
+
+        Raises
+        ------
+        OverspentError
+            If the budget does not suffice.
+        """
+        if not isinstance(note, str):
+            raise TypeError(f"note must be a string, got {quoted(note)}.")
+        entry = Entry(self.name(dataset), self._chosen(scales), releases, note)
+        if not self.allows(scales, releases, dataset):
+            raise OverspentError(self._overspent(entry))
+        return entry
+
+    def _chosen(self, scales: Mapping[Axis, float] | None) -> Mapping[Axis, float]:
+        if scales is None:
+            return self.scales
+        if not scales or not scales.keys() <= self.scales.keys():
+            names = listed(tuple(self.scales))
+            raise ValueError(f"scales must name some of the columns {names}, got {dict(scales)}.")
+        return scales
+
+    def _overspent(self, entry: Entry) -> str:
+        left, draws = self.left(entry.dataset), getattr(self.rule, "draws", None)
+        most = f" (each column {draws} time(s) at most)" if draws else ""
+        advice = "Ask for larger scales, or fit with more releases before the first one."
+        return (
+            f"{entry.releases} more release(s) of {entry.dataset!r} at {_short(entry.scales)} "
+            f"would overspend the ledger, and nothing was spent; left are {left.releases} "
+            f"release(s) at {_short(self.scales)}, or {_short(left.by_axis)} by column{most}. "
+            f"{getattr(self.rule, 'reason', advice)}"
+        )
+
+    def plus(self, entry: Entry) -> State:
+        """Return the state after further releases."""
+        entries = list(self.entries)
+        for k, old in enumerate(entries):
+            if old.kind == entry.kind:
+                entries[k] = replace(old, releases=old.releases + entry.releases)
+                return replace(self, entries=tuple(entries))
+        return replace(self, entries=(*entries, entry))
+
+    def left(self, dataset: str) -> Left:
+        """Return what may still be released of a dataset."""
+        meter = self._meter(dataset)
+        return Left(dataset, meter.times(counts_of([(self.scales, 1)])), meter.left())
+
+    def spent(self, dataset: str) -> Spent:
+        """Return how often each axis of a dataset was released at each scale."""
+        return counts_of((e.scales, e.releases) for e in self.entries if e.dataset == dataset)
+
+    def _meter(self, dataset: str) -> Meter:
+        meter = self._meters.get(dataset)
+        if meter is None:
+            meter = self._meters[dataset] = self.rule.meter(self.spent(dataset))
+        return meter
+
+    @cached_property
+    def _meters(self) -> dict[str, Meter]:
+        return {}
+
+
+def counts_of(releases: Iterable[tuple[Mapping[Axis, float], int]]) -> Spent:
+    """Return how often each axis is released at each scale, of releases and how many of each.
+
+    >>> counts_of([({"age": 2.0}, 1), ({"age": 2.0, "sex": 1.0}, 2)])
+    {'age': {2.0: 3}, 'sex': {1.0: 2}}
+    """
+    counts: dict[Axis, dict[float, int]] = {}
+    for scales, number in releases:
+        for axis, scale in scales.items():
+            own = counts.setdefault(axis, {})
+            own[scale] = own.get(scale, 0) + number
+    return counts
+
+
+def _entry(dataset: Any, scales: Any, releases: Any, note: Any) -> Entry:
+    """Return releases as they stand in a file, if they are any."""
+    if not (isinstance(dataset, str) and isinstance(note, str)):
+        raise TypeError("no releases on record")
+    return Entry(dataset, scales_from(scales), check_count(releases, "releases"), note)
+
+
+def scales_to(scales: Mapping[Axis, float]) -> list[list[Any]]:
+    """Return scales as plain values for JSON."""
+    return [[axis, scale] for axis, scale in scales.items()]
+
+
+def scales_from(pairs: Any) -> dict[Axis, float]:
+    """Return scales as `scales_to` wrote them."""
+    return {axis: check_scale(scale, axis, free=True) for axis, scale in pairs}
+
+
+def checksum_of(record: Mapping[str, Any]) -> str:
+    """Return what version 0.2 found accidents to a record by; whatever order its keys have."""
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _short(numbers: Mapping[Axis, float]) -> str:
+    """Return numbers by axis, to six digits: a message is no place for sixteen."""
+    return "{" + ", ".join(f"{axis!r}: {number:.6g}" for axis, number in numbers.items()) + "}"
+
+
+MOST_AT_ONCE = 2**63  # releases to be spent at once
 _SHOWN = 10  # entries on a page
 
 Look = tuple[bytes, tuple[int, ...]]
 """The start of a file, with what the system says of it."""
 
-Held = TypeVar("Held", State, About)
+Held = TypeVar("Held", bound=Terms)
 
 
 class Account(ABC, Generic[Held]):
@@ -221,7 +488,7 @@ class Ledger(Account[State]):
         certificate = certificate_for(noiser)
         names = _check_datasets(["data"] if datasets is None else datasets)
         ledger = cls(path, certificate.fingerprint, timeout)
-        state = State.start(ledger.fingerprint, certificate.rule, scales_of(certificate), names)
+        state = State.of(certificate, names)
         state.left(names[0])  # a rule that does not know the columns is refused here
         ledger._store.create(lambda sheet: sheet.write(state.to_record()))
         return ledger
@@ -577,7 +844,7 @@ def _numbers(scales: Any) -> dict[Axis, float] | None:
 
 def _check_releases(releases: Any) -> int:
     """Return a number of releases that a file and a message can hold."""
-    if isinstance(releases, Integral) and abs(int(releases)) >= _MOST:
+    if isinstance(releases, Integral) and abs(int(releases)) >= MOST_AT_ONCE:
         raise ValueError(
             "releases must lie between 1 and 2**63, got an integer of "
             f"{int(releases).bit_length()} bits; spend what is going to be released."

@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from sklearn_puffer._base import listed, shown
-from sklearn_puffer._releases.certificate import ColumnNoise, RowsTogether
-from sklearn_puffer._releases.models import MODEST, ModelFacts, model_sentences
-from sklearn_puffer._releases.survival import ColumnUtility
+from sklearn_puffer._releases.evidence import (
+    MODEST,
+    ColumnNoise,
+    ColumnUtility,
+    ModelFacts,
+    RowsTogether,
+    model_sentences,
+)
 from sklearn_puffer._tables import Name
 from sklearn_puffer.notions import Notion
 

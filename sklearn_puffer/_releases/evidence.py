@@ -1,0 +1,552 @@
+"""What a certificate shows as evidence: losses, noise, what survives, and what classifiers know.
+
+A weak classifier certifies anything, so whoever reads the promise has to see how much it knows, and
+what the same release tells to somebody who simply counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from sklearn_puffer._base import (
+    PufferfishWarning,
+    Section,
+    plain,
+    short_number,
+    shown,
+)
+from sklearn_puffer._tables import Name, named_frame
+from sklearn_puffer.notions import Notion
+
+Source = Literal["recomputed", "theorem"]
+
+
+_PLAIN = (bool, int, float, str, type(None))  # a tuple: a union would be built anew at each look
+
+
+@dataclass(frozen=True)
+class PairLoss:
+    """The privacy loss of one secret against another, in this direction.
+
+    In nats for pure and Renyi privacy; under a delta it is the delta that goes with epsilon.
+
+    Attributes
+    ----------
+    sensitive : str or int
+        The sensitive column.
+    secret, against
+        The two secrets: the loss is that of p(y | secret) against p(y | against).
+    adversary : int
+        0 for the fitted prior, k for the k-th further prior.
+    bound : float
+        What the strategy promised at the chosen scale.
+    lower, upper : float
+        Ends of the interval that holds the exact loss.
+    source : {"recomputed", "theorem"}
+        Whether ``upper`` was recomputed without the strategy, or is the strategy's theorem.
+    """
+
+    sensitive: Name
+    secret: Any
+    against: Any
+    adversary: int
+    bound: float
+    lower: float
+    upper: float
+    source: Source
+
+
+@dataclass(frozen=True)
+class ColumnNoise:
+    """The noise of one public column.
+
+    Attributes
+    ----------
+    name : str or int
+    theta : float
+        Scale in the column's own units (in codes for a categorical column); 0 for none.
+    spread : float
+        Standard deviation of the column, same units (of the values before binning).
+    whole : bool
+        Whether noise is rounded to whole numbers.
+    grid : float
+        Distance between neighbouring noisy values; 0 where nothing is added.
+    unordered : bool, default=False
+        Whether the column has a kernel and no noise: theta is -log(1 - rho), where rho is the
+        chance that a value is drawn anew, and spread 1.
+    """
+
+    name: Name
+    theta: float
+    spread: float
+    whole: bool
+    grid: float
+    unordered: bool = False
+
+    @property
+    def relative(self) -> float:
+        """The scale theta, in standard deviations of the column."""
+        return self.theta / self.spread if self.spread > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class SetLoss:
+    """What is lost to adversaries whose prior lies around the fitted one.
+
+    Attributes
+    ----------
+    level : float
+        Confidence with which the set holds the true laws.
+    loss : float
+        Of the worst pair under the worst prior of the set, in the unit of the budget; a proven
+        bound unless ``estimate``.
+    exact : bool
+        Whether some prior of the set loses as much; otherwise ``loss`` is only a bound.
+    estimate : bool
+        Whether the set is one of draws (Gaussian and mixture priors), about which nothing is
+        proven.
+    share : float
+        The part of theta that the fitted prior alone needs; the rest is for sampling error.
+    decided : tuple
+        Secrets with so few rows that the set decides everything about them.
+    """
+
+    level: float
+    loss: float
+    exact: bool
+    estimate: bool
+    share: float
+    decided: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class RowsTogether:
+    """Which rows the promise counts together, and how they hang together.
+
+    Attributes
+    ----------
+    column : str or int
+        The column of group ids.
+    max_group : int
+        The most rows of a group, in all releases together.
+    within_group : {"independent", "any"}
+        How rows of a group depend on each other given the secret that they share.
+    """
+
+    column: Name
+    max_group: int
+    within_group: Literal["independent", "any"]
+
+    def seen(self) -> str:
+        """Return what is seen, for a sentence.
+
+        >>> RowsTogether("home", 3, "any").seen()
+        'all released rows of a group (at most 3 rows with one value of home)'
+        """
+        rows = "row" if self.max_group == 1 else "rows"
+        return (
+            f"all released rows of a group (at most {self.max_group} {rows} with one value of "
+            f"{shown(self.column)})"
+        )
+
+    def known(self) -> str:
+        """Return what is known about the group beside the prior of a row, for a sentence."""
+        if self.within_group == "any":
+            return "the prior and how rows of a group hang together"
+        return "the prior, by which rows of a group are independent given their secret"
+
+
+@dataclass(frozen=True)
+class AboutCount:
+    """What a certificate says about how many rows, or groups, have a sensitive value.
+
+    Attributes
+    ----------
+    m : int
+        By how much two counts differ.
+    notion : Notion
+        What is promised about them.
+    unit : str
+        What is counted: "rows", or "groups" where rows are counted together.
+
+    Notes
+    -----
+    *Formal guarantees.* Let units be drawn independently of each other by the prior, given how many
+    of them have the one and the other of two protected values, at places that are equally likely.
+    Then whoever sees all that is released tells two numbers that differ by m by no more than
+    ``notion``. For the places of the smaller number can be drawn among those of the larger one, so
+    that m units differ; these lose what they lose one by one, added up, with a delta m times the
+    delta at m times the epsilon; and no divergence grows when places are mixed.
+
+    References
+    ----------
+    004, Definition F.1.
+    """
+
+    m: int
+    notion: Notion
+    unit: str
+
+    def promise(self) -> str:
+        """Return the promise in one sentence."""
+        others = "all others having a value that it is protected from"
+        counts = f"counts of a sensitive value that differ by {self.m}, {others},"
+        told = self.notion.promise().replace("secrets", counts)
+        return (
+            f"Whoever sees all that is released, and knows the prior, by which {self.unit} are "
+            f"independent of each other, can {told}."
+        )
+
+
+def pair_cells(pairs: Sequence[PairLoss], *further: str) -> list[list[str]]:
+    """Return pairs as a table, with further fields that are text."""
+    head = ["sensitive", "secret", "against", "lower", "upper", *further]
+    return [head] + [
+        [
+            *(shown(name) for name in (pair.sensitive, pair.secret, pair.against)),
+            *(short_number(end) for end in (pair.lower, pair.upper)),
+            *(getattr(pair, name, "") for name in further),
+        ]
+        for pair in pairs
+    ]
+
+
+def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with plain Python values, for JSON."""
+    return {key: jsonable(value) for key, value in record.items()}
+
+
+def jsonable(value: Any) -> Any:
+    """Return a plain Python value for JSON, which knows no infinity."""
+    value = plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "infinity"
+    if isinstance(value, tuple):
+        return [jsonable(each) for each in value]
+    return value if isinstance(value, _PLAIN) else str(value)
+
+
+class UtilityWarning(PufferfishWarning):
+    """Warns that a release tells less about a column than a constant in its place would.
+
+    Of its own kind, so that it can be filtered apart from warnings about the promise.
+
+    Examples
+    --------
+    A tenth of the budget takes more noise than the column has to tell; the median in its place
+    would change it less:
+
+    >>> import warnings
+    >>> import pandas as pd
+    >>> from sklearn_puffer import PufferfishNoiser
+    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
+    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
+    >>> for epsilon in (1.0, 0.1):
+    ...     with warnings.catch_warnings(record=True) as caught:
+    ...         warnings.simplefilter("always")
+    ...         noiser = PufferfishNoiser(epsilon, sensitive="loan").fit(table)
+    ...     change, constant = noiser.utility_.loc["cars", ["change", "constant"]]
+    ...     print(f"{change:.1f} {constant:.1f}", [each.category.__name__ for each in caught])
+    0.9 2.6 []
+    5.0 2.6 ['UtilityWarning']
+    """
+
+
+@dataclass(frozen=True)
+class ColumnUtility:
+    """How much of one public column survives a release: expectations over rows and noise.
+
+    All of them are computed from the laws, for rows as those of `fit`. A change is the distance
+    between the released value and the original one as it stood in the table, before binning; of
+    categories with an order it is that of their codes, and of others 1. Values left missing do not
+    count in it.
+
+    Attributes
+    ----------
+    name : str or int
+    change, change_sd : float
+        The mean change, in the column's unit and in its standard deviations; infinite under Cauchy
+        noise, unless a type or a list of codes cuts it off.
+    median_change : float
+        The change that one half of the released values do not exceed.
+    unchanged : float
+        The chance that the released value is the original one; a missing one stays missing.
+    constant, constant_sd, constant_median, constant_unchanged : float
+        The same for the best constant, the column's median, or its most frequent category.
+    """
+
+    name: Name
+    change: float
+    change_sd: float
+    median_change: float
+    unchanged: float
+    constant: float
+    constant_sd: float
+    constant_median: float
+    constant_unchanged: float
+
+    def changed(self, other: ColumnUtility) -> ColumnUtility:
+        """Return what survives where the values change as in another release of them."""
+        return replace(
+            self,
+            change=other.change,
+            change_sd=other.change_sd,
+            median_change=other.median_change,
+            unchanged=other.unchanged,
+        )
+
+    @property
+    def worse(self) -> bool:
+        """Whether a constant would be nearer on average (where that is infinite, by medians)."""
+        if math.isinf(self.change):
+            return self.median_change > self.constant_median
+        return self.change > self.constant * (1.0 + 1e-9)
+
+
+def utility_frame(utility: Sequence[ColumnUtility]) -> Any:
+    """Return how much survives as a DataFrame, a row for each column."""
+    records = {column.name: asdict(column) for column in utility}
+    return named_frame(records, [n for n in ColumnUtility.__dataclass_fields__ if n != "name"])
+
+
+def survival(utility: Sequence[ColumnUtility]) -> str:
+    """Return in a sentence in how many columns a constant would change values less."""
+    worse = [shown(column.name) for column in utility if column.worse]
+    if not worse:
+        return "In no column do values change more than if a constant stood in their place."
+    return (
+        f"In {len(worse)} of {len(utility)} columns values change more than if a constant stood in "
+        f"their place: {', '.join(worse)}."
+    )
+
+
+def utility_section(utility: Sequence[ColumnUtility]) -> Section:
+    """Return the table of all columns."""
+    note = (
+        "change is the expected distance between a released and an original value, in the column's "
+        "unit and (sd) in its standard deviations; constant is that of the best constant, the "
+        "median (where values have no order a change counts 1, and it is the most frequent one); "
+        "unchanged is the share of rows whose value comes out as it was, missing ones that stay "
+        "missing included"
+    )
+    head = ["column", "change", "constant", "change sd", "constant sd", "unchanged"]
+    cells = [
+        [
+            shown(column.name),
+            *(f"{value:.4g}" for value in (column.change, column.constant)),
+            *(f"{value:.3f}" for value in (column.change_sd, column.constant_sd)),
+            f"{column.unchanged:.1%}",
+        ]
+        for column in utility
+    ]
+    return Section("How much of the data survives", note, [head, *cells])
+
+
+_SHOWN = 5
+MODEST = "HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)"
+"""Boosting that some thousand rows do not make surer of itself than it should be."""
+_ROUNDED = (
+    "What a classifier says of a row is taken in whole numbers of 2^-32 (2.3e-10), of which a "
+    "positive one is never 0, and the promise is about these: what depends on smaller "
+    "probabilities is not covered."
+)
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """How much a classifier knows that is taken for an adversary, about one sensitive column.
+
+    Attributes
+    ----------
+    argument : str
+        Which adversary it is: "prior", or "adversaries[0]".
+    sensitive : str or int
+    model, way : str
+        Its type, and how its probabilities were found.
+    smoothing : float
+        The share of the base rate in them.
+    n_models : int
+        Of how many models the adversary is put together.
+    log_loss, constant_log_loss : float
+        In nats for each row, of its probabilities and of the shares of the secrets.
+    auc : float
+        Of one secret against the rest, the mean over the secrets; a constant has 0.5.
+    boosted_log_loss, boosted_auc : float or None
+        Of scikit-learn's gradient boosting by default, cross-fitted to the same rows; None where
+        it was not asked.
+    counting_log_loss : float
+        Of who counts the other rows of each released cell.
+    weak : {"boosting", "counting", "constant", "overconfident", ""}
+        Who knows more, by more than noise, or that a constant knows as much, or that the model is
+        so sure of itself that a constant errs less; nothing where none.
+    n_cells, n_certain : int
+        Distinct released rows, and those for which some secret has probability 0 or 1.
+    """
+
+    argument: str
+    sensitive: Name
+    model: str
+    way: str
+    smoothing: float
+    n_models: int
+    log_loss: float
+    constant_log_loss: float
+    auc: float
+    boosted_log_loss: float | None
+    boosted_auc: float | None
+    counting_log_loss: float
+    weak: str
+    n_cells: int
+    n_certain: int
+
+    @property
+    def brief(self) -> str:
+        """The model with its figures beside those of a constant."""
+        return (
+            f"{self.model} for {shown(self.sensitive)} (log loss {self.log_loss:.4g} beside "
+            f"{self.constant_log_loss:.4g} of a constant, AUC {self.auc:.3f} beside 0.5)"
+        )
+
+
+@dataclass(frozen=True)
+class CountedLoss:
+    """What is lost of the same release to somebody who counted a column, or a pair of columns.
+
+    Attributes
+    ----------
+    columns : tuple of str or int
+        The columns that are looked at, and whose laws given each secret are counted.
+    loss : float
+        Proven upper end for the worst pair of secrets, in the unit of the budget.
+    beyond : float or None
+        Where a pure loss is above epsilon: the delta at which epsilon is kept all the same, if
+        that is soon computed. Counted laws have values that one secret alone was seen with.
+    """
+
+    columns: tuple[Name, ...]
+    loss: float
+    beyond: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The loss, and how much of it lies beyond the budget."""
+        told = short_number(self.loss)
+        return (
+            told if self.beyond is None else f"{told} (epsilon is kept but for {self.beyond:.3g})"
+        )
+
+
+def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) -> list[str]:
+    """Return what stands right below the verdict."""
+    if not models:
+        return []
+    named = "; ".join(f"{model.argument} is {model.brief}, {model.way}" for model in models)
+    said = [f"The adversary knows as much as a classifier, and no more: {named}."]
+    said += [f"WARNING: {weak_sentence(model)}" for model in models if model.weak]
+    for size, what in ((1, "column"), (2, "pair of columns")):
+        found = [each for each in counted if len(each.columns) == size]
+        if found:
+            worst = max(found, key=_size)
+            names = ", ".join(shown(name) for name in worst.columns)
+            said.append(
+                f"To whoever instead counted a single {what}, and looks at that alone, the same "
+                f"release loses at most {worst.words}, the worst of {len(found)}: {names}."
+            )
+    return said
+
+
+def _size(counted: CountedLoss) -> tuple[float, float]:
+    return counted.loss, counted.beyond or 0.0
+
+
+def weak_sentence(model: ModelFacts) -> str:
+    """Return the warning about a classifier that knows less than others, or less than it says."""
+    known = f"{model.argument}: {model.model} has log loss {model.log_loss:.4g} and AUC "
+    known += f"{model.auc:.3f} for column {model.sensitive!r}"
+    if model.weak == "constant":
+        return (
+            f"{known}, no better than the shares of the secrets alone: either nothing can be "
+            "learnt about it from the public columns, or this adversary knows next to nothing, and "
+            "a weak model certifies anything; hold a better one against it."
+        )
+    if model.weak == "overconfident":
+        return (
+            f"{known}, and is so sure of itself that the shares of the secrets alone have log loss "
+            f"{model.constant_log_loss:.4g}: rows are changed to hide what nobody knows; let it "
+            f"learn less, for example {MODEST}, or calibrate it (CalibratedClassifierCV of "
+            "sklearn.calibration)."
+        )
+    if model.weak == "counting":
+        return (
+            f"{known}, and whoever counts the other rows with the same released values has log "
+            f"loss {model.counting_log_loss:.4g}: this adversary knows less than that; add "
+            'the counted law, adversaries=["empirical"], or take a better classifier.'
+        )
+    return (
+        f"{known}, and HistGradientBoostingClassifier() by default {model.boosted_log_loss:.4g} "
+        f"and {model.boosted_auc:.3f}: this adversary knows less than can be learnt, and a weak "
+        "model certifies anything; take that one, or a better one."
+    )
+
+
+def model_section(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) -> list[Section]:
+    """Return the tables about the models, where there are any."""
+    if not models:
+        return []
+    head = ["adversary", "sensitive", "model", "log loss", "constant", "boosted", "counting", "AUC"]
+    cells = [
+        [
+            model.argument,
+            shown(model.sensitive),
+            model.model,
+            f"{model.log_loss:.4g}",
+            f"{model.constant_log_loss:.4g}",
+            "" if model.boosted_log_loss is None else f"{model.boosted_log_loss:.4g}",
+            f"{model.counting_log_loss:.4g}",
+            f"{model.auc:.3f}",
+        ]
+        for model in models
+    ]
+    note = (
+        "log loss in nats for each row, the lower the more is known: of the model, of the shares "
+        "of the secrets, of scikit-learn's gradient boosting, and of who counts the other rows of "
+        "a cell; AUC of one secret against the rest, the mean over the secrets"
+    )
+    return [Section("What the classifiers know", note, [head, *cells]), *_counted_section(counted)]
+
+
+def _counted_section(counted: Sequence[CountedLoss]) -> list[Section]:
+    if not counted:
+        return []
+    worst = sorted(counted, key=_size, reverse=True)[:_SHOWN]
+    cells = [[", ".join(shown(n) for n in each.columns), each.words] for each in worst]
+    return [
+        Section(
+            f"The same release under counted laws (worst of {len(counted)})",
+            "what it tells about these columns alone to somebody who counted them in these rows",
+            [["columns", "loss"], *cells],
+        )
+    ]
+
+
+def model_sentences(models: Sequence[ModelFacts]) -> list[str]:
+    """Return the assumptions that come with classifiers."""
+    said = [_ROUNDED] if models else []
+    for model in models:
+        of = f"{model.argument} ({model.model} for {shown(model.sensitive)})"
+        if model.n_models > 1:
+            said.append(
+                f"{of} is a patchwork of {model.n_models} models, each asked about rows that it "
+                "was not fitted to; somebody with one model for all rows may know a little more "
+                "or less."
+            )
+        if model.n_certain:
+            said.append(
+                f"{of} gives {model.n_certain} of {model.n_cells} distinct rows a probability of 0 "
+                "or 1 for some secret, which is a claim of certainty; "
+                "fits.ClassifierFit(smoothing=...) mixes in the base rate."
+            )
+    return said
