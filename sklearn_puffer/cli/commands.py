@@ -41,10 +41,8 @@ from sklearn_puffer.cli.arguments import (
     NO_PROMISE,
     PREFIX,
     RELEASE,
-    audit_parameters,
     merged,
-    noiser_parameters,
-    plan_parameters,
+    parameters_of,
     read_settings,
     say,
     tell,
@@ -121,7 +119,7 @@ def _places(asked: Any, swap: bool) -> list[Path]:
 
 def _parameters(section: dict[str, Any], asked: Any) -> dict[str, Any]:
     """Return the noiser's parameters: those of the settings, and those typed, which win."""
-    found = unlisted(merged(section, asked, noiser_parameters(), PREFIX))
+    found = unlisted(merged(section, asked, parameters_of("fit"), PREFIX))
     if found.get("random_state") is not None:
         raise ValueError(
             f"random_state={found['random_state']!r} makes releases that whoever knows it can "
@@ -191,7 +189,7 @@ def plan(asked: Any) -> int:
     """Compare settings; those of the noiser in a settings file hold for all of them."""
     check_out(asked)
     settings = read_settings(asked.settings)
-    how = unlisted(merged(settings["noiser"], asked, plan_parameters(), PREFIX))
+    how = unlisted(merged(settings["noiser"], asked, parameters_of("plan"), PREFIX))
     if "sensitive" not in how:
         raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
     file = TableFile(asked.table, layout_of(settings["table"], asked))
@@ -203,7 +201,7 @@ def audit(asked: Any) -> int:
     """Show what attackers found; the status says whether it is more than was promised."""
     check_out(asked)
     settings = read_settings(asked.settings)
-    how = unlisted(merged({}, asked, audit_parameters(), PREFIX))
+    how = unlisted(merged({}, asked, parameters_of("audit"), PREFIX))
     noiser = fitted(asked.form)
     check_holds(noiser)
     layout = layout_of(settings["table"], asked)
@@ -413,7 +411,7 @@ def _how(section: dict[str, Any], asked: Any) -> dict[str, Any]:
     kept = {n: v for n, v in section.items() if not (typed and n in ("key_file", "key_env"))}
     if {"key_file", "key_env"} <= kept.keys():
         raise ValueError("the settings have both key_file and key_env; remove one of them.")
-    return merged(kept, asked, RELEASE)
+    return merged(kept, asked, [*RELEASE, "key_file", "key_env"])
 
 
 def _keying(how: dict[str, Any]) -> dict[str, Any]:
