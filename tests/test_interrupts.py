@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser, UncertifiedError, UtilityWarning
-from sklearn_puffer._base import Calls, aside, numerics
+from sklearn_puffer._base import aside, numerics
 from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._noiser import channel_fit
 from sklearn_puffer.noise import OptimalChannel
@@ -67,14 +67,13 @@ def test_what_was_fitted_before_is_still_there(solver):
 
 
 def test_whoever_ends_waits_for_calls_at_work_but_not_for_ever():
-    calls = Calls()
-    assert calls.wait(0.0)
-    with calls.one_more(), calls.one_more():
-        assert not calls.wait(0.001)
-    assert calls.wait(0.0)
-    with pytest.raises(LookupError), calls.one_more():
+    assert numerics.wait_for_solver(0.0)
+    with numerics.at_work(), numerics.at_work():
+        assert not numerics.wait_for_solver(0.001)
+    assert numerics.wait_for_solver(0.0)
+    with pytest.raises(LookupError), numerics.at_work():
         raise LookupError
-    assert calls.wait(0.0)
+    assert numerics.wait_for_solver(0.0)
 
 
 def test_what_a_call_raises_is_raised_where_it_was_made():

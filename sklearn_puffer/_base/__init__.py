@@ -41,7 +41,6 @@ from sklearn_puffer._base.numerics import (
     SMALLEST,
     ULP,
     UNIT,
-    Calls,
     aside,
     coarse_up,
     log_sum,

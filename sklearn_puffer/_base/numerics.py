@@ -12,7 +12,8 @@ from contextvars import copy_context
 from fractions import Fraction
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Condition, Thread, current_thread, main_thread
+from threading import Event, Thread, current_thread, main_thread
+from time import monotonic
 from typing import Any, TypeVar
 
 import numpy as np
@@ -272,69 +273,51 @@ def solved(
 
     ``most`` and ``equal`` are pairs of matrix and right-hand side. None where nothing came back.
     """
-    # HiGHS knows it, and scipy hands it on with a warning
-    options: dict[str, object] = {"run_crossover": "off"} if interior else {}
+    given = np.asarray(objective)
     method = "highs-ipm" if interior else "highs-ds"
+    # HiGHS knows it, and scipy hands it on with a warning
+    options = {"run_crossover": "off"} if interior else {}
+    solver: Any = linprog  # whose types know no sparse arrays
+
+    def call() -> OptimizeResult:
+        with at_work():
+            result: OptimizeResult = solver(
+                given, *(most or (None, None)), *equal, method=method, options=options
+            )
+        return result
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OptimizeWarning)
-        result = asked(objective, most or (None, None), equal, method, options)
+        # HiGHS cannot be stopped through scipy: what it does not end in time, it ends for nobody
+        result = aside(call)
     if result.x is None and interior:
         return solved(objective, most=most, equal=equal)
     return None if result.x is None else result
 
 
-def asked(
-    objective: FloatArray,
-    most: tuple[Any, Any],
-    equal: tuple[Any, Any],
-    method: str,
-    options: dict[str, object],
-) -> OptimizeResult:
-    """Ask scipy; Ctrl-C need not wait for the answer.
-
-    HiGHS cannot be stopped through scipy: what it does not end in time, it ends for nobody.
-    """
-    given = np.asarray(objective)
-    solver: Any = linprog  # whose types know no sparse arrays
-
-    def call() -> OptimizeResult:
-        with calls.one_more():
-            result: OptimizeResult = solver(given, *most, *equal, method=method, options=options)
-        return result
-
-    return aside(call)
+_at_work: set[Event] = set()
 
 
-class Calls:
-    """How many calls of the solver are at work."""
-
-    def __init__(self) -> None:
-        self._changed, self._count = Condition(), 0
-
-    @contextmanager
-    def one_more(self) -> Iterator[None]:
-        """Count a call while the block runs."""
-        self._add(1)
-        try:
-            yield
-        finally:
-            self._add(-1)
-
-    def _add(self, change: int) -> None:
-        with self._changed:
-            self._count += change
-            self._changed.notify_all()
-
-    def wait(self, seconds: float = _AT_EXIT) -> bool:
-        """Wait until none is at work, for some seconds at most; return whether none is."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._count, seconds)
+@contextmanager
+def at_work() -> Iterator[None]:
+    """Count a call of the solver while the block runs."""
+    over = Event()
+    _at_work.add(over)
+    try:
+        yield
+    finally:
+        _at_work.discard(over)
+        over.set()
 
 
-calls = Calls()
-atexit.register(
-    calls.wait
-)  # Python that ends around threads in the solver is aborted by the system
+def wait_for_solver(seconds: float = _AT_EXIT) -> bool:
+    """Wait until no call is at work, for some seconds at most; return whether none is."""
+    until = monotonic() + seconds
+    return all(over.wait(max(until - monotonic(), 0.0)) for over in list(_at_work))
+
+
+# Python that ends around threads in the solver is aborted by the system
+atexit.register(wait_for_solver)
 
 
 def aside(call: Callable[[], T]) -> T:

@@ -136,8 +136,8 @@ def _below(
 
 def _with_numbers(table: LazyTable, sent: Sequence[str], task: Any) -> LazyTable:
     """Return the lazy table that a task makes of some columns of another one."""
-    own = opened(plans.planned(table.opened.native, sent, task))
-    return LazyTable(replace(own, levels=table.opened.levels), table.weight)
+    own = opened(plans.planned(table.native, sent, task))
+    return replace(own, levels=table.levels, weight=table.weight)
 
 
 def _check_none_lost(secrets: Sequence[Secret], read: SwapRead, table: LazyTable) -> None:

@@ -192,45 +192,35 @@ def count(
     >>> of_secret[1].codes.tolist(), of_secret[1].counts.tolist()
     ([[0], [1]], [1, 1])
     """
-    sizes = [[prod(columns[k].size for k in group) for group in groups]] * len(secrets)
-    dense = [
-        [secret.size * size <= MOST_DENSE_CELLS for size in row]
-        for secret, row in zip(secrets, sizes, strict=True)
-    ]
-    tables = _stream(secrets, columns, groups, dense, n_rows, weights)
-    result = []
-    for which, secret in enumerate(secrets):
-        row = []
-        for group, table in zip(groups, tables[which], strict=True):
-            members = [columns[k] for k in group]
-            row.append(
-                _sorted_cells(secret, members, n_rows, weights)
-                if table is None
-                else _cells_of(table, members)
-            )
-        result.append(row)
-    return result
+    widths = [prod(columns[k].size for k in group) for group in groups]
+    tables = {
+        (s, g): np.zeros(secret.size * width, dtype=np.int64)
+        for s, secret in enumerate(secrets)
+        for g, width in enumerate(widths)
+        if secret.size * width <= MOST_DENSE_CELLS
+    }
+    if tables:
+        _fill(tables, secrets, columns, groups, n_rows, weights)
+
+    def cells(s: int, g: int) -> list[Cells]:
+        members = [columns[k] for k in groups[g]]
+        if (s, g) in tables:
+            return _cells_of(tables[s, g].reshape(secrets[s].size, -1), members)
+        return _sorted_cells(secrets[s], members, n_rows, weights)
+
+    return [[cells(s, g) for g in range(len(groups))] for s in range(len(secrets))]
 
 
-def _stream(
+def _fill(
+    tables: Mapping[tuple[int, int], Array],
     secrets: Sequence[Coded],
     columns: Sequence[Coded],
     groups: Sequence[Sequence[int]],
-    dense: Sequence[Sequence[bool]],
     n_rows: int,
     weights: Array | None,
-) -> list[list[Array | None]]:
-    """Fill the dense tables (n_secrets, n_cells), all in one pass; None where one is too large."""
+) -> None:
+    """Count into the dense tables of each secret and group, all in one pass over the data."""
     widths = [prod(columns[k].size for k in group) for group in groups]
-    tables: list[list[Array | None]] = [
-        [
-            np.zeros(secret.size * width, dtype=np.int64) if small else None
-            for width, small in zip(widths, row, strict=True)
-        ]
-        for secret, row in zip(secrets, dense, strict=True)
-    ]
-    if not any(any(row) for row in dense):
-        return tables
     block = _Block(secrets, columns)
     by_width = sorted(range(len(groups)), key=widths.__getitem__)
     for start in range(0, n_rows, BLOCK_ROWS):
@@ -239,14 +229,9 @@ def _stream(
         part = None if weights is None else weights[rows]
         for g in by_width:
             mixed = block.mixed(groups[g])
-            for s, own in enumerate(tables):
-                table = own[g]
-                if table is not None:
-                    _add(table, block.within(s, widths[g], mixed), part)
-    return [
-        [None if t is None else t.reshape(secret.size, -1) for t in row]
-        for secret, row in zip(secrets, tables, strict=True)
-    ]
+            for s in range(len(secrets)):
+                if (s, g) in tables:
+                    _add(tables[s, g], block.within(s, widths[g], mixed), part)
 
 
 class _Block:

@@ -17,7 +17,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -95,27 +95,6 @@ Levels = tuple[tuple[str, ...], bool]
 """Labels that the type of a column lists, and whether in an order."""
 
 
-@dataclass(frozen=True, eq=False)
-class Opened:
-    """A lazy table whose columns are called by their places, "0" the first.
-
-    Attributes
-    ----------
-    native : object
-        The table as its engine has it.
-    frame : LazyFrame
-    types : mapping of types
-        By name, those that the columns had, in their order; strings may have become bytes.
-    levels : mapping of Levels or errors
-        By name, of columns whose type lists its labels, or with which they are refused.
-    """
-
-    native: Any
-    frame: nw.LazyFrame[Any]
-    types: Mapping[str, Any]
-    levels: Mapping[str, Levels | TypeError | ValueError] = field(default_factory=dict)
-
-
 class _Engine(NamedTuple):
     """How tables of one engine are known and opened.
 
@@ -158,7 +137,7 @@ def way_to_rows(X: Any) -> str:
     return way_to_table(X, "X") or "the rows in memory, such as polars.read_parquet(X)"
 
 
-def opened(X: Any) -> Opened:
+def opened(X: Any) -> LazyTable:
     """Return the columns of a lazy table by place; nothing is computed yet.
 
     Raises
@@ -176,11 +155,11 @@ def opened(X: Any) -> Opened:
         return _opened(selected(rows, [(f"#{k}", name) for k, name in names]), _DUCKDB)
     engine = next(each for each in _ENGINES if each.is_one(X))
     _check_renamed(X)
-    found: Opened = _with_extra(lambda: _opened(X, engine), X, engine.extra)
+    found: LazyTable = _with_extra(lambda: _opened(X, engine), X, engine.extra)
     return found
 
 
-def _opened(X: Any, engine: _Engine) -> Opened:
+def _opened(X: Any, engine: _Engine) -> LazyTable:
     if engine.extra != "polars":
         import_module("pyarrow")  # as which groups are fetched
     _check_names(X)
@@ -188,7 +167,7 @@ def _opened(X: Any, engine: _Engine) -> Opened:
     if _is_dask(X):  # in whose objects narwhals sees strings
         types |= {name: nw.Object() for name in types if X.dtypes[name].name == "object"}
     frame = in_narwhals(engine.by_place(X, types))
-    return Opened(X, frame, types, _levels(X, types))
+    return LazyTable(X, frame, types, _levels(X, types))
 
 
 def _with_extra(open_it: Callable[[], Any], X: Any, extra: str) -> Any:
@@ -467,7 +446,7 @@ def lazy_table(X: Any, weight: str | None = None) -> LazyTable:
     found = opened(X)
     if weight is not None:
         _check_weight(found.types, weight)
-    return LazyTable(found, weight)
+    return replace(found, weight=weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,23 +455,24 @@ class LazyTable:
 
     Attributes
     ----------
-    opened : Opened
+    native : object
+        The table as its engine has it.
+    frame : LazyFrame
+        The rows; columns are called by their places, "0" the first.
+    types : mapping of types
+        By name, those that the columns have in their engine, in their order; in ``frame`` strings
+        may have become bytes.
+    levels : mapping of Levels or errors
+        By name, of columns whose type lists its labels, or with which they are refused.
     weight : str or None
         The column that says how often each row counts, which is then no column of the table.
     """
 
-    opened: Opened
+    native: Any
+    frame: nw.LazyFrame[Any]
+    types: Mapping[str, Any]
+    levels: Mapping[str, Levels | TypeError | ValueError]
     weight: str | None = None
-
-    @property
-    def frame(self) -> nw.LazyFrame[Any]:
-        """The rows; columns are called by their places."""
-        return self.opened.frame
-
-    @property
-    def types(self) -> Mapping[str, Any]:
-        """The types that the columns have in their engine, by name and in their order."""
-        return self.opened.types
 
     @cached_property
     def names(self) -> tuple[Name, ...]:
@@ -505,8 +485,7 @@ class LazyTable:
 
     def where(self, name: Name, limit: int) -> LazyTable:
         """Return the rows whose numbers in a column are at most that."""
-        frame = self.frame.filter(self.column(name) <= limit)
-        return LazyTable(replace(self.opened, frame=frame), self.weight)
+        return replace(self, frame=self.frame.filter(self.column(name) <= limit))
 
     @property
     def n_rows(self) -> int:
@@ -526,7 +505,7 @@ class LazyTable:
     def check_type(self, name: Name) -> None:
         """Refuse a column whose type has no place here, before anything is computed."""
         check_type(self.types[str(name)], name)
-        if isinstance(fault := self.opened.levels.get(str(name)), Exception):
+        if isinstance(fault := self.levels.get(str(name)), Exception):
             raise fault
 
     def check_weights(self) -> int:
@@ -717,7 +696,7 @@ class LazyTable:
         return found.head(MOST_CELLS + 1)
 
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
-        declared = self.opened.levels.get(str(name))
+        declared = self.levels.get(str(name))
         if declared is None and column.dtype != nw.Binary:
             values = narwhals_values(column, name)
             return _as_whole(values) if self.types[str(name)].is_integer() else values

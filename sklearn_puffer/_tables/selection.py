@@ -285,81 +285,69 @@ def secret_pairs_of(
         If the argument has another form, names a column or value that is not there, or pairs are
         too many.
     """
-    _check_number(argument, secrets, n_adversaries, alone)
-    pairs = _pairs_of(argument, secrets)
-    against = f", against each of {n_adversaries} priors," if n_adversaries > 1 else ""
-    n_pairs = n_adversaries * sum(map(len, pairs.values()))
-    check_pairs(
-        n_pairs,
-        f"the pairs of {listed(list(pairs))}{against}",
-        "list fewer in secret_pairs",
-        alone=alone,
-    )
-    return pairs
+    listed_pairs = _listed_pairs(argument, secrets)
+    _check_number(listed_pairs, secrets, n_adversaries, alone)
+    return {
+        secret.name: _all_pairs(secret) if pairs is None else pairs
+        for secret, pairs in zip(secrets, listed_pairs.values(), strict=True)
+    }
 
 
-def _pairs_of(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[Pair]]:
+def _listed_pairs(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[Pair] | None]:
+    """Return the pairs that are listed for each sensitive column; None stands for all."""
+    names = [secret.name for secret in secrets]
     if isinstance(argument, str):
-        if argument != "all":
-            raise ValueError(
-                'secret_pairs must be "all", a list of pairs or a mapping of columns to lists of '
-                f"pairs, got {argument!r}."
-            )
-        return {secret.name: _all_pairs(secret) for secret in secrets}
-    if isinstance(argument, Mapping):
-        return _mapped_pairs(argument, secrets)
-    if len(secrets) > 1:
+        if argument == "all":
+            return dict.fromkeys(names)
+        raise ValueError(
+            'secret_pairs must be "all", a list of pairs or a mapping of columns to lists of '
+            f"pairs, got {argument!r}."
+        )
+    if not isinstance(argument, Mapping):
+        if len(secrets) == 1:
+            return {names[0]: _checked_pairs(argument, secrets[0])}
         raise ValueError(
             "secret_pairs must be a mapping {column: list of pairs} when several columns are "
-            f"sensitive ({listed([secret.name for secret in secrets])}), got a list."
+            f"sensitive ({listed(names)}), got a list."
         )
-    return {secrets[0].name: _checked_pairs(argument, secrets[0])}
-
-
-def _check_number(
-    argument: Any, secrets: Sequence[Secret], n_adversaries: int, alone: bool
-) -> None:
-    """Refuse more pairs of all values than there is room for, before one is made."""
-    given = argument if isinstance(argument, Mapping) else {}
-    whole = [each for each in secrets if _is_all(given.get(each.name, "all"))]
-    sizes = {each.name: len(each.labels) for each in whole}
-    numbers = {name: size * (size - 1) // 2 for name, size in sizes.items()}
-    if not numbers or not isinstance(argument, str | Mapping):
-        return
-    most = max(numbers, key=numbers.__getitem__)
-    against = f" against each of {n_adversaries} priors" if n_adversaries > 1 else ""
-    others = " and the other sensitive columns" if len(numbers) > 1 else ""
-    check_pairs(
-        sum(numbers.values()) * n_adversaries,
-        f"the {sizes[most]:,} values of column {most!r}{others}{against}",
-        "group its values (bins, regions), or list the pairs to protect in secret_pairs",
-        alone=alone,
-    )
-
-
-def _is_all(pairs: Any) -> bool:
-    return isinstance(pairs, str) and pairs == "all"
-
-
-def _all_pairs(secret: Secret) -> list[Pair]:
-    labels = secret.labels
-    return [(a, b) for i, a in enumerate(labels) for b in labels[i + 1 :]]
-
-
-def _mapped_pairs(argument: Mapping[Any, Any], secrets: Sequence[Secret]) -> dict[Name, list[Pair]]:
-    names = [secret.name for secret in secrets]
     strange = [name for name in argument if name not in names]
     if strange:
         raise ValueError(
             f"secret_pairs names column {strange[0]!r}, which is not sensitive"
             f"{meant(strange[0], names)}; the sensitive columns are {listed(names)}."
         )
+    given = [argument.get(name, "all") for name in names]
     return {
-        secret.name: _all_pairs(secret)
-        if _is_all(argument.get(secret.name, "all"))
-        else _checked_pairs(argument[secret.name], secret)
-        for secret in secrets
+        secret.name: None
+        if isinstance(pairs, str) and pairs == "all"
+        else _checked_pairs(pairs, secret)
+        for secret, pairs in zip(secrets, given, strict=True)
     }
+
+
+def _check_number(
+    listed_pairs: Mapping[Name, list[Pair] | None],
+    secrets: Sequence[Secret],
+    n_adversaries: int,
+    alone: bool,
+) -> None:
+    """Refuse more pairs than there is room for, before those of all values are made."""
+    sizes = {each.name: len(each.labels) for each in secrets if listed_pairs[each.name] is None}
+    n_pairs = sum(size * (size - 1) // 2 for size in sizes.values())
+    n_pairs += sum(len(pairs) for pairs in listed_pairs.values() if pairs is not None)
+    against = f" against each of {n_adversaries} priors" if n_adversaries > 1 else ""
+    what, way_out = f"the pairs of {listed(list(listed_pairs))}", "list fewer in secret_pairs"
+    if sizes:
+        most = max(sizes, key=sizes.__getitem__)
+        others = " and the other sensitive columns" if len(listed_pairs) > 1 else ""
+        what = f"the {sizes[most]:,} values of column {most!r}{others}"
+        way_out = "group its values (bins, regions), or list the pairs to protect in secret_pairs"
+    check_pairs(n_pairs * n_adversaries, f"{what}{against}", way_out, alone=alone)
+
+
+def _all_pairs(secret: Secret) -> list[Pair]:
+    labels = secret.labels
+    return [(a, b) for i, a in enumerate(labels) for b in labels[i + 1 :]]
 
 
 def _checked_pairs(pairs: Any, secret: Secret) -> list[Pair]:
@@ -596,12 +584,13 @@ def quantile_bins(atoms: FloatArray, counts: Array, n_bins: int, *, whole: bool)
     """
     if len(atoms) <= n_bins:
         return Bins(atoms, atoms[:-1], merged=False)
-    rows = _RowsInOrder(counts)
-    cuts = [rows.place((rows.n - 1) * b // n_bins) for b in range(1, n_bins)]
+    below = np.cumsum(counts)
+    n_rows = int(below[-1])
+    cuts = [_place(below, (n_rows - 1) * b // n_bins) for b in range(1, n_bins)]
     ends = np.unique([*cuts, len(atoms) - 1])
-    stops = [rows.up_to(end) for end in ends.tolist()]
+    stops = below[ends].tolist()
     medians = [
-        _median(atoms, rows, start, stop, whole)
+        _median(atoms, below, start, stop, whole)
         for start, stop in zip([0, *stops[:-1]], stops, strict=True)
     ]
     return Bins(np.array(medians), atoms[ends[:-1]], merged=True)
@@ -615,10 +604,6 @@ def standard_deviation(atoms: FloatArray, counts: Array) -> float:
     """
     unit = float(np.ptp(atoms)) or 1.0  # squares of the bare numbers may leave the floats
     shifted = (atoms - atoms.min()) / unit
-    if is_once(counts):
-        shifted -= sum_by_halves(shifted) / len(counts)
-        shifted *= shifted
-        return unit * math.sqrt(sum_by_halves(shifted) / len(counts))
     masses = counts.astype(float)
     total, scratch = sum_by_halves(masses), np.empty_like(shifted)
     shifted -= sum_by_halves(np.multiply(shifted, masses, out=scratch)) / total
@@ -635,26 +620,13 @@ def is_once(counts: Array) -> bool:
     return bool(len(counts) and counts.min() == 1 and counts.max() == 1)
 
 
-class _RowsInOrder:
-    """The rows of a column in the order of their values, by the place of each distinct value."""
-
-    def __init__(self, counts: Array) -> None:
-        self.cumulative = None if is_once(counts) else np.cumsum(counts)
-        self.n = len(counts) if self.cumulative is None else int(self.cumulative[-1])
-
-    def place(self, row: int) -> int:
-        """Return the place of the value of a row."""
-        if self.cumulative is None:
-            return row
-        return int(np.searchsorted(self.cumulative, row, side="right"))
-
-    def up_to(self, place: int) -> int:
-        """Return how many rows there are up to a place, those of its value included."""
-        return place + 1 if self.cumulative is None else int(self.cumulative[place])
+def _place(below: Array, row: int) -> int:
+    """Return the place of the value of a row, by how many rows there are up to each value."""
+    return int(np.searchsorted(below, row, side="right"))
 
 
-def _median(atoms: FloatArray, rows: _RowsInOrder, start: int, stop: int, whole: bool) -> float:
+def _median(atoms: FloatArray, below: Array, start: int, stop: int, whole: bool) -> float:
     """Return the median of some rows; the lower one for whole numbers, so that they stay whole."""
-    lower = atoms[rows.place((start + stop - 1) // 2)]
-    upper = atoms[rows.place((start + stop) // 2)]
+    lower = atoms[_place(below, (start + stop - 1) // 2)]
+    upper = atoms[_place(below, (start + stop) // 2)]
     return float(lower if whole or lower == upper else lower / 2 + upper / 2)
