@@ -116,7 +116,9 @@ class Contingency:
             secret, code = np.repeat(secret, repeats), np.repeat(code, repeats)
         columns = {
             self.sensitive: _categorical(secret, self.secrets),
-            self.public: _column(code, self.values),
+            self.public: pd.Series(code)
+            if isinstance(self.values, range)
+            else _categorical(code, self.values),
         }
         return pd.DataFrame(columns | {"count": repeats} if as_counts else columns)
 
@@ -278,10 +280,6 @@ def load_simulation_3b(*, as_counts: bool = False) -> pd.DataFrame:
     [50001, 1, 49998, 49996, 1, 50003]
     """
     return _SIMULATION_3B.frame(as_counts=as_counts)
-
-
-def _column(codes: NDArray[np.intp], values: tuple[str, ...] | range) -> pd.Series[Any]:
-    return pd.Series(codes) if isinstance(values, range) else _categorical(codes, values)
 
 
 def _categorical(codes: NDArray[np.intp], values: tuple[str, ...]) -> pd.Series[Any]:
@@ -553,15 +551,17 @@ def table1_priors() -> dict[str, dict[str, Discrete]]:
         title: {secret: _parsed(text) for secret, text in secrets.items()}
         for title, secrets in _COUNTS.items()
     }
-    hospitals = [name for name in counts if name.startswith("Heart")]
     together: dict[str, Counter[int]] = {}
-    for name in hospitals:
-        for secret, found in counts[name].items():
-            together.setdefault(secret, Counter()).update(found)
-    adult = counts.pop("Adult")
-    counts |= {"Heart (all)": together, "Adult": adult}
+    for name in counts:
+        if name.startswith("Heart"):
+            for secret, found in counts[name].items():
+                together.setdefault(secret, Counter()).update(found)
+    counts |= {"Heart (all)": together, "Adult": counts.pop("Adult")}
     return {
-        title: {secret: _prior(found) for secret, found in secrets.items()}
+        title: {
+            secret: Discrete.from_counts(list(found), list(found.values()))
+            for secret, found in secrets.items()
+        }
         for title, secrets in counts.items()
     }
 
@@ -569,10 +569,6 @@ def table1_priors() -> dict[str, dict[str, Discrete]]:
 def _parsed(text: str) -> Counter[int]:
     pairs = (pair.split(":") for pair in text.split())
     return Counter({int(value): int(count) for value, count in pairs})
-
-
-def _prior(counts: Counter[int]) -> Discrete:
-    return Discrete.from_counts(list(counts), list(counts.values()))
 
 
 # value:rows

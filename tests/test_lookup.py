@@ -60,12 +60,10 @@ def test_an_integer_has_the_place_of_the_atom_that_it_is_and_any_other_is_told(d
     for block in laid_out(known):
         codes = np.full(len(block), -1)
         assert lookup.find(block, codes)
-        assert lookup.has_all(block, np.empty_like(codes))
         assert codes.tolist() == [place[int(value)] for value in block]
     for value in values[[int(value) not in place and int(value) < 2**53 for value in values]]:
         block = np.append(known, value).astype(dtype)
-        for is_told in (lookup.find, lookup.has_all):
-            assert not is_told(block, np.empty(len(block), dtype=np.intp)), value
+        assert not lookup.find(block, np.empty(len(block), dtype=np.intp)), value
 
 
 def test_unsigned_integers_do_not_wrap_around_to_atoms_below_zero():

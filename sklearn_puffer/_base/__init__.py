@@ -1,6 +1,5 @@
 """What all other folders stand on: checks of arguments, arrays, the safe search, rounding."""
 
-from sklearn_puffer._base import arguments, progress
 from sklearn_puffer._base.arguments import (
     LARGEST_INTEGER,
     MOST_PAIRS,

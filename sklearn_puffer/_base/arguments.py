@@ -69,12 +69,17 @@ def check_positive(value: Any, name: str, remedy: str = "") -> float:
     """
     if type(value) is float and 0.0 < value < inf:
         return value  # most are, and the abstract class takes its time
-    if isinstance(value, _BOOLEANS) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a positive number, got {quoted(value)}{_tail(remedy)}.")
-    number = as_float(value)
+    way_out = f"; {remedy}" if remedy else ""
+    number = _real(value, f"{name} must be a positive number", way_out)
     if not 0.0 < number < inf:
-        raise ValueError(f"{name} must be positive and finite, got {quoted(value)}{_tail(remedy)}.")
+        raise ValueError(f"{name} must be positive and finite, got {quoted(value)}{way_out}.")
     return number
+
+
+def _real(value: Any, wanted: str, way_out: str = "") -> float:
+    if isinstance(value, _BOOLEANS) or not isinstance(value, Real):
+        raise TypeError(f"{wanted}, got {quoted(value)}{way_out}.")
+    return as_float(value)
 
 
 def check_delta(value: Any, name: str) -> float:
@@ -83,9 +88,7 @@ def check_delta(value: Any, name: str) -> float:
     >>> check_delta(0, "delta")
     0.0
     """
-    if isinstance(value, _BOOLEANS) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number in [0, 1), got {quoted(value)}.")
-    number = as_float(value)
+    number = _real(value, f"{name} must be a number in [0, 1)")
     if not 0.0 <= number < 1.0:
         raise ValueError(
             f"{name} must lie in [0, 1), got {quoted(value)}; choose 0 for a pure promise, or a "
@@ -100,9 +103,7 @@ def check_above(value: Any, least: float, name: str) -> float:
     >>> check_above(2, 1.0, "alpha")
     2.0
     """
-    if isinstance(value, _BOOLEANS) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number above {least:g}, got {quoted(value)}.")
-    number = as_float(value)
+    number = _real(value, f"{name} must be a number above {least:g}")
     if not least < number < inf:
         raise ValueError(f"{name} must be finite and above {least:g}, got {quoted(value)}.")
     return number
@@ -150,7 +151,7 @@ def check_seed(random_state: Any) -> int | None:
     """Return the seed, or None; refuse a generator, whose state would replay its noise."""
     if random_state is None:
         return None
-    if isinstance(random_state, bool | np.bool_) or not isinstance(random_state, Integral):
+    if isinstance(random_state, _BOOLEANS) or not isinstance(random_state, Integral):
         raise TypeError(
             f"random_state must be None or an integer, got {random_state!r}; a generator would "
             "store its state and could replay its noise."
@@ -239,7 +240,8 @@ def on_one_line(value: Any) -> str:
     text = str(value)
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(escaped)
 
 
 def shown(value: Any) -> str:
@@ -270,14 +272,6 @@ def quoted(value: Any) -> str:
 def plain(value: Any) -> Any:
     """Return a numpy scalar as the Python object that users wrote."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
-
-
-def _tail(remedy: str) -> str:
-    return f"; {remedy}" if remedy else ""
 
 
 LARGEST_INTEGER = 2**53 - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,6 +35,13 @@ class ShiftLosses(Protocol):
 class Supremum:
     r"""The largest log ratio of two densities, :math:`\sup_y \log h_p / h_q`, in nats.
 
+    Attributes
+    ----------
+    adds_up : bool
+        Whether losses of independent columns add up: they do.
+    worst : float
+        The loss of laws that share no outcome.
+
     Examples
     --------
     >>> from sklearn_puffer.notions import Supremum
@@ -42,15 +49,8 @@ class Supremum:
     (True, inf)
     """
 
-    @property
-    def adds_up(self) -> bool:
-        """Whether losses of independent columns add up: they do."""
-        return True
-
-    @property
-    def worst(self) -> float:
-        """The loss of laws that share no outcome."""
-        return math.inf
+    adds_up: ClassVar[bool] = True
+    worst: ClassVar[float] = math.inf
 
     def shift_loss(self, noise: ShiftLosses, shift: ArrayLike) -> FloatArray:
         """Return the loss of noise that moves by ``shift`` (..., d), of shape (...)."""
@@ -70,6 +70,13 @@ class HockeyStick:
     epsilon : float
         At least 0; at 0 it is the total variation.
 
+    Attributes
+    ----------
+    adds_up : bool
+        Whether losses of independent columns add up: not at one and the same epsilon.
+    worst : float
+        The loss of laws that share no outcome.
+
     Examples
     --------
     >>> from sklearn_puffer.noise import Laplace
@@ -80,15 +87,8 @@ class HockeyStick:
 
     epsilon: float
 
-    @property
-    def adds_up(self) -> bool:
-        """Whether losses of independent columns add up: not at one and the same epsilon."""
-        return False
-
-    @property
-    def worst(self) -> float:
-        """The loss of laws that share no outcome."""
-        return 1.0
+    adds_up: ClassVar[bool] = False
+    worst: ClassVar[float] = 1.0
 
     def shift_loss(self, noise: ShiftLosses, shift: ArrayLike) -> FloatArray:
         """Return the loss of noise that moves by ``shift`` (..., d), of shape (...)."""
@@ -112,12 +112,19 @@ class PowerMean:
         Where it is positive, the divergence is that given the best events of probability at least
         1 - ``left_out`` (004, Def. 4.1), of which only upper bounds are known.
 
+    Attributes
+    ----------
+    worst : float
+        The loss of laws that share no outcome.
+
     Examples
     --------
     >>> from sklearn_puffer.notions import PowerMean
     >>> PowerMean(2.0).adds_up, PowerMean(2.0, left_out=1e-5).adds_up
     (True, False)
     """
+
+    worst: ClassVar[float] = math.inf
 
     alpha: float
     left_out: float = 0.0
@@ -131,11 +138,6 @@ class PowerMean:
     def adds_up(self) -> bool:
         """Whether losses of independent columns add up: where no event is left out."""
         return self.left_out == 0.0
-
-    @property
-    def worst(self) -> float:
-        """The loss of laws that share no outcome."""
-        return math.inf
 
     def shift_loss(self, noise: ShiftLosses, shift: ArrayLike) -> FloatArray:
         """Return the loss of noise that moves by ``shift`` (..., d), of shape (...)."""

@@ -65,7 +65,11 @@ def _written(value: Any, arrays: Arrays) -> Any:
     if isinstance(value, Set):
         return "set", _written(sorted(value, key=repr), arrays)
     whole = plain(value)
-    return whole if type(whole) in _PLAIN else ("value", _text_of(whole))
+    if type(whole) in _PLAIN:
+        return whole
+    shown = repr(whole)  # one that writes its address is known by its type
+    has_address = f"{id(whole):x}" in shown.lower()
+    return "value", type(whole).__qualname__ if has_address else shown
 
 
 @cache
@@ -80,12 +84,6 @@ def _written_array(values: np.ndarray[Any, Any], arrays: Arrays) -> Any:
     numbers = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
     arrays.append(numbers)
     return "array", numbers.dtype.str, numbers.shape
-
-
-def _text_of(value: Any) -> str:
-    """Return how a value is written; one that writes its address is known by its type."""
-    shown = repr(value)
-    return type(value).__qualname__ if f"{id(value):x}" in shown.lower() else shown
 
 
 _SCALARS = frozenset({type(None), bool, int, float, str})

@@ -16,7 +16,6 @@ from sklearn_puffer._tables import (
     Coded,
     Column,
     Name,
-    NoCodes,
     Pair,
     Reader,
     Secret,
@@ -295,7 +294,7 @@ class _Patterns:
             )
 
     def coded(self) -> Coded:
-        return Coded(self, 1 << len(self.propagated)) if self.propagated else Coded(NoCodes(), 1)
+        return Coded(self, 1 << len(self.propagated))
 
     def codes(self, rows: slice, out: Array) -> None:
         out[:] = 0

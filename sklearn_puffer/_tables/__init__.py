@@ -18,7 +18,6 @@ from sklearn_puffer._tables.counting import (
     Coded,
     FeatureForm,
     Features,
-    NoCodes,
     count,
     distinct,
     ranks_of,

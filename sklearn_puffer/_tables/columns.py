@@ -97,12 +97,6 @@ class Lookup:
             block = scratch
         return block if self._lie_between_ends(block) else None
 
-    def has_all(self, block: Array, codes: Array) -> bool:
-        """Return whether every value is one of the atoms; ``codes`` is overwritten, or not."""
-        if self.gapless and block.dtype.kind in "iu":
-            return self._lie_between_ends(block)
-        return self.find(block, codes)
-
     def _lie_between_ends(self, integers: Array) -> bool:
         if not integers.size:
             return True

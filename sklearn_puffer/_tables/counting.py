@@ -52,7 +52,7 @@ def _few_numbers(data: Array) -> FloatArray | None:
         block = data[start : start + BLOCK_ROWS]
         if lookup is None or len(atoms) > _MOST_STREAMED_ATOMS:
             return None
-        if not lookup.has_all(block, codes[: len(block)]):
+        if not lookup.find(block, codes[: len(block)]):
             atoms = np.union1d(atoms, np.asarray(block, dtype=float))
             lookup = Lookup(atoms) if np.isfinite(atoms).all() else None
     return np.unique(atoms + 0.0)  # -0.0 is 0.0
@@ -110,14 +110,6 @@ class CodeArray:
     def codes(self, rows: slice, out: Array) -> None:
         """Write the codes of ``rows`` into ``out``."""
         np.copyto(out, self.data[rows], casting="unsafe")
-
-
-class NoCodes:
-    """The codes of a column with one value; nothing is read of it."""
-
-    def codes(self, rows: slice, out: Array) -> None:
-        """Write zeros."""
-        out[:] = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,16 +237,13 @@ class _Block:
         self.key, self.cell = np.empty((2, BLOCK_ROWS), dtype=np.intp)
         self.n = 0
         self.width = 0  # that the codes of secrets are scaled by
-        self.sources = [
-            (coded.source, out)
-            for coded, out in zip([*columns, *secrets], [*self.codes, *self.secrets], strict=True)
-            if not isinstance(coded.source, NoCodes)
-        ]
+        coded = [*columns, *secrets]
+        self.outs = list(zip(coded, [*self.codes, *self.secrets], strict=True))
 
     def read(self, rows: slice) -> None:
         self.n, self.width = rows.stop - rows.start, 0
-        for source, out in self.sources:
-            source.codes(rows, out[: self.n])
+        for coded, out in self.outs:
+            coded.source.codes(rows, out[: self.n])
 
     def mixed(self, group: Sequence[int]) -> Array:
         """Return the mixed-radix number of each row of a group; it may wrap where unused."""

@@ -178,16 +178,7 @@ def number_values(data: Array, name: Name) -> Values:
         return Values(kind, data)
     if data.dtype.itemsize > np.dtype(np.float64).itemsize:
         data = _as_floats(data, name)
-    return Values(kind, data, _missing_floats(data))
-
-
-def _missing_floats(data: Array, block: int = 1 << 16) -> Array | None:
-    """Return the mask of NaN, or None, without a mask the size of a column that has none."""
-    for start in range(0, len(data), block):
-        part = data[start : start + block]
-        if np.isnan(part.min()):
-            return np.isnan(data)
-    return None
+    return Values(kind, data, _some(np.isnan(data)))
 
 
 def check_objects(column: pd.Series[Any], name: Name) -> Kind:
@@ -204,7 +195,8 @@ def object_values(column: pd.Series[Any], name: Name) -> Values:
     missing = column.isna().to_numpy()
     if kind == "category":
         codes, levels = pd.factorize(column, sort=True)
-        if not _is_unicode(column) and (
+        in_arrow = getattr(column.dtype, "storage", None) == "pyarrow"  # whose strings are Unicode
+        if not in_arrow and (
             (take_levels(tuple(levels), codes) != column.to_numpy(dtype=object))[~missing].any()
         ):
             raise ValueError(
@@ -218,11 +210,6 @@ def object_values(column: pd.Series[Any], name: Name) -> Values:
         return Values("integer", _whole_numbers(column, missing, name), _some(missing))
     values = np.where(missing, np.nan, column.to_numpy(dtype=object))
     return Values("float", _as_floats(values, name), _some(missing))
-
-
-def _is_unicode(column: pd.Series[Any]) -> bool:
-    """Return whether a column is held by Arrow, whose strings are Unicode."""
-    return getattr(column.dtype, "storage", None) == "pyarrow"
 
 
 def _as_floats(data: Array, name: Name) -> Array:

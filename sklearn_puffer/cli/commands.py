@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,9 @@ def fit(asked: Any) -> int:
     places = _places(asked, swap)
     file = TableFile(asked.table, layout_of(settings["table"], asked))
     _learn(noiser, file)
-    say(_summary(noiser.certificate_))
+    say(
+        "\n\n".join(str(noiser.certificate_).split("\n\n")[:3])
+    )  # the promise, the noise, what survives
     check_holds(noiser)
     form = b"" if swap else noiser.to_json().encode()
     saved = asked.form if swap else asked.noiser
@@ -91,11 +93,6 @@ def _learn(noiser: PufferfishNoiser, file: TableFile) -> None:
             rows = None
     if rows is None:
         noiser.fit(file.stream(types).whole())
-
-
-def _summary(certificate: Any) -> str:
-    """Return what is promised, the noise, and how much survives: the first parts of the whole."""
-    return "\n\n".join(str(certificate).split("\n\n")[:3])
 
 
 def _places(asked: Any, swap: bool) -> list[Path]:
@@ -205,25 +202,24 @@ def audit(asked: Any) -> int:
     noiser = fitted(asked.form)
     check_holds(noiser)
     layout = layout_of(settings["table"], asked)
-    named = _named(asked.peers or [])
-    peers = {name: _rows_of(path, layout, noiser) for name, path in named.items()}
+    peers: dict[str, Any] = {}
+    for text in asked.peers or []:
+        name, path = _two_parts(text, "--peer", "NAME=FILE", "remover=removed.csv")
+        if name in peers:
+            raise ValueError(f"--peer gives {name!r} twice; name each peer otherwise.")
+        peers[name] = _rows_of(path, layout, noiser)
     table = _rows_of(asked.table, layout, noiser)
     found = sklearn_puffer.audit(noiser, table, peers=peers, verbose=not asked.quiet, **how)
     show(found, asked)
     return NO_PROMISE if found.findings else FINE
 
 
-def _named(texts: Sequence[str]) -> dict[str, str]:
-    """Return the file of each peer."""
-    found: dict[str, str] = {}
-    for text in texts:
-        name, _, path = text.partition("=")
-        if not (name and path):
-            raise ValueError(f"--peer {text!r} is not NAME=FILE; write it as remover=removed.csv.")
-        if name in found:
-            raise ValueError(f"--peer gives {name!r} twice; name each peer otherwise.")
-        found[name] = path
-    return found
+def _two_parts(text: str, option: str, form: str, example: str) -> tuple[str, str]:
+    """Return what stands before and behind the sign of equality."""
+    name, _, value = text.rpartition("=") if option == "--type" else text.partition("=")
+    if not (name and value):
+        raise ValueError(f"{option} {text!r} is not {form}; write it as {example}.")
+    return name, value
 
 
 def _rows_of(path: str, layout: Layout, noiser: Any) -> Any:
@@ -358,16 +354,10 @@ def layout_of(section: Mapping[str, Any], asked: Any) -> Layout:
         raise TypeError(f"missing_values must be a list of strings, got {missing!r}.")
     if asked.missing_values:
         missing = ["", *asked.missing_values]
-    typed = dict(map(_told_type, asked.types or []))
-    types = Layout(types=own.get("types", {})).types
-    return Layout(own.get("separator"), tuple(missing), {**types, **typed})
-
-
-def _told_type(text: str) -> tuple[str, str]:
-    name, sign, kind = text.rpartition("=")
-    if not sign:
-        raise ValueError(f"--type {text!r} is not COLUMN=TYPE; write it as zip=string.")
-    return name, kind
+    types = asked.types or []
+    typed = dict(_two_parts(text, "--type", "COLUMN=TYPE", "zip=string") for text in types)
+    known = Layout(types=own.get("types", {})).types
+    return Layout(own.get("separator"), tuple(missing), {**known, **typed})
 
 
 _TOLD = 5  # warnings: each is of a part of the file
@@ -393,9 +383,14 @@ def release(asked: Any) -> int:
         rows = _batches(noiser, stream, how, rows)
     with growing_file(place, force=asked.force) as out:
         record()
-        writer = TableWriter(out, place, schema, layout)
+        writer, n_rows, n_read = TableWriter(out, place, schema, layout), 0, 0
         with listening(not asked.quiet, "release"), task("bytes read", file.size) as done:
-            n_rows = _write(writer, rows, file, done)
+            for batch in rows:
+                writer.write(batch)
+                n_rows += batch.num_rows
+                done(file.n_read - n_read)
+                n_read = file.n_read
+        writer.close()
         if _mark(file.path) != before:
             raise ValueError(
                 f"the file {asked.input!r} was changed while it was released; release it again "
@@ -510,20 +505,6 @@ def _each(ledger: PersonLedger, noiser: Any, tables: Iterator[Any], more: Any) -
         warnings.warn(text, PufferfishWarning, stacklevel=2)
 
 
-def _write(
-    writer: TableWriter, rows: Iterator[Any], file: TableFile, done: Callable[..., None]
-) -> int:
-    """Write the released batches, and return how many rows they have."""
-    n_rows = told = 0
-    for batch in rows:
-        writer.write(batch)
-        n_rows += batch.num_rows
-        done(file.n_read - told)
-        told = file.n_read
-    writer.close()
-    return n_rows
-
-
 def _record(noiser: Any, stream: Stream, how: dict[str, Any], file: TableFile) -> Any:
     """Return what puts the release on record, after a look at whether it can be made at all."""
     if how.get("ledger") is None:
@@ -533,15 +514,11 @@ def _record(noiser: Any, stream: Stream, how: dict[str, Any], file: TableFile) -
     dataset, note = how.get("dataset"), how.get("note", "")
     if (mark := _same_release(noiser, how, file)) is not None:
         note = f"{note} [keyed {mark}]".strip()
-        if _is_on_record(ledger, dataset, note):
+        name = ledger.datasets[0] if dataset is None else dataset
+        if any((entry.dataset, entry.note) == (name, note) for entry in ledger.history()):
             tell("this keyed release is on record already, and is made again as it was")
             return lambda: None
     return lambda: ledger.spend(dataset=dataset, note=note)
-
-
-def _is_on_record(ledger: Ledger, dataset: str | None, note: str) -> bool:
-    name = ledger.datasets[0] if dataset is None else dataset
-    return any((entry.dataset, entry.note) == (name, note) for entry in ledger.history())
 
 
 def _same_release(noiser: Any, how: dict[str, Any], file: TableFile) -> str | None:
