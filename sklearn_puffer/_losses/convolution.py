@@ -66,7 +66,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import LN2, UNIT, BoolArray, FloatArray, IntArray
-from sklearn_puffer._losses.line import Ends, View
+from sklearn_puffer._losses.line import Ends, View, tail_panel
 from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_quadrature
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
@@ -727,12 +727,8 @@ class LaplacePair:
         logs = self._edge_logs(side)
         error = self._log_error(logs[:, None])
         f = logs[:1] - logs[1:]
-        panel = (
-            (np.array([edge]), np.array([inf]))
-            if side == 1
-            else (np.array([-inf]), np.array([edge]))
-        )
-        return View(f - error, f + error, f + error, f - error, error, *self.masses(*panel))
+        masses = self.masses(*tail_panel(edge, side))
+        return View(f - error, f + error, f + error, f - error, error, *masses)
 
     def masses(
         self, low: FloatArray, high: FloatArray

@@ -88,7 +88,7 @@ class DiscretePair:
     def __init__(
         self, atoms: FloatArray, masses: FloatArray, log_masses: FloatArray, noise: Noise
     ) -> None:
-        self._atoms, self._masses, self._log_masses = atoms, masses, log_masses
+        self.atoms, self._masses, self._log_masses = atoms, masses, log_masses
         self._noise = noise
         self.unit = float(noise.axis_scales(1)[0])
         self.weight = len(atoms)
@@ -108,7 +108,7 @@ class DiscretePair:
         return self._anchors
 
     def _seeds(self) -> FloatArray:
-        atoms, s = self._atoms, self.unit
+        atoms, s = self.atoms, self.unit
         low, gap = atoms[:-1], np.diff(atoms)
         near, wide = gap > 3.0 * s, gap > 8.0 * s
         beside = (low[near] + 1.5 * s, atoms[1:][near] - 1.5 * s, (low + 0.5 * gap)[wide])
@@ -165,8 +165,8 @@ class DiscretePair:
         if self._kernel.is_gaussian:
             # beyond the atoms both sums fall with the distance
             for outside, near, far in (
-                (low >= self._atoms[-1], a.value, b.value),
-                (high <= self._atoms[0], b.value, a.value),
+                (low >= self.atoms[-1], a.value, b.value),
+                (high <= self.atoms[0], b.value, a.value),
             ):
                 most = np.where(outside, np.minimum(most, near[0] - far[1]), most)
                 least = np.where(outside, np.maximum(least, far[0] - near[1]), least)
@@ -184,7 +184,7 @@ class DiscretePair:
         error: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         """Return bounds on masses from those on densities; rough, but without special functions."""
-        atoms = self._atoms
+        atoms = self.atoms
         base = self._kernel.base(low, atoms), self._kernel.base(high, atoms)
         top = np.maximum(a.value, b.value) + 0.25 * np.maximum(bend, 0.0)
         # where no atom lies within, each term is monotone: at most the sum of both ends
@@ -201,7 +201,7 @@ class DiscretePair:
 
     def _bend(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return C: no kernel's log bends down by more in the panel."""
-        atoms = self._atoms
+        atoms = self.atoms
         if self._kernel.is_gaussian:
             outside = (high <= atoms[0]) | (low >= atoms[-1])
             return np.where(outside, 0.0, (1.0 + 8.0 * UNIT) / self.unit / self.unit)
@@ -222,7 +222,7 @@ class DiscretePair:
         low, high = self._kernel.beyond(self, edge, side)
         low, high = max(low, self._least), min(high, self._most)
         # cheap bounds on the masses: those of the noise around the nearest and the farthest atom
-        atoms = self._atoms
+        atoms = self.atoms
         far = (edge - atoms[[0, -1]]) if side == 1 else (atoms[[-1, 0]] - edge)
         least, most = _rounded_masses(self._noise, far, np.full(2, inf))
         least, most = least[:1], np.minimum(most[1:] + _SMALLEST_MASS, 1.0)
@@ -237,7 +237,7 @@ class DiscretePair:
         """Return bounds on the masses of panels; ends may be infinite."""
         order = np.argsort(low, kind="stable")
         bounds = np.empty((2, 2, len(low)))
-        rows = max(1, _BLOCK // len(self._atoms))
+        rows = max(1, _BLOCK // len(self.atoms))
         for start in range(0, len(low), rows):
             block = order[start : start + rows]
             bounds[:, :, block] = self._block_masses(low[block], high[block])
@@ -248,16 +248,16 @@ class DiscretePair:
     def _block_masses(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return bounds for some panels: least and most, of p and q, shape (2, 2, m)."""
         near = self._window(float(low.min()), float(high.max()))
-        ends = self._kernel.masses(self._noise, low[:, None], high[:, None], self._atoms[near])
+        ends = self._kernel.masses(self._noise, low[:, None], high[:, None], self.atoms[near])
         sums = np.array([self._masses[:, near] @ mass.T for mass in ends])
-        margin = (len(self._atoms) + 16.0) * UNIT
+        margin = (len(self.atoms) + 16.0) * UNIT
         sums[0] *= 1.0 - margin
         sums[1] *= 1.0 + margin
         return sums
 
     def _window(self, low: float, high: float) -> slice:
         """Return the atoms that matter between two points; the others' terms are below e^-760."""
-        reach, atoms = self._kernel.window, self._atoms
+        reach, atoms = self._kernel.window, self.atoms
         start = np.searchsorted(atoms, min(low, float(atoms[-1])) - reach)
         stop = np.searchsorted(atoms, max(high, float(atoms[0])) + reach, side="right")
         return slice(int(start), max(int(stop), int(start) + 1))
@@ -279,8 +279,8 @@ class DiscretePair:
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:
         """Return log densities at points."""
         at = self._at(points)
-        base = self._kernel.base(points, self._atoms) + self._log_top
-        slope = at.slope + self._kernel.base_slope(points, self._atoms)
+        base = self._kernel.base(points, self.atoms) + self._log_top
+        slope = at.slope + self._kernel.base_slope(points, self.atoms)
         slope_error = at.slope_error + 8.0 * UNIT * np.abs(slope)
         return Densities(at.value, at.error, slope, slope_error, base)
 
@@ -295,16 +295,11 @@ class DiscretePair:
         at = self._at(np.array([edge]))
         return at.value[:, 0] + at.error[:, 0], self._log_masses[:, -1 if side == 1 else 0]
 
-    @property
-    def atoms(self) -> FloatArray:
-        """The common atoms."""
-        return self._atoms
-
     def _at(self, points: FloatArray) -> Points:
         order = np.argsort(points, kind="stable")
         points = points[order]
         found = Points.empty(len(points))
-        rows = max(1, _BLOCK // len(self._atoms))
+        rows = max(1, _BLOCK // len(self.atoms))
         for start in range(0, len(points), rows):
             block = slice(start, start + rows)
             self._fill(points[block], Points(*(field[:, block] for field in found)))
@@ -314,7 +309,7 @@ class DiscretePair:
 
     def _fill(self, points: FloatArray, found: Points) -> None:
         """Write the values at neighbouring points into ``found``."""
-        kernel, atoms = self._kernel, self._atoms
+        kernel, atoms = self._kernel, self.atoms
         near = self._window(float(points[0]), float(points[-1]))
         with np.errstate(under="ignore", divide="ignore"):
             top, terms, score = kernel.terms(points, atoms, near)
@@ -336,11 +331,11 @@ class DiscretePair:
         self, k: int, points: FloatArray, found: Points, lost: NDArray[np.int64]
     ) -> None:
         """Sum the terms of one prior over its own largest one."""
-        kernel, size = self._kernel, len(self._atoms)
+        kernel, size = self._kernel, len(self.atoms)
         rows = max(1, _BLOCK // size)
         for start in range(0, len(lost), rows):
             some = lost[start : start + rows]
-            logs, score = kernel.logs(points[some], self._atoms, slice(None))
+            logs, score = kernel.logs(points[some], self.atoms, slice(None))
             logs += self._log_masses[k]
             top = logs.max(axis=1)
             with np.errstate(under="ignore"):

@@ -35,7 +35,6 @@ from sklearn_puffer._losses.mixtures import (
     ARGUMENT,
     SLACK,
     SPECIAL,
-    Law,
     LogConcaveLaw,
     MixtureLaw,
     Ranges,
@@ -66,7 +65,7 @@ class CauchyLaw(MixtureLaw):
         scale: float,
         k: float,
     ) -> None:
-        super().__init__(weights, means, None)
+        super().__init__(weights, means)
         self._k, self._s = k, scale
         self.deviations = deviations[:, None]
         self._profiles = [profile(self._s / float(sd), self._k) for sd in deviations]
@@ -229,7 +228,7 @@ def has_law(noise: Noise | None) -> bool:
     return noise is None or noise.is_exponential or noise.is_normal or noise.power is not None
 
 
-def law_of(prior: GaussianMixture, noise: Noise | None) -> Law:
+def law_of(prior: GaussianMixture, noise: Noise | None) -> MixtureLaw:
     r"""Return the law of Y = X + N, for X a mixture of Gaussians in one column.
 
     Parameters
@@ -289,7 +288,7 @@ class GaussianLaw(LogConcaveLaw):
     def __init__(
         self, weights: FloatArray, means: FloatArray, deviations: FloatArray, sigma: float
     ) -> None:
-        super().__init__(weights, means, None)
+        super().__init__(weights, means)
         self._own = deviations[:, None]
         self.deviations = np.hypot(self._own, sigma)
 
@@ -430,7 +429,7 @@ class _LaplaceLaw(LogConcaveLaw):
     def __init__(
         self, weights: FloatArray, means: FloatArray, deviations: FloatArray, theta: float
     ) -> None:
-        super().__init__(weights, means, None)
+        super().__init__(weights, means)
         self.deviations = deviations[:, None]
         self.theta = theta
         self._a = self.deviations / theta

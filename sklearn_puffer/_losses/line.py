@@ -95,6 +95,12 @@ class View(NamedTuple):
         return View(*(np.concatenate(fields) for fields in zip(self, *others, strict=True)))
 
 
+def tail_panel(edge: float, side: int) -> Ends:
+    """Return y >= edge (side 1) or y <= edge (side -1) as the ends of one panel."""
+    ends = (edge, inf) if side == 1 else (-inf, edge)
+    return np.array(ends[:1]), np.array(ends[1:])
+
+
 class Source(Protocol):
     """Two laws of one released column, p and q. All bounds are proven, rounding included."""
 

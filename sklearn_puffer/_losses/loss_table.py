@@ -90,21 +90,11 @@ class LossTable:
         check_notion(notion)
         self._priors, self._numbers = numbered(pairs)
         _check_priors(pairs, self._priors)
-        self._pairs, self._notion = pairs, notion
+        self.pairs, self.notion = pairs, notion
         self._lines: dict[tuple[int, Mixings], PairLoss] = {}
         self._last: dict[int, tuple[Noise, Ends]] = {}  # the last interval of each pair
         # too large a grid is refused here, before anything else
         self._groups = self._grouped() if notion.is_pure and self._are_discrete else []
-
-    @property
-    def pairs(self) -> Sequence[PriorPair]:
-        """The pairs of priors."""
-        return self._pairs
-
-    @property
-    def notion(self) -> Notion:
-        """The notion in whose unit losses are."""
-        return self._notion
 
     def losses(self, noise: Noise) -> FloatArray:
         """Return the best estimates, no bounds: of the loss from p to q, then from q to p.
@@ -126,7 +116,7 @@ class LossTable:
         lower, upper = self.intervals(noise)
         with np.errstate(invalid="ignore"):
             middle = lower + 0.5 * (upper - lower)
-        known = np.isfinite(upper) & (not self._notion.leaves_events_out)
+        known = np.isfinite(upper) & (not self.notion.leaves_events_out)
         return np.where(known, middle, upper)
 
     def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
@@ -152,8 +142,8 @@ class LossTable:
             return self._collected([low for low, _ in ends]), self._collected(
                 [up for _, up in ends]
             )
-        found = np.empty((2, len(self._pairs), 2))
-        for k in counted(range(len(self._pairs)), "losses of pairs"):
+        found = np.empty((2, len(self.pairs), 2))
+        for k in counted(range(len(self.pairs)), "losses of pairs"):
             found[:, k] = self.interval(k, noise)
         return found[0], found[1]
 
@@ -181,10 +171,13 @@ class LossTable:
         if self._on_grids(noise):
             lower, upper = self.intervals(noise)
             return lower[k], upper[k]
+        p, q = self.pairs[k]
+        if p == q:
+            return np.zeros(2), np.zeros(2)
         if k in self._last and self._last[k][0] == noise:
             return self._last[k][1]
         line = self._line(k, noise.mixings)
-        ends = line.interval(noise, self._notion, budget)
+        ends = line.interval(noise, self.notion, budget)
         if budget is None or not isinstance(line, DiscreteBoxes):
             self._last[k] = noise, ends
         return ends
@@ -217,7 +210,7 @@ class LossTable:
         bool
             True if that is so for any pair.
         """
-        known = range(len(self._pairs)) if not self._on_grids(noise) else range(0)
+        known = range(len(self.pairs)) if not self._on_grids(noise) else range(0)
         rough = DiscreteBoxes | CategoryLayers | KnownPlaces
         return any(isinstance(self._line(k, noise.mixings), rough) for k in known)
 
@@ -231,9 +224,10 @@ class LossTable:
         """
         if self._groups:
             return self._collected([group.without_noise() for group in self._groups])
-        limits = np.empty((len(self._pairs), 2))
-        for k in range(len(self._pairs)):
-            limits[k] = self._line(k, ()).without_noise(self._notion)
+        limits = np.zeros((len(self.pairs), 2))
+        for k, (p, q) in enumerate(self.pairs):
+            if p != q:
+                limits[k] = self._line(k, ()).without_noise(self.notion)
         return limits
 
     def panels(self, noise: Noise) -> list[Panels]:
@@ -250,8 +244,8 @@ class LossTable:
             From p to q; their ``swapped`` is from q to p.
         """
         check_noise(noise)
-        lines = [self._line(k, noise.mixings) for k in range(len(self._pairs))]
-        return [line.panels(noise, self._notion) for line in lines]
+        lines = [self._line(k, noise.mixings) for k in range(len(self.pairs))]
+        return [line.panels(noise, self.notion) for line in lines]
 
     def _grouped(self) -> list[_Group]:
         linked = _linked(self._numbers)
@@ -268,14 +262,14 @@ class LossTable:
 
     def _line(self, k: int, mixings: Mixings) -> PairLoss:
         if (k, mixings) not in self._lines:
-            self._lines[k, mixings] = _pair_loss(self._pairs[k], mixings)
+            self._lines[k, mixings] = _pair_loss(self.pairs[k], mixings)
         return self._lines[k, mixings]
 
     def _collected(self, parts: list[FloatArray]) -> FloatArray:
         """Put the rows of all groups into the order of the pairs."""
         if len(parts) == 1:
             return parts[0]
-        rows = np.empty((len(self._pairs), 2))
+        rows = np.empty((len(self.pairs), 2))
         for group, part in zip(self._groups, parts, strict=True):
             rows[group.members] = part
         return rows
@@ -295,7 +289,7 @@ def _pair_loss(pair: PriorPair, mixings: Mixings) -> PairLoss:
         return DiscreteBoxes(p, q)
     axis = max(range(len(layout.axes)), key=lambda k: len(layout.axes[k]))
     _check_spans(layout)
-    return DiscreteLine(layout.axes[axis], _grid([p, q], layout), axis, same=p == q)
+    return DiscreteLine(layout.axes[axis], _grid([p, q], layout), axis)
 
 
 class _Group:

@@ -18,13 +18,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import inf, log
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from sklearn_puffer._base import ULP, FloatArray, log_sum
 from sklearn_puffer._losses.divergences import Slopes
-from sklearn_puffer._losses.line import Ends, View
+from sklearn_puffer._losses.line import Ends, View, tail_panel
 from sklearn_puffer.noise import LOG_ROUNDING, ROUNDING, Noise
 from sklearn_puffer.notions import Notion
 
@@ -42,156 +42,6 @@ class Expansion(NamedTuple):
     highest: FloatArray
     value_error: FloatArray
     slope_error: FloatArray
-
-
-class Law(Protocol):
-    """The law of one released column. All bounds are proven, rounding included."""
-
-    def anchors(self) -> FloatArray:
-        """Return sorted finite points to cut at first: the density has no kink between them.
-
-        Outside the first and the last one is tail.
-        """
-
-    def masses(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds on the mass of each panel [low, high]; ends may be infinite."""
-
-    def log_bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds on the log density over each finite panel."""
-
-    def expansion(self, middle: FloatArray, radius: FloatArray) -> Expansion:
-        """Return the log density around each middle, where it has no kink within the radius."""
-
-    def beyond(self, other: Self, edge: float, side: int) -> tuple[float, float]:
-        """Return bounds on log h / h_other over all y >= edge (side 1) or y <= edge (side -1)."""
-
-    # Added after the first draft: a tail in which the log ratio is unbounded (Gaussian tails) can
-    # still have a finite Renyi integral. Where `beyond` is finite, return order * its upper end
-    # plus the log of the tail's mass. Joint convexity of a^alpha b^(1 - alpha) helps: the integral
-    # is at most the mean, over any coupling of the components, of the components' own integrals.
-    def beyond_power(self, other: Self, edge: float, side: int, alpha: float) -> float:
-        """Return an upper bound on the log of the integral of h^alpha h_other^(1 - alpha) there."""
-
-
-class LawPair:
-    """Two `Law` objects as a source."""
-
-    def __init__(self, p: Law, q: Law, weight: int = 64) -> None:
-        self._p, self._q = p, q
-        self._anchors = np.union1d(p.anchors(), q.anchors())
-        spacing = np.diff(self._anchors)
-        self.unit = float(spacing.min()) if len(spacing) else max(abs(self._anchors[0]), 1.0)
-        self.weight = weight
-
-    def anchors(self) -> FloatArray:
-        """Return the anchors of both."""
-        return self._anchors
-
-    def look(self, low: FloatArray, high: FloatArray) -> View:
-        """Return what is known of finite panels, which no anchor lies strictly within."""
-        middle, radius = _around(low, high)
-        first, second = self._p.expansion(middle, radius), self._q.expansion(middle, radius)
-        p_bounds, q_bounds = self._p.log_bounds(low, high), self._q.log_bounds(low, high)
-        low_f, high_f, value, error = _taylor(first, second, radius)
-        log_low = np.maximum(low_f, p_bounds[0] - q_bounds[1])
-        log_high = np.minimum(high_f, p_bounds[1] - q_bounds[0])
-        least_p, most_p = _by_density(high - low, *p_bounds)
-        least_q, most_q = _by_density(high - low, *q_bounds)
-        ends = log_low, np.maximum(log_high, log_low)
-        return View(*ends, value + error, value - error, error, least_p, most_p, least_q, most_q)
-
-    def slopes(self, low: FloatArray, high: FloatArray) -> Slopes:
-        """Return how f runs within finite panels."""
-        middle, radius = _around(low, high)
-        p, q = self._p.expansion(middle, radius), self._q.expansion(middle, radius)
-        *_, value, error = _taylor(p, q, radius)
-        lowest, highest = p.lowest - q.highest, p.highest - q.lowest
-        # the middle and the radius are rounded themselves
-        bends = [np.maximum(np.abs(law.lowest), np.abs(law.highest)) for law in (p, q)]
-        p_slope, q_slope = np.abs(p.slope) + p.slope_error, np.abs(q.slope) + q.slope_error
-        off = error + (p.slope_error + q.slope_error) * radius
-        off += 4.0 * ULP * np.abs(middle) * (p_slope + q_slope)
-        return Slopes(
-            value,
-            p.slope - q.slope,
-            off,
-            highest - lowest,
-            np.maximum(np.abs(lowest), np.abs(highest)),
-            p_slope,
-            bends[0],
-            q_slope,
-            bends[1],
-            radius,
-            self._p.log_bounds(low, high)[1],
-            self._q.log_bounds(low, high)[1],
-        )
-
-    def tail(self, edge: float, side: int) -> View:
-        low, high = self._p.beyond(self._q, edge, side)
-        panel = (
-            (np.array([edge]), np.array([inf]))
-            if side == 1
-            else (
-                np.array([-inf]),
-                np.array([edge]),
-            )
-        )
-        p_low, p_high, q_low, q_high = self.masses(*panel)
-        ends = np.array([low]), np.array([high])
-        return View(*ends, ends[1], ends[0], np.zeros(1), p_low, p_high, q_low, q_high)
-
-    def masses(
-        self, low: FloatArray, high: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        return (*self._p.masses(low, high), *self._q.masses(low, high))
-
-    def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
-        return (
-            self._p.beyond_power(self._q, edge, side, alpha),
-            self._q.beyond_power(self._p, edge, side, alpha),
-        )
-
-    def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
-        return None
-
-
-def _around(low: FloatArray, high: FloatArray) -> Ends:
-    """Return middles, which are rounded, and radii that reach both ends from there."""
-    middle = low + 0.5 * (high - low)
-    return middle, np.nextafter(np.maximum(high - middle, middle - low), inf)
-
-
-def _by_density(width: FloatArray, low: FloatArray, high: FloatArray) -> Ends:
-    """Return bounds on masses from bounds on log densities."""
-    with np.errstate(under="ignore", over="ignore"):
-        least, most = width * np.exp(low), width * np.exp(high)
-    return least * (1.0 - 1e-12), np.minimum(most * (1.0 + 1e-12) + 1e-305, 1.0)
-
-
-def _taylor(
-    p: Expansion, q: Expansion, radius: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return bounds on f within the radius, f in the middle, and the error of that."""
-    value, slope = p.value - q.value, p.slope - q.slope
-    rounding = ULP * (
-        np.abs(p.value) + np.abs(q.value) + (np.abs(p.slope) + np.abs(q.slope)) * radius
-    )
-    error = p.value_error + q.value_error + rounding
-    slack = error + (p.slope_error + q.slope_error) * radius
-    rise = _largest_rise(slope, p.highest - q.lowest, radius)
-    fall = _largest_rise(slope, q.highest - p.lowest, radius)
-    grow = 1.0 + 8.0 * ULP
-    return value - fall * grow - slack, value + rise * grow + slack, value, error
-
-
-def _largest_rise(slope: FloatArray, bend: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return the maximum of slope t + bend t^2 / 2 over |t| <= radius."""
-    steep = np.abs(slope)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        inside = -bend * radius > steep
-        top = np.where(inside, 0.5 * steep * (steep / np.where(inside, -bend, 1.0)), 0.0)
-        edge = steep * radius + 0.5 * bend * radius * radius
-    return np.where(inside, top, edge)
 
 
 # Rounding, with u = 2^-53. `SPECIAL` is what is allowed for erfcx, exp, log and log_ndtr together
@@ -230,27 +80,33 @@ class Ranges(NamedTuple):
 
 
 class MixtureLaw(ABC):
-    """A mixture of even parts that fall away from their centres."""
+    """A mixture of even parts that fall away from their centres: the law of a released column.
 
-    def __init__(self, weights: FloatArray, centres: FloatArray, blur: FloatArray | None) -> None:
+    All bounds are proven, rounding included.
+    """
+
+    def __init__(self, weights: FloatArray, centres: FloatArray) -> None:
         self.weights = weights[:, None]
         self.centres = centres[:, None]
         self._log_weights = np.log(self.weights)
-        self._blur = np.zeros_like(self.centres) if blur is None else blur[:, None]
 
     @abstractmethod
     def anchors(self) -> FloatArray:
-        """Return sorted points to cut at first."""
+        """Return sorted finite points to cut at first: the density has no kink between them.
+
+        Outside the first and the last one is tail.
+        """
 
     @abstractmethod
     def beyond(self, other: Self, edge: float, side: int) -> tuple[float, float]:
         """Return bounds on log h / h_other over all y >= edge (side 1) or y <= edge (side -1)."""
 
+    # A tail in which the log ratio is unbounded (Gaussian tails) can still have a finite Renyi
+    # integral: it is at most the mean, over any coupling of the components, of their own integrals.
     def beyond_power(self, other: Self, edge: float, side: int, alpha: float) -> float:
         """Return an upper bound on log of int h^alpha h_other^(1 - alpha) over a tail."""
         highest = self.beyond(other, edge, side)[1]
-        ends = (edge, np.inf) if side > 0 else (-np.inf, edge)
-        mass = float(self.masses(*(np.array([end]) for end in ends))[1][0])
+        mass = float(self.masses(*tail_panel(edge, side))[1][0])
         power = (alpha - 1.0) * highest + log(mass)
         return power + SLACK * (1.0 + abs(power)) if np.isfinite(power) else power
 
@@ -265,13 +121,6 @@ class MixtureLaw(ABC):
     @abstractmethod
     def _part_masses(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds on each part's mass in each panel."""
-
-    def _envelope(
-        self, chances: FloatArray, near: FloatArray
-    ) -> tuple[float, FloatArray, FloatArray]:
-        """Return how far log h, its slope and its curvature are from those of the parts."""
-        nothing = np.zeros(chances.shape[1])
-        return 0.0, nothing, nothing
 
     def masses(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds on the mass of each panel [low, high]; ends may be infinite."""
@@ -312,10 +161,9 @@ class MixtureLaw(ABC):
     def _log_bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         _, near, far = self._distances(low, high)
         ranges = self._ranges(near, far)
-        off = self._envelope(np.ones((1, low.size)), near[:1])[0]
         least = log_sum(ranges.log_low + self._log_weights, axis=0)
         most = log_sum(ranges.log_high + self._log_weights, axis=0)
-        return least - off - rounding(least), most + off + rounding(most)
+        return least - rounding(least), most + rounding(most)
 
     def _expansion(self, middle: FloatArray, radius: FloatArray) -> tuple[FloatArray, ...]:
         value, slope, value_error, slope_error = self._at(middle)
@@ -324,10 +172,7 @@ class MixtureLaw(ABC):
         ranges = self._ranges(near, far)
         rarest, likeliest = _chances(ranges, self._log_weights)
         lowest, highest = _curvature(ranges, side, slope, rarest, likeliest)
-        off, off_slope, off_bend = self._envelope(likeliest, near)
-        value_error = value_error + off
-        slope_error = slope_error + off_slope
-        return value, slope, lowest - off_bend, highest + off_bend, value_error, slope_error
+        return value, slope, lowest, highest, value_error, slope_error
 
     def _at(self, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return log h and its slope at points, and their errors."""
@@ -355,11 +200,10 @@ class MixtureLaw(ABC):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return on which side of each centre a panel lies (0: across), nearest and farthest."""
         left, right = low - self.centres, high - self.centres
-        side = np.where(left - self._blur > 0.0, 1.0, np.where(right + self._blur < 0.0, -1.0, 0.0))
+        side = np.where(left > 0.0, 1.0, np.where(right < 0.0, -1.0, 0.0))
         near = np.where(side == 0.0, 0.0, np.minimum(np.abs(left), np.abs(right)))
         far = np.maximum(np.abs(left), np.abs(right))
-        near = np.maximum(near * (1.0 - ARGUMENT) - self._blur, 0.0)
-        return side, near, far * (1.0 + ARGUMENT) + self._blur
+        return side, near * (1.0 - ARGUMENT), far * (1.0 + ARGUMENT)
 
 
 def rounding(value: FloatArray) -> FloatArray:
@@ -452,6 +296,118 @@ class LogConcaveLaw(MixtureLaw):
         )
 
 
+class LawPair:
+    """Two distributions as a source."""
+
+    def __init__(self, p: MixtureLaw, q: MixtureLaw, weight: int = 64) -> None:
+        self._p, self._q = p, q
+        self._anchors = np.union1d(p.anchors(), q.anchors())
+        spacing = np.diff(self._anchors)
+        self.unit = float(spacing.min()) if len(spacing) else max(abs(self._anchors[0]), 1.0)
+        self.weight = weight
+
+    def anchors(self) -> FloatArray:
+        """Return the anchors of both."""
+        return self._anchors
+
+    def look(self, low: FloatArray, high: FloatArray) -> View:
+        """Return what is known of finite panels, which no anchor lies strictly within."""
+        middle, radius = _around(low, high)
+        first, second = self._p.expansion(middle, radius), self._q.expansion(middle, radius)
+        p_bounds, q_bounds = self._p.log_bounds(low, high), self._q.log_bounds(low, high)
+        low_f, high_f, value, error = _taylor(first, second, radius)
+        log_low = np.maximum(low_f, p_bounds[0] - q_bounds[1])
+        log_high = np.minimum(high_f, p_bounds[1] - q_bounds[0])
+        least_p, most_p = _by_density(high - low, *p_bounds)
+        least_q, most_q = _by_density(high - low, *q_bounds)
+        ends = log_low, np.maximum(log_high, log_low)
+        return View(*ends, value + error, value - error, error, least_p, most_p, least_q, most_q)
+
+    def slopes(self, low: FloatArray, high: FloatArray) -> Slopes:
+        """Return how f runs within finite panels."""
+        middle, radius = _around(low, high)
+        p, q = self._p.expansion(middle, radius), self._q.expansion(middle, radius)
+        *_, value, error = _taylor(p, q, radius)
+        lowest, highest = p.lowest - q.highest, p.highest - q.lowest
+        # the middle and the radius are rounded themselves
+        bends = [np.maximum(np.abs(law.lowest), np.abs(law.highest)) for law in (p, q)]
+        p_slope, q_slope = np.abs(p.slope) + p.slope_error, np.abs(q.slope) + q.slope_error
+        off = error + (p.slope_error + q.slope_error) * radius
+        off += 4.0 * ULP * np.abs(middle) * (p_slope + q_slope)
+        return Slopes(
+            value,
+            p.slope - q.slope,
+            off,
+            highest - lowest,
+            np.maximum(np.abs(lowest), np.abs(highest)),
+            p_slope,
+            bends[0],
+            q_slope,
+            bends[1],
+            radius,
+            self._p.log_bounds(low, high)[1],
+            self._q.log_bounds(low, high)[1],
+        )
+
+    def tail(self, edge: float, side: int) -> View:
+        low, high = self._p.beyond(self._q, edge, side)
+        ends = np.array([low]), np.array([high])
+        return View(*ends, ends[1], ends[0], np.zeros(1), *self.masses(*tail_panel(edge, side)))
+
+    def masses(
+        self, low: FloatArray, high: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        return (*self._p.masses(low, high), *self._q.masses(low, high))
+
+    def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
+        return (
+            self._p.beyond_power(self._q, edge, side, alpha),
+            self._q.beyond_power(self._p, edge, side, alpha),
+        )
+
+    def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
+        return None
+
+
+def _around(low: FloatArray, high: FloatArray) -> Ends:
+    """Return middles, which are rounded, and radii that reach both ends from there."""
+    middle = low + 0.5 * (high - low)
+    return middle, np.nextafter(np.maximum(high - middle, middle - low), inf)
+
+
+def _by_density(width: FloatArray, low: FloatArray, high: FloatArray) -> Ends:
+    """Return bounds on masses from bounds on log densities."""
+    with np.errstate(under="ignore", over="ignore"):
+        least, most = width * np.exp(low), width * np.exp(high)
+    return least * (1.0 - 1e-12), np.minimum(most * (1.0 + 1e-12) + 1e-305, 1.0)
+
+
+def _taylor(
+    p: Expansion, q: Expansion, radius: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return bounds on f within the radius, f in the middle, and the error of that."""
+    value, slope = p.value - q.value, p.slope - q.slope
+    rounding = ULP * (
+        np.abs(p.value) + np.abs(q.value) + (np.abs(p.slope) + np.abs(q.slope)) * radius
+    )
+    error = p.value_error + q.value_error + rounding
+    slack = error + (p.slope_error + q.slope_error) * radius
+    rise = _largest_rise(slope, p.highest - q.lowest, radius)
+    fall = _largest_rise(slope, q.highest - p.lowest, radius)
+    grow = 1.0 + 8.0 * ULP
+    return value - fall * grow - slack, value + rise * grow + slack, value, error
+
+
+def _largest_rise(slope: FloatArray, bend: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return the maximum of slope t + bend t^2 / 2 over |t| <= radius."""
+    steep = np.abs(slope)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        inside = -bend * radius > steep
+        top = np.where(inside, 0.5 * steep * (steep / np.where(inside, -bend, 1.0)), 0.0)
+        edge = steep * radius + 0.5 * bend * radius * radius
+    return np.where(inside, top, edge)
+
+
 _CLOSEST = 0.25  # two anchors are never closer than this share of the scale, but around kinks
 _OUTER = np.array([2.0, 6.0, 18.0])  # the first cuts beyond the atoms, in scales
 
@@ -472,7 +428,7 @@ class NoiseLaw(MixtureLaw):
     def __init__(self, atoms: FloatArray, log_masses: FloatArray, noise: Noise) -> None:
         some = np.isfinite(log_masses)
         with np.errstate(under="ignore", divide="ignore"):
-            super().__init__(np.exp(log_masses[some]), atoms[some], None)
+            super().__init__(np.exp(log_masses[some]), atoms[some])
         self._log_weights = log_masses[some][:, None]  # of masses too small for floats as well
         self._atoms, self._noise = atoms[some], noise
 

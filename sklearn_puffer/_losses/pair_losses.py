@@ -62,7 +62,7 @@ _LONGEST_SCALE = 1e280
 
 
 class PairLoss(Protocol):
-    """The loss between two priors, both ways."""
+    """The loss between two different priors, both ways."""
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p.
@@ -88,12 +88,9 @@ class DiscreteLine:
     grid : Grid
         Both priors on them, of whose columns ``axis`` is the one.
     axis : int
-    same : bool, default=False
-        Whether the priors are equal.
     """
 
-    def __init__(self, atoms: FloatArray, grid: Grid, axis: int, *, same: bool = False) -> None:
-        self._same = same
+    def __init__(self, atoms: FloatArray, grid: Grid, axis: int) -> None:
         self._atoms = _centred(atoms)
         self._grid, self._column, self._n_axes = grid, axis, grid.n_axes
         self._limits: dict[Notion, FloatArray] = {}
@@ -106,8 +103,6 @@ class DiscreteLine:
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
-        if self._same:
-            return np.zeros(2), np.zeros(2)
         scale = float(noise.axis_scales(self._n_axes)[self._column])
         used = self._usable(scale, noise)
         lower, upper = loss_interval(self._source(noise.with_scale(used)), notion, budget)
@@ -125,8 +120,6 @@ class DiscreteLine:
 
     def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
-        if self._same:
-            return np.zeros(2)
         if notion not in self._limits:
             self._limits[notion] = _apart(self._masses, self._log_masses, notion)
         return self._limits[notion]
@@ -157,8 +150,6 @@ class MixtureLine:
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
-        if self._p == self._q:
-            return np.zeros(2), np.zeros(2)
         if not self._is_known(noise):  # what is lost without noise bounds what is lost with it
             return np.zeros(2), self.without_noise(notion)
         return loss_interval(self._source(noise), notion, budget)
@@ -169,8 +160,6 @@ class MixtureLine:
 
     def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
-        if self._p == self._q:
-            return np.zeros(2)
         return loss_interval(self._source(None), notion)[1]
 
     def _is_known(self, noise: Noise) -> bool:
@@ -195,8 +184,6 @@ class DiscreteBoxes:
 
         Where a budget is given they may be as far apart as leaves them on one side of it.
         """
-        if self._p == self._q:
-            return np.zeros(2), np.zeros(2)
         panels = self.panels(noise, notion, budget)
         ends = [divergence_interval(side, notion) for side in (panels, panels.swapped())]
         lower, upper = np.array(ends).T
@@ -238,7 +225,7 @@ class GaussianRows:
         """Return upper bounds on the losses without any noise, shape (2,)."""
         if rows_computable(self._p, self._q, None, notion):
             return row_interval(self._p, self._q, None, notion)[1]
-        return np.zeros(2) if self._p == self._q else np.full(2, np.inf)
+        return np.full(2, np.inf)
 
 
 def bare_ratios(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray]:
@@ -418,8 +405,6 @@ class CategoryLayers:
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
-        if self._p == self._q:
-            return np.zeros(2), np.zeros(2)
         limit = self.without_noise(notion)
         mixed = self._mixed(noise)
         if mixed is None:
@@ -449,8 +434,6 @@ class CategoryLayers:
 
     def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
-        if self._p == self._q:
-            return np.zeros(2)
         return discrete_without_noise(self._p, self._q, notion)
 
     def _of_number(self, noise: Noise) -> Noise:
@@ -568,8 +551,6 @@ class KnownPlaces:
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
-        if self._p == self._q:
-            return np.zeros(2), np.zeros(2)
         others = on_others(noise, self._p.n_axes)
         if len(self._layers) == 1 and not self._gone.any():
             return self._layers[0].line.interval(others, notion, budget)
@@ -592,8 +573,6 @@ class KnownPlaces:
 
     def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
-        if self._p == self._q:
-            return np.zeros(2)
         return discrete_without_noise(self._p, self._q, notion)
 
     @property

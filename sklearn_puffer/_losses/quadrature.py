@@ -33,7 +33,7 @@ from sklearn_puffer._losses.divergences import (
     renyi_of_terms,
     renyi_terms,
 )
-from sklearn_puffer._losses.line import Ends, View, cut
+from sklearn_puffer._losses.line import Ends, Source, cut, tail_panel
 
 _DEGREE = 20
 REACH = 1.5
@@ -102,33 +102,8 @@ class Densities(NamedTuple):
         return slopes
 
 
-class Analytic(Protocol):
+class Analytic(Source, Protocol):
     """Two laws whose densities are analytic around each panel between anchors."""
-
-    @property
-    def weight(self) -> int:
-        """How many kernel values one point costs."""
-
-    @property
-    def unit(self) -> float:
-        """The noise scale."""
-
-    def anchors(self) -> FloatArray:
-        """Return sorted points between which the densities are analytic."""
-
-    def look(self, low: FloatArray, high: FloatArray) -> View:
-        """Return what is known of finite panels."""
-
-    def tail(self, edge: float, side: int) -> View:
-        """Return what is known of y >= edge (side 1) or y <= edge (side -1), as one panel."""
-
-    def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
-        """Return upper bounds on log of int h_p^alpha h_q^(1 - alpha), and swapped, in a tail."""
-
-    def masses(
-        self, low: FloatArray, high: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return bounds p_low, p_high, q_low, q_high on masses; ends may be infinite."""
 
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:
         """Return densities at points of the panels around ``middles``."""
@@ -239,10 +214,7 @@ def _tail_terms(source: Analytic, edge: float, side: int, alpha: float, slight: 
     if power.max() <= slight:  # nothing more is asked
         return np.full(2, -inf), power
     seen = source.tail(edge, side)
-    ends = (
-        (np.array([edge]), np.array([inf])) if side == 1 else (np.array([-inf]), np.array([edge]))
-    )
-    panel = Panels(*source.masses(*ends), seen.log_low, seen.log_high)
+    panel = Panels(*source.masses(*tail_panel(edge, side)), seen.log_low, seen.log_high)
     terms = [renyi_terms(way, alpha) for way in (panel, panel.swapped())]
     low, high = np.array(terms)[:, :, 0].T
     high = np.minimum(high, power)

@@ -755,45 +755,12 @@ class MixedNoise:
                 rows[..., k] = 0.0
         return rows, kappas
 
-    # What a density has, and a kernel of categories has not.
-    def log_density(self, z: ArrayLike) -> FloatArray:
-        """Refuse."""
-        self._refuse()
-
-    def mass(self, low: ArrayLike, high: ArrayLike) -> FloatArray:
-        """Refuse."""
-        self._refuse()
-
-    def mean_up_to(self, most: ArrayLike) -> FloatArray:
-        """Refuse."""
-        self._refuse()
-
-    def score(self, z: ArrayLike) -> FloatArray:
-        """Refuse."""
-        self._refuse()
-
-    def steepest(self, near: ArrayLike, far: ArrayLike) -> FloatArray:
-        """Refuse."""
-        self._refuse()
-
-    def curvature(self, near: ArrayLike, far: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Refuse."""
-        self._refuse()
-
-    def turning(self, near: ArrayLike) -> FloatArray:
-        """Refuse."""
-        self._refuse()
-
-    def drift(self, near: ArrayLike, span: float) -> FloatArray:
-        """Refuse."""
-        self._refuse()
-
-    def sampler(self, grid: Grid, entropy: Entropy) -> Sampler:
-        """Refuse."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("unordered categories have no density; take the noise of one number.")
+
+    # What a density has, and a kernel of categories has not.
+    log_density = mass = mean_up_to = score = steepest = curvature = turning = drift = _refuse
+    sampler = _refuse
 
 
 def _mixing(mixing: Mixing | None) -> Mixing:

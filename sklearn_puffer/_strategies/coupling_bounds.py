@@ -28,7 +28,7 @@ import numpy as np
 
 from sklearn_puffer._base import ULP, Array, FloatArray, quotient_rounded_up, smallest_within
 from sklearn_puffer._strategies.bound_types import both_ways
-from sklearn_puffer._strategies.transport import Couplings, ground_cost, is_sorted
+from sklearn_puffer._strategies.transport import Couplings, first_of_each, ground_cost, is_sorted
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import HockeyStick, Notion
 
@@ -302,7 +302,7 @@ class Groups:
     @cached_property
     def pair_starts(self) -> Array:
         """First group of each pair."""
-        return _first_of_each(self.owners)
+        return first_of_each(self.owners)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -331,7 +331,7 @@ class Groups:
         if not is_sorted(atoms):
             order = np.argsort(atoms, kind="stable")
             costs, masses, atoms = costs[order], masses[order], atoms[order]
-        starts = _first_of_each(atoms)
+        starts = first_of_each(atoms)
         groups = cls(costs, masses, starts, _owners(coupled, starts))
         tops, least = groups.range_in_line(coupled.shifts[:, 0]) if in_line else groups.range()
         nearest = groups.leaders(least)
@@ -364,7 +364,7 @@ class Groups:
         if len(self.pair_starts) == 1:
             return np.array([values.argmax()])
         ties = np.flatnonzero(values == self.per_group(self.worst(values)))
-        return ties[_first_of_each(self.owners[ties])]
+        return ties[first_of_each(self.owners[ties])]
 
     def likely(self, scaled: FloatArray, high: float) -> Groups:
         """Return the groups whose ``scaled`` log mean is no less than another's at ``high``.
@@ -500,9 +500,3 @@ def _owners(coupled: Couplings, starts: Array) -> Array:
     if len(coupled.starts) == 1:
         return np.zeros(len(starts), dtype=int)
     return np.searchsorted(coupled.starts, starts, side="right") - 1
-
-
-def _first_of_each(owners: Array) -> Array:
-    new = np.ones(len(owners), dtype=bool)
-    np.not_equal(owners[1:], owners[:-1], out=new[1:])
-    return np.flatnonzero(new)

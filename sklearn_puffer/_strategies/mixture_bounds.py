@@ -336,8 +336,8 @@ def _joined(couplings: Sequence[ComponentCoupling], name: str) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Largest:
-    """The loss of the largest of some translations."""
+class _OfCouplings:
+    """What the bounds that are read off couplings of components start from."""
 
     couplings: Sequence[ComponentCoupling]
     noise: Noise
@@ -345,12 +345,26 @@ class Largest:
 
     @cached_property
     def guess(self) -> float:
-        return usual_factor(self.couplings, self.noise, self.notion)
+        """The factor at which the largest usual move has as many scales as the budget nats."""
+        scales = self.noise.axis_scales(self.couplings[0].shifts.shape[1])
+        largest = max(
+            float(((np.abs(each.shifts) + np.nan_to_num(each.stretches)[:, None]) / scales).max())
+            for each in self.couplings
+        )
+        return max(largest, _TINY) / min(self.notion.epsilon or 1.0, 1.0) if largest > 0.0 else 1.0
+
+    @cached_property
+    def _starts(self) -> NDArray[np.intp]:
+        return _starts(self.couplings)
+
+
+class Largest(_OfCouplings):
+    """The loss of the largest of some translations."""
 
     def losses(self, factor: float) -> FloatArray:
         shifts = _joined(self.couplings, "shifts") * (1.0 + 2.0 * ULP)
         losses = move_losses(shifts, self.noise, factor, self.notion)
-        return both_ways(np.maximum.reduceat(losses, _starts(self.couplings)))
+        return both_ways(np.maximum.reduceat(losses, self._starts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,17 +415,8 @@ def width_changes(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
     return deviations
 
 
-@dataclass(frozen=True, eq=False)
-class Average:
+class Average(_OfCouplings):
     """The mean loss of the moves of each coupling."""
-
-    couplings: Sequence[ComponentCoupling]
-    noise: Noise
-    notion: Notion
-
-    @cached_property
-    def guess(self) -> float:
-        return usual_factor(self.couplings, self.noise, self.notion)
 
     @cached_property
     def _shift(self) -> GaussianShift:
@@ -429,10 +434,10 @@ class Average:
             widths = _joined(self.couplings, "stretches") * (1.0 + 2.0 * ULP)
             means = self._shift.means(factor, shifts[:, 0] * (1.0 + 2.0 * ULP), widths)
         weights = np.maximum(_joined(self.couplings, "weights"), _TINY)
-        stops = np.append(_starts(self.couplings)[1:], len(weights))
+        stops = np.append(self._starts[1:], len(weights))
         averages = [
             self._averaged(means[a:b], weights[a:b])
-            for a, b in zip(_starts(self.couplings), stops, strict=True)
+            for a, b in zip(self._starts, stops, strict=True)
         ]
         return both_ways(np.array(averages))
 
@@ -464,25 +469,21 @@ def approximate_moves(
 ) -> Bound:
     divergence = notion.divergence
     if not isinstance(divergence, HockeyStick):
-        return Kept([Moves(coupling, noise, notion) for coupling in couplings], noise, notion)
+        return Kept(couplings, noise, notion)
     if divergence.epsilon == 0.0 or couplings[0].shifts.shape[1] > 1 or not has_pure_loss(noise, 1):
-        return Shared([Moves(coupling, noise, notion) for coupling in couplings], noise, notion)
-    return Tail(couplings, noise, notion, divergence.epsilon)
+        return Shared(couplings, noise, notion)
+    return Tail(couplings, noise, notion)
 
 
-@dataclass(frozen=True, eq=False)
-class Tail:
+class Tail(_OfCouplings):
     """The probability of a move whose shift has a max-divergence above epsilon."""
-
-    couplings: Sequence[ComponentCoupling]
-    noise: Noise
-    notion: Notion
-    epsilon: float
 
     @cached_property
     def reach(self) -> float:
         """A shift, the larger the better, whose max-divergence is at most epsilon at factor 1."""
-        epsilon, pure = self.epsilon, Pufferfish(self.epsilon)
+        divergence = self.notion.divergence
+        assert isinstance(divergence, HockeyStick)
+        epsilon, pure = divergence.epsilon, Pufferfish(divergence.epsilon)
 
         def loss(shift: float) -> float:
             return float(move_losses(np.array([[shift]]), self.noise, 1.0, pure)[0])
@@ -510,7 +511,7 @@ class Tail:
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
+class KeptMoves:
     """Sets of moves of one coupling that are kept, and the probability of the others.
 
     In one column those of at most some size z, for rows those of at most some ground cost. The
@@ -559,17 +560,12 @@ class Moves:
         return worst
 
 
-@dataclass(frozen=True, eq=False)
-class _OfMoves:
+class _OfMoves(_OfCouplings):
     """What the bounds that leave moves out start from."""
 
-    moves: Sequence[Moves]
-    noise: Noise
-    notion: Notion
-
     @cached_property
-    def guess(self) -> float:
-        return usual_factor([each.coupling for each in self.moves], self.noise, self.notion)
+    def moves(self) -> list[KeptMoves]:
+        return [KeptMoves(each, self.noise, self.notion) for each in self.couplings]
 
 
 class Kept(_OfMoves):
@@ -585,7 +581,7 @@ class Shared(_OfMoves):
     def losses(self, factor: float) -> FloatArray:
         return both_ways(np.array([self._least(each, factor) for each in self.moves]))
 
-    def _least(self, moves: Moves, factor: float) -> float:
+    def _least(self, moves: KeptMoves, factor: float) -> float:
         # Pr(d > z) <= a gives Pr(d > z) + Pr(d <= z) L <= a + (1 - a) L, as L <= 1
         gone, loss = moves.left_out, moves.largest(factor, range(len(moves.left_out)))
         sums = gone + (1.0 - gone) * loss
@@ -633,18 +629,6 @@ def _quantiles(coupling: ComponentCoupling, chances: FloatArray) -> FloatArray:
         holds = _tail(coupling, middle) <= chances
         low, high = np.where(holds, low, middle), np.where(holds, middle, high)
     return np.where(_tail(coupling, high) <= chances, high, np.inf)
-
-
-def usual_factor(couplings: Sequence[ComponentCoupling], noise: Noise, notion: Notion) -> float:
-    """Return the factor at which the largest usual move has as many scales as the budget nats."""
-    scales = noise.axis_scales(couplings[0].shifts.shape[1])
-    sizes = [
-        float(
-            ((np.abs(coupling.shifts) + np.nan_to_num(coupling.stretches)[:, None]) / scales).max()
-        )
-        for coupling in couplings
-    ]
-    return max(max(sizes), _TINY) / min(notion.epsilon or 1.0, 1.0) if max(sizes) > 0.0 else 1.0
 
 
 _WAYS_OUT = (

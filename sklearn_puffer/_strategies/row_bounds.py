@@ -73,7 +73,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import exp, log, pi, sqrt
@@ -494,7 +494,6 @@ class JointPair:
     noise: Noise
     notion: Notion
     exact_part: ExactPart
-    _bare: list[FloatArray] = field(default_factory=list)
 
     def losses(self, factor: float) -> FloatArray:
         """Return the bounds both ways, shape (2,)."""

@@ -284,11 +284,12 @@ def _finish(pairs: Sequence[PriorPair], entries: _Entries) -> Couplings:
     shifts -= rows[1].take(entries.targets.astype(np.intp), axis=0)
     ends = np.cumsum([len(pair.p.atoms) for pair in pairs])
     owners = np.searchsorted(ends, entries.sources, side="right") if len(pairs) > 1 else None
-    starts = np.zeros(1, dtype=int) if owners is None else _starts(owners)
+    starts = np.zeros(1, dtype=int) if owners is None else first_of_each(owners)
     return Couplings(pairs, *entries, shifts=shifts, starts=starts)
 
 
-def _starts(owners: Array) -> Array:
+def first_of_each(owners: Array) -> Array:
+    """Return where each run of equal numbers begins."""
     new = np.ones(len(owners), dtype=bool)
     np.not_equal(owners[1:], owners[:-1], out=new[1:])
     return np.flatnonzero(new)
