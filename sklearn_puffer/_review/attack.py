@@ -176,7 +176,8 @@ def attacks_on(field: Field, rows: Any, attackers: Mapping[str, Any], view: str)
     asked = {code for each in field.questions for code in (each.i, each.j)}
     train = field.parts.train[np.isin(field.codes[field.parts.train], list(asked))]
     for name, attacker in counted(list(attackers.items()), "attackers"):
-        seen = more if counts_copies(attacker) else rows
+        takes_more = isinstance(attacker, _AsTheyCome) or not isinstance(attacker, Pipeline)
+        seen = more if takes_more else rows
         model = trained(attacker, seen.iloc[train], field.codes[train])
         found += [_judged(field, model, seen, name, each, view) for each in field.questions]
     return found
@@ -207,14 +208,18 @@ def _judged(field: Field, model: Any, rows: Any, name: str, asked: Question, vie
         for part in (field.parts.choose, field.parts.test)
     )
     a, b, x, y = (scored(model, rows.iloc[part], asked.i, asked.j) for part in [*chosen, *tested])
-    event = _threshold(a, b, field.promise, field.level)
-    edge = _youden(a, b)
+    event, edge = _thresholds(a, b, field.promise, field.level)
     n, m = len(x), len(y)
     k, h = int((x >= event).sum()), int((y >= event).sum())
-    auc, off = _auc(x, y), math.sqrt(math.log(2.0 / field.level) / (2.0 * min(n, m)))
+    auc = float(twice_below(x, y).mean() / (2.0 * m))
+    off = math.sqrt(math.log(2.0 / field.level) / (2.0 * min(n, m)))
     promise, corrected = field.promise, field.level / field.tests
     inside = [part[own >= event] for part, own in zip(tested, (x, y), strict=True)]
     whole = field.event(asked, np.concatenate(inside))
+    (e, low, high), (f, least, most) = (_chance(part >= edge, field.level) for part in (x, y))
+    (p, p_low, p_high), (q, q_low, q_high) = (
+        _chance(part >= event, field.level) for part in (x, y)
+    )
     return Attack(
         view=view,
         attacker=name,
@@ -227,9 +232,13 @@ def _judged(field: Field, model: Any, rows: Any, name: str, asked: Question, vie
         auc_low=max(0.0, auc - off),
         auc_high=min(1.0, auc + off),
         auc_allowed=promise.auc(),
-        **_advantage(int((x >= edge).sum()), n, int((y >= edge).sum()), m, field.level),
+        advantage=e - f,
+        advantage_low=low - most,
+        advantage_high=high - least,
         advantage_allowed=promise.advantage(),
-        **_log_odds(k, n, h, m, field.level, promise.delta),
+        log_odds=_ratio(p - promise.delta, q),
+        low=_ratio(p_low - promise.delta, q_high),
+        high=_ratio(p_high - promise.delta, q_low),
         allowed=promise.epsilon,
         certified=field.certified[asked.secret, asked.against],
         share=h / m,
@@ -238,60 +247,33 @@ def _judged(field: Field, model: Any, rows: Any, name: str, asked: Question, vie
     )
 
 
-def _threshold(a: FloatArray, b: FloatArray, promise: Promise, level: float) -> float:
-    """Return from which score on the event has the largest proven log odds among other rows."""
-    edges = _edges(a, b)
-    first = lower(_beyond(a, edges), len(a), level) - promise.delta
-    second = upper(_beyond(b, edges), len(b), level)
-    return float(edges[np.argmax(np.maximum(first, 0.0) / second)])
-
-
-def _youden(a: FloatArray, b: FloatArray) -> float:
-    edges = _edges(a, b)
-    return float(edges[np.argmax(_beyond(a, edges) / len(a) - _beyond(b, edges) / len(b))])
-
-
-def _edges(a: FloatArray, b: FloatArray) -> FloatArray:
+def _thresholds(
+    a: FloatArray, b: FloatArray, promise: Promise, level: float
+) -> tuple[float, float]:
+    """Return from which score on the proven log odds are largest, and the difference of chances."""
     scores = np.unique(np.concatenate([a, b]))
-    places = np.linspace(0, len(scores) - 1, min(_THRESHOLDS, len(scores))).astype(int)
-    found: FloatArray = scores[places]
-    return found
+    edges = scores[np.linspace(0, len(scores) - 1, min(_THRESHOLDS, len(scores))).astype(int)]
+    k, h = _beyond(a, edges), _beyond(b, edges)
+    least = np.maximum(lower(k, len(a), level) - promise.delta, 0.0)
+    odds = least / upper(h, len(b), level)
+    return float(edges[odds.argmax()]), float(edges[(k / len(a) - h / len(b)).argmax()])
 
 
 def _beyond(scores: FloatArray, edges: FloatArray) -> Any:
+    """Return how many scores are at each edge or above."""
     return len(scores) - np.searchsorted(np.sort(scores), edges, side="left")
 
 
-def _auc(x: FloatArray, y: FloatArray) -> float:
-    """Return the share of pairs of rows in the right order, ties as one half."""
+def twice_below(x: FloatArray, y: FloatArray) -> Array:
+    """Return for each x twice the number of y below it, ties as one half."""
     ranked = np.sort(y)
-    below = np.searchsorted(ranked, x, side="left") + np.searchsorted(ranked, x, side="right")
-    return float(below.mean() / (2.0 * len(y)))
+    return np.searchsorted(ranked, x, side="left") + np.searchsorted(ranked, x, side="right")
 
 
-def _advantage(k: int, n: int, h: int, m: int, level: float) -> dict[str, float]:
-    tail = level / 4.0
-    return {
-        "advantage": k / n - h / m,
-        "advantage_low": float(lower(k, n, tail) - upper(h, m, tail)),
-        "advantage_high": float(upper(k, n, tail) - lower(h, m, tail)),
-    }
-
-
-def _log_odds(
-    k: int,
-    n: int,
-    h: int,
-    m: int,
-    level: float,
-    delta: float,
-) -> dict[str, float]:
-    tail = level / 4.0
-    return {
-        "log_odds": _ratio(k / n - delta, h / m),
-        "low": _ratio(float(lower(k, n, tail)) - delta, float(upper(h, m, tail))),
-        "high": _ratio(float(upper(k, n, tail)) - delta, float(lower(h, m, tail))),
-    }
+def _chance(inside: Array, level: float) -> tuple[float, float, float]:
+    """Return a share of rows and the ends of its interval, each of which misses with level/4."""
+    k, n = int(inside.sum()), len(inside)
+    return k / n, float(lower(k, n, level / 4.0)), float(upper(k, n, level / 4.0))
 
 
 def _ratio(p: float, q: float) -> float:
@@ -349,19 +331,14 @@ def attackers_of(attackers: Any) -> dict[str, Any]:
             count = sum(name.partition(" ")[0] == own for name in named)
             named[own if not count else f"{own} {count + 1}"] = each
     for name, each in named.items():
-        _check(name, each)
+        if not hasattr(each, "fit") or isinstance(each, type) or not is_classifier(each):
+            raise TypeError(
+                f"attackers holds {quoted(each)} ({quoted(name)}), which is no classifier; give "
+                "objects such as sklearn.linear_model.LogisticRegression()."
+            )
     if not named:
         raise ValueError("attackers is empty; give at least one classifier, or None for three.")
     return named
-
-
-def _check(name: str, attacker: Any) -> None:
-    learns = hasattr(attacker, "fit") and not isinstance(attacker, type)
-    if not learns or not is_classifier(attacker):
-        raise TypeError(
-            f"attackers holds {quoted(attacker)} ({quoted(name)}), which is no classifier; give "
-            "objects such as sklearn.linear_model.LogisticRegression()."
-        )
 
 
 def _three() -> dict[str, Any]:
@@ -376,12 +353,7 @@ def _three() -> dict[str, Any]:
 
 
 class _AsTheyCome(Pipeline):
-    """A pipeline that takes any columns."""
-
-
-def counts_copies(attacker: Any) -> bool:
-    """Return whether an attacker is given one column more; a pipeline may be made for some."""
-    return isinstance(attacker, _AsTheyCome) or not isinstance(attacker, Pipeline)
+    """A pipeline that takes any columns; one that a user gives may be made for some."""
 
 
 def boosted(max_iter: int) -> Any:
@@ -406,18 +378,13 @@ def trained(attacker: Any, rows: Any, labels: Array) -> Any:
     """Return a fitted copy; a pipeline is given the rows as they are, and others numbers."""
     model = clone(attacker)
     if not isinstance(model, Pipeline):
-        model = make_pipeline(encoder(rows), _fitting(model, len(rows)))
+        neighbours = getattr(model, "n_neighbors", None)
+        if isinstance(neighbours, int) and neighbours > len(rows):
+            model.set_params(n_neighbors=len(rows))
+        model = make_pipeline(encoder(rows), model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # an attack that is not over is one
         return model.fit(rows, labels)
-
-
-def _fitting(model: Any, n_rows: int) -> Any:
-    """Return a model that asks for no more neighbours than there are rows."""
-    asked = getattr(model, "n_neighbors", None)
-    if isinstance(asked, int) and asked > n_rows:
-        model.set_params(n_neighbors=n_rows)
-    return model
 
 
 def encoder(rows: Any) -> Any:

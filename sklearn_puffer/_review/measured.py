@@ -19,7 +19,15 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted, quoted
-from sklearn_puffer._review.attack import Parts, encoder, looks, scored, trained, with_copies
+from sklearn_puffer._review.attack import (
+    Parts,
+    encoder,
+    looks,
+    scored,
+    trained,
+    twice_below,
+    with_copies,
+)
 from sklearn_puffer._tables import (
     Name,
     Table,
@@ -207,7 +215,7 @@ def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[flo
     >>> area(np.array([1.0, 2.0]), np.array([0.0, 1.0]))[0]
     0.875
     """
-    above, below = _places(x, y), 1.0 - _places(y, x)
+    above, below = twice_below(x, y) / (2.0 * len(y)), 1.0 - twice_below(y, x) / (2.0 * len(x))
     least = 0.25 / (len(x) * len(y))
     if groups is None or len(np.unique(groups)) == len(groups):
         variance = above.var() / max(len(x) - 1, 1) + below.var() / max(len(y) - 1, 1)
@@ -216,13 +224,6 @@ def area(x: FloatArray, y: FloatArray, groups: Array | None = None) -> tuple[flo
     own = np.unique(groups, return_inverse=True)[1].ravel()
     sums = np.bincount(own, np.concatenate(parts))
     return float(above.mean()), float(sums @ sums + least)
-
-
-def _places(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return for each x the share of y below it, ties as one half."""
-    ranked = np.sort(y)
-    sides = np.searchsorted(ranked, x, side="left") + np.searchsorted(ranked, x, side="right")
-    return np.asarray(sides / (2.0 * len(y)))
 
 
 def task_score(task: Task, raw: Any, released: Any, halves: tuple[Array, Array]) -> float:
@@ -239,18 +240,22 @@ def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, An
     found, equal = [], np.ones((len(raw), len(columns)), dtype=bool)
     for k, name in enumerate(columns):
         own, other = raw[name], released[name]
-        same = (own.astype(object) == other.astype(object)) | (own.isna() & other.isna())
-        equal[:, k] = same.to_numpy(dtype=bool)
-        if own.nunique(dropna=False) > 1:
-            found.append(_change(own, other, equal[:, k]))
+        equal[:, k] = same = _equal(own, other)
+        if own.nunique(dropna=False) <= 1:
+            continue
+        if _is_number(own) and _is_number(other):
+            moves = np.abs(own.astype(float) - other.astype(float))
+            spread = float(own.astype(float).std(ddof=0))
+            found.append(float(np.nanmean(moves) / max(spread, 1e-300)))
+        else:
+            found.append(float(1.0 - same.mean()))
     return float(np.mean(found)) if found else 0.0, equal
 
 
-def _change(own: Any, other: Any, same: Array) -> float:
-    if _is_number(own) and _is_number(other):
-        moves = np.abs(own.astype(float) - other.astype(float))
-        return float(np.nanmean(moves) / max(float(own.astype(float).std(ddof=0)), 1e-300))
-    return float(1.0 - same.mean())
+def _equal(own: Any, other: Any) -> Array:
+    """Return which values are equal, or both missing."""
+    same = (own.astype(object) == other.astype(object)) | (own.isna() & other.isna())
+    return np.asarray(same, dtype=bool)
 
 
 def _is_number(column: Any) -> bool:
@@ -313,8 +318,7 @@ def margins(raw: Any, released: Any, columns: Sequence[Name]) -> list[Survived]:
         own, other = raw[name], released[name]
         if is_words(own) != is_words(other):
             continue  # codes of words, where they come out as numbers
-        same = (own.astype(object) == other.astype(object)) | (own.isna() & other.isna())
-        found.append(Survived("unchanged share", name, 1.0, float(same.mean())))
+        found.append(Survived("unchanged share", name, 1.0, float(_equal(own, other).mean())))
         if not is_words(own):
             a, b = own.astype(float), other.astype(float)
             found.append(Survived("median", name, float(a.median()), float(b.median())))
@@ -365,7 +369,7 @@ def task_of(task: Any, table: Table) -> Task | None:
         return _given(task, table.n_rows)
     (name,) = resolve([task], table.names, "task")
     target = np.asarray(table.original(name))
-    if not len(_known(target)):
+    if not len(known_rows(target)):
         raise ValueError(
             f"task names column {quoted(name)}, which has no value that is not missing; name one "
             "that has."
@@ -409,12 +413,12 @@ def task_figures(
     if not features:
         return []
     learnt = np.concatenate([parts.train, parts.choose])
-    test = np.intersect1d(parts.test, _known(task.target))
+    test = np.intersect1d(parts.test, known_rows(task.target))
     noisy = _target(task, released, columns)
     scores = [
         score_of(task, rows[features], target, raw[features], np.intersect1d(learnt, own), test)
         for rows, target in ((raw, task.target), (released, noisy))
-        for own in [np.intersect1d(_known(target), _known(task.target))]
+        for own in [np.intersect1d(known_rows(target), known_rows(task.target))]
     ]
     if is_regressor(task.model):
         return [Survived("R2 on true rows", task.name, *scores)]
@@ -427,10 +431,10 @@ def task_figures(
     ]
 
 
-def _known(target: Array) -> Array:
+def known_rows(target: Array) -> Array:
     """Return the rows whose target is not missing."""
-    known = [each == each and each is not None for each in target]  # NaN is not itself
-    return np.flatnonzero(np.array(known, dtype=bool))
+    there = [each == each and each is not None for each in target]  # NaN is not itself
+    return np.flatnonzero(np.array(there, dtype=bool))
 
 
 def _target(task: Task, released: Any, columns: Sequence[Name]) -> Array:

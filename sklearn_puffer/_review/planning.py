@@ -38,7 +38,7 @@ from sklearn_puffer._noiser import PufferfishNoiser, SwapCurve
 from sklearn_puffer._review import measured
 from sklearn_puffer._review.attack import Groups, attackers_of, seen
 from sklearn_puffer._review.exact_tests import Promise
-from sklearn_puffer._review.measured import Attacked, Secrets, Task, in_memory, task_of
+from sklearn_puffer._review.measured import Attacked, Secrets, Task, in_memory, known_rows, task_of
 from sklearn_puffer._review.plan import (
     Candidate,
     ColumnFacts,
@@ -649,7 +649,7 @@ def _base(task: Task | None) -> float:
     """Return the share of the most frequent class; 0, the R^2 of a constant, of a number."""
     if task is None or is_regressor(task.model):
         return 0.0
-    known = task.target[[each == each and each is not None for each in task.target]]
+    known = task.target[known_rows(task.target)]
     return float(np.unique(known, return_counts=True)[1].max() / len(known))
 
 
