@@ -11,7 +11,6 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_puffer import Ledger, OverspentError, PersonLedger, PufferfishNoiser, audit, report
 from sklearn_puffer._noiser import swap_release
 from sklearn_puffer._review import auditing
-from sklearn_puffer._review.attack import Parts
 from sklearn_puffer._review.exact_tests import Exchanged, Promise, p_value
 from sklearn_puffer._swaps import mean_flows
 from sklearn_puffer.cli import main
@@ -278,8 +277,8 @@ def test_counts_of_dealt_rows_are_beyond_the_promise_as_seldom_as_the_level(two)
 def test_attackers_of_a_swap_learn_from_people_of_another_table():
     rng = np.random.default_rng(2)
     held = people(1000, rng)
-    parts = Parts.of(1000, 0)
-    released = auditing._released(swap_of(rng), held, parts)
+    rows = auditing._AuditedRows.of(swap_of(rng), held, None, {}, 0)
+    released, parts = rows.released(), rows.parts
     assert released.index.equals(held.index)
     for rows in (np.append(parts.train, parts.choose), parts.test):
         assert sorted(released["cars"].iloc[rows]) == sorted(held["cars"].iloc[rows])

@@ -7,7 +7,7 @@ them is no finding.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,6 +60,7 @@ from sklearn_puffer._review.attack import (
 from sklearn_puffer._review.audit import CONTROL, RELEASED, Audit, Peer, pair_names
 from sklearn_puffer._review.exact_tests import Exchanged, Promise, findable, rows_needed
 from sklearn_puffer._review.measured import (
+    Secrets,
     Survived,
     Task,
     correlations,
@@ -222,106 +223,54 @@ def audit(
     """
     _check_noiser(noiser)
     chosen = attackers_of(attackers)
-    error = check_above(level, 0.0, "level")
-    if error >= 1.0:
+    if check_above(level, 0.0, "level") >= 1.0:
         raise ValueError(f"level must lie between 0 and 1, got {quoted(level)}; such as 0.05.")
-    seed = check_seed(random_state)
+    seed = check_seed(random_state) or 0
     frame = _frame(table)
     source = frame_table(frame, "table")
     secrets = _secrets(noiser, source, sensitive_features, frame)
-    rows, grouped, told = _chosen(
-        noiser, source, secrets, groups, max_rows, 0 if seed is None else seed
-    )
+    rows, grouped, told = _chosen(noiser, source, secrets, groups, max_rows, seed)
     work = task_of(task, source)
-    known = _known(noiser, source, knows)
-    times = check_count(repeats, "repeats")
-    others = peers_of(peers, source.n_rows, list(noiser.utility_.index))
-    asked = _Asked(
-        chosen, work, error, 0 if seed is None else seed, times, known, others, grouped, told
-    )
-    with (
-        listening(check_verbose(verbose), "audit"),
-        reported("stages of an audit", _STAGES) as done,
-    ):
-        return _audit(noiser, frame, rows, secrets, asked, done)
-
-
-# the release, attacks on it and on what has no noise, other readers, what survived, and peers
-_STAGES = 6
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """What an audit is to do, checked."""
-
-    attackers: Mapping[str, Any]
-    work: Task | None
-    level: float
-    seed: int
-    repeats: int
-    known: Sequence[Name]
-    peers: Mapping[str, Any]
-    grouped: Name | None
-    told: Sequence[str]
-
-
-@dataclass(frozen=True, eq=False)
-class _Secret:
-    """A sensitive column: the code of each row, and its values."""
-
-    name: Name
-    labels: tuple[Any, ...]
-    codes: Array
-
-
-def _audit(
-    noiser: Any,
-    frame: Any,
-    rows: Array,
-    secrets: Sequence[_Secret],
-    asked: _Asked,
-    done: Callable[[], None],
-) -> Audit:
-    part = frame.iloc[rows]
-    codes = [each.codes[rows] for each in secrets]
-    units = _units(part, asked.grouped)
-    if units is not None:
-        names = list(noiser.utility_.index)
-        asked = replace(asked, attackers=units.attackers(asked.attackers, names))
-    parts = Parts.of(len(part) if units is None else len(units), asked.seed)
-    single = parts if units is None else Parts(*map(units.rows, parts.all))
-    held = _held_swap(noiser, part, secrets, codes, parts)
-    own_codes = codes if units is None else [each[units.wide.first] for each in codes]
-    fields, few = _fields(noiser, secrets, own_codes, asked, parts, held)
-    released = _released(noiser, part, single)
-    done()
-    columns = [name for name in released.columns if name in noiser.utility_.index]
-    before, after = seen(part, columns), seen(released, columns)
-    found = []
-    for given, view in ((after, RELEASED), (before, CONTROL)):
-        shown = _view(units, given)
-        own = [a for field in fields for a in attacks_on(field, shown, asked.attackers, view)]
-        found.append(corrected(own))
+    columns = list(noiser.utility_.index)
+    known = columns[:MOST_KNOWN] if knows is None else _known(noiser, source, knows)
+    repeats = check_count(repeats, "repeats")
+    peers = peers_of(peers, source.n_rows, columns)
+    stages = reported("stages of an audit", _STAGES)
+    with listening(check_verbose(verbose), "audit"), stages as done:
+        own = _AuditedRows.of(noiser, frame.iloc[rows], grouped, chosen, seed)
+        own = replace(own, task=None if work is None else work.of(rows))
+        hidden = [replace(each, codes=each.codes[rows]) for each in secrets]
+        held = _held_swap(own, hidden)
+        fields, few = _fields(own, hidden, float(level), held)
+        released = own.released()
         done()
-    attacks, control = found
-    drift = _drift(noiser, frame, secrets)
-    others = _others(noiser, part, after, columns, fields, asked, single, units)
-    done()
-    survived = _survived(before, after, columns, asked.work, rows, single)
-    done()
-    beside = list(_peers(before, rows, fields, asked, single, units))
-    done()
+        names = [name for name in released.columns if name in columns]
+        before, after = seen(own.frame, names), seen(released, names)
+        attacks = corrected(own.attacked(fields, after, RELEASED))
+        done()
+        control = corrected(own.attacked(fields, before, CONTROL))
+        done()
+        drift = _drift(noiser, frame, secrets)
+        others = own.averaging(fields, after, repeats) + own.knowing(fields, after, known)
+        done()
+        survived = own.survived(before, after)
+        done()
+        beside = [
+            own.peer(fields, name, before, seen(peer.iloc[rows], list(peer.columns)))
+            for name, peer in counted(list(peers.items()), "peers")
+        ]
+        done()
     return Audit(
         attacks=tuple(attacks),
         control=tuple(control),
         others=tuple(others),
-        level=asked.level,
+        level=float(level),
         promise=noiser.certificate_.promise(),
-        n_rows=len(part),
+        n_rows=len(rows),
         n_given=len(frame),
-        n_train=len(single.train),
-        n_choose=len(single.choose),
-        n_test=len(single.test),
+        n_train=len(own.parts.train),
+        n_choose=len(own.parts.choose),
+        n_test=len(own.parts.test),
         survived=tuple(survived),
         peers=tuple(beside),
         exact=drift.loss,
@@ -329,43 +278,134 @@ def _audit(
         fitted=_rows_of_fit(drift),
         best=min(_best(field) for field in fields),
         untested=pair_names(few),
-        within=None if held is None or held.within is None else _around(held.within),
+        within=_within(held),
         notes=(
-            *asked.told,
+            *told,
             *([COUNTING] if hasattr(noiser.certificate_, "channel") else []),
             *_swap_notes(noiser.certificate_, held),
-            *_notes(noiser, part, released, columns),
+            *_notes(noiser, own.frame, released, names),
         ),
         version=__version__,
         date=utc_now(),
     )
 
 
-def _released(noiser: Any, part: Any, parts: Parts) -> Any:
-    """Return a release; of a swap that of two tables, of which the tested rows are one."""
-    if not hasattr(noiser, "swap_"):
-        return noiser.transform(part, on_drift="ignore")
-    tables = [np.sort(rows) for rows in (np.append(parts.train, parts.choose), parts.test)]
-    pieces = [(rows, noiser.transform(part.iloc[rows])) for rows in tables]
-    found = part[list(pieces[0][1].columns)].copy()
-    for name in found.columns:
-        values = found[name].array.copy()
-        for rows, piece in pieces:
-            values[rows] = piece[name].array
-        found[name] = values
-    return found
+# the release, attacks on it and on what has no noise, other readers, what survived, and peers
+_STAGES = 6
 
 
-def _held_swap(
-    noiser: Any, part: Any, secrets: Sequence[_Secret], codes: Sequence[Array], parts: Parts
-) -> HeldSwap | None:
+@dataclass(frozen=True, eq=False)
+class _AuditedRows:
+    """The rows that are audited, and what attackers and other readers make of them.
+
+    ``parts`` are rows that train, choose and test; where groups of rows are attacked as a whole,
+    ``groups`` are these, and ``units`` the parts of them, else None and the parts of the rows.
+    """
+
+    noiser: Any
+    frame: Any
+    attackers: Mapping[str, Any]
+    parts: Parts
+    units: Parts
+    groups: Groups | None = None
+    task: Task | None = None
+
+    @classmethod
+    def of(
+        cls, noiser: Any, frame: Any, column: Name | None, attackers: Mapping[str, Any], seed: int
+    ) -> _AuditedRows:
+        """Return rows in parts, whole groups of them where a column has these."""
+        if column is None:
+            parts = Parts.of(len(frame), seed)
+            return cls(noiser, frame, attackers, parts, parts)
+        groups = Groups.of(group_codes(frame_table(frame), column))
+        units = Parts.of(len(groups), seed)
+        parts = Parts(*map(groups.rows, units.all))
+        attackers = groups.attackers(attackers, list(noiser.utility_.index))
+        return cls(noiser, frame, attackers, parts, units, groups)
+
+    def view(self, frame: Any) -> Any:
+        """Return what attackers see of rows, or of groups of them."""
+        return frame if self.groups is None else self.groups.seen(frame)
+
+    def attacked(self, fields: Sequence[Field], rows: Any, view: str) -> list[Attack]:
+        """Return what all attackers find out of rows."""
+        given = self.view(rows)
+        return [a for field in fields for a in attacks_on(field, given, self.attackers, view)]
+
+    def released(self) -> Any:
+        """Return a release; of a swap that of two tables, of which the tested rows are one."""
+        if not hasattr(self.noiser, "swap_"):
+            return self.noiser.transform(self.frame, on_drift="ignore")
+        learnt = np.append(self.parts.train, self.parts.choose)
+        tables = [np.sort(rows) for rows in (learnt, self.parts.test)]
+        pieces = [(rows, self.noiser.transform(self.frame.iloc[rows])) for rows in tables]
+        found = self.frame[list(pieces[0][1].columns)].copy()
+        for name in found.columns:
+            values = found[name].array.copy()
+            for rows, piece in pieces:
+                values[rows] = piece[name].array
+            found[name] = values
+        return found
+
+    def survived(self, before: Any, after: Any) -> list[Survived]:
+        """Return what released rows are still good for."""
+        columns = list(after.columns)
+        before = before[columns]
+        found = [*margins(before, after, columns), *correlations(before, after, columns)]
+        if self.task is not None:
+            found += task_figures(self.task, before, after, columns, self.parts)
+        return [*found, *linked(before, after, self.parts.test)]
+
+    def averaging(self, fields: Sequence[Field], after: Any, repeats: int) -> list[Attack]:
+        """Return what the first attacker finds out of the average of several fresh releases."""
+        if repeats == 1:
+            return []
+        columns = list(after.columns)
+        more = [seen(self.released(), columns) for _ in counted(range(repeats - 1), "releases")]
+        rows = averaged([self.view(each) for each in (after, *more)])
+        first = dict(list(self.attackers.items())[:1])
+        view = f"average of {repeats} releases"
+        return [a for field in fields for a in attacks_on(field, rows, first, view)]
+
+    def knowing(self, fields: Sequence[Field], after: Any, columns: Sequence[Name]) -> list[Attack]:
+        """Return what one finds out who knows the true values of a column, before and after.
+
+        The difference is what the release tells beyond what he knew. His columns are not those of
+        the release, so he uses a classifier that takes any.
+        """
+        attackers, given = {"boosted": boosted(20)}, self.view(after)
+        found = []
+        for name in counted(list(columns), "readers"):
+            known = self.view(seen(self.frame, [name]))
+            both, was = given.copy(), {}
+            for own in known.columns:
+                was[own] = beside(both.columns, f"{own} as it was")
+                both[was[own]] = known[own].array
+            alone = known.rename(columns=was)
+            for field in fields:
+                found += attacks_on(field, alone, attackers, f"knows {name}, no release")
+                found += attacks_on(field, both, attackers, f"knows {name}, and the release")
+        return found
+
+    def peer(self, fields: Sequence[Field], name: str, before: Any, after: Any) -> Peer:
+        """Return what the same attackers find out of rows that are hidden in another way."""
+        none = math.nan
+        found = [
+            replace(each, p=none, p_all=none, certified=none, findable=none)
+            for each in self.attacked(fields, after, f"peer: {name}")
+        ]
+        return Peer(name, tuple(found), tuple(self.survived(before, after)))
+
+
+def _held_swap(rows: _AuditedRows, secrets: Sequence[Secrets]) -> HeldSwap | None:
     given = {
-        each.name: Values("category", own, levels=each.labels)
-        for each, own in zip(secrets, codes, strict=True)
+        each.name: Values("category", each.codes, levels=tuple(each.labels)) for each in secrets
     }
-    whole = given.keys() <= set(part.columns)
-    part = part[[name for name in part.columns if name in noiser._fitted.rules.names]]
-    return held_swap(noiser, frame_table(part), None if whole else given, parts.test)
+    whole = given.keys() <= set(rows.frame.columns)
+    names = rows.noiser._fitted.rules.names
+    part = rows.frame[[name for name in rows.frame.columns if name in names]]
+    return held_swap(rows.noiser, frame_table(part), None if whole else given, rows.units.test)
 
 
 _Few = tuple[Name, Any, Any, int, int]
@@ -384,30 +424,27 @@ def _pairs(noiser: Any) -> dict[Name, list[tuple[Any, Any]]]:
 
 
 def _fields(
-    noiser: Any,
-    secrets: Sequence[_Secret],
-    codes: Sequence[Array],
-    asked: _Asked,
-    parts: Parts,
-    held: HeldSwap | None,
+    rows: _AuditedRows, secrets: Sequence[Secrets], level: float, held: HeldSwap | None
 ) -> tuple[list[Field], list[_Few]]:
     """Return what is asked of each sensitive column, and the pairs with too few rows to ask."""
-    certificate = noiser.certificate_
+    certificate, parts = rows.noiser.certificate_, rows.units
     promise = Promise(certificate.epsilon, certificate.delta, certificate.alpha)
-    exchanged, slack, pairs = None, None, _pairs(noiser)
+    exchanged, slack, pairs = None, None, _pairs(rows.noiser)
     if held is not None:  # who sees all strata learns what they tell, too
         promise = replace(promise, epsilon=promise.epsilon + held.strata)
         two = all(len({*each.labels, *sum(pairs[each.name], ())}) == 2 for each in secrets)
-        exchanged, slack = Exchanged(float(held.slack.sum()), two), np.zeros(len(codes[0]))
+        exchanged = Exchanged(float(held.slack.sum()), two)
+        slack = np.zeros(len(rows.frame if rows.groups is None else rows.groups))
         slack[parts.test] = held.slack
-    tests, level = 2 * len(asked.attackers) * sum(map(len, pairs.values())), asked.level
+    tests = 2 * len(rows.attackers) * sum(map(len, pairs.values()))
     fields, few = [], []
-    for secret, own in zip(secrets, codes, strict=True):
+    for secret in secrets:
+        codes = secret.codes if rows.groups is None else secret.codes[rows.groups.wide.first]
         losses = _certified(certificate.pairs, secret.name)
-        field = Field(own, parts, (), promise, losses, level, tests, exchanged, slack)
+        field = Field(codes, parts, (), promise, losses, level, tests, exchanged, slack)
         questions = []
         for question in _questions(secret, pairs[secret.name]):
-            n, m = (_usable(parts, own, code) for code in (question.i, question.j))
+            n, m = (_usable(parts, codes, code) for code in (question.i, question.j))
             if min(n, m) > 0 and enough_rows(field, question):
                 questions.append(question)
             elif question.i < question.j:
@@ -427,7 +464,7 @@ def _usable(parts: Parts, codes: Array, code: int) -> int:
     return own[-1] if min(own) > 0 else 0
 
 
-def _questions(secret: _Secret, pairs: Sequence[tuple[Any, Any]]) -> Iterator[Question]:
+def _questions(secret: Secrets, pairs: Sequence[tuple[Any, Any]]) -> Iterator[Question]:
     place = {label: code for code, label in enumerate(secret.labels)}
     for a, b in pairs:
         i, j = place.get(a, -1), place.get(b, -1)
@@ -455,68 +492,21 @@ def _too_few(few: Sequence[_Few], needed: int, tests: int, level: float) -> str:
     )
 
 
-def _survived(
-    before: Any,
-    after: Any,
-    columns: Sequence[Name],
-    work: Task | None,
-    rows: Array,
-    parts: Parts,
-) -> list[Any]:
-    found = [*margins(before, after, columns), *correlations(before, after, columns)]
-    if work is not None:
-        found += task_figures(work.of(rows), before, after, columns, parts)
-    return [*found, *linked(before, after, parts.test)]
-
-
-def _others(
-    noiser: Any,
-    part: Any,
-    after: Any,
-    columns: Sequence[Name],
-    fields: Sequence[Field],
-    asked: _Asked,
-    single: Parts,
-    units: Groups | None,
-) -> list[Attack]:
-    """Return what readers find out whom the promise does not cover."""
-    first = dict(list(asked.attackers.items())[:1])
-    found = []
-    if asked.repeats > 1:
-        more = [
-            seen(_released(noiser, part, single), columns)
-            for _ in counted(range(asked.repeats - 1), "releases")
-        ]
-        found += who_average(fields, [_view(units, each) for each in (after, *more)], first)
-    true = {name: _view(units, seen(part, [name])) for name in asked.known}
-    return [*found, *who_know(fields, _view(units, after), true)]
-
-
-def _peers(
-    before: Any,
-    rows: Array,
-    fields: Sequence[Field],
-    asked: _Asked,
-    single: Parts,
-    units: Groups | None,
-) -> Iterator[Peer]:
-    """Yield what the same attackers find out of rows that are hidden in other ways."""
-    for name, given in counted(list(asked.peers.items()), "peers"):
-        columns = list(given.columns)
-        after = seen(given.iloc[rows], columns)
-        attackers = asked.attackers if units is None else units.attackers(asked.attackers, columns)
-        kept = _survived(before[columns], after, columns, asked.work, rows, single)
-        yield peer_of(name, _view(units, after), fields, attackers, kept)
-
-
 def _known(noiser: Any, source: Table, knows: Any) -> list[Name]:
-    """Return the columns that a further reader knows."""
-    if knows is None:
-        return list(noiser.utility_.index)[:MOST_KNOWN]
-    return known_columns(knows, source.names, list(_pairs(noiser)))
+    """Return the columns that a further reader knows, each by itself."""
+    if isinstance(knows, list | tuple) and not knows:
+        return []
+    found = resolve(knows, source.names, "knows")
+    hidden = [name for name in found if name in _pairs(noiser)]
+    if hidden:
+        raise ValueError(
+            f"knows names the sensitive column {quoted(hidden[0])}, which attackers are to find "
+            "out; name others."
+        )
+    return found
 
 
-def _drift(noiser: Any, frame: Any, secrets: Sequence[_Secret]) -> Any:
+def _drift(noiser: Any, frame: Any, secrets: Sequence[Secrets]) -> Any:
     """Return how the rows differ from those of `fit`, with the loss under their own laws."""
     if isinstance(noiser, PufferfishRelease):
         return noiser.certificate_.check(frame)
@@ -601,8 +591,11 @@ def _swap_notes(certificate: Any, held: HeldSwap | None) -> list[str]:
     return notes if held.within is None else [*notes, _within_note(certificate, held.within)]
 
 
-def _around(within: Any) -> tuple[float, float, float]:
-    return within.ends[0], within.gain, within.ends[1]
+def _within(held: HeldSwap | None) -> tuple[float, float, float] | None:
+    """Return what is left of the secret within cells, between the ends of its interval."""
+    if held is None or held.within is None:
+        return None
+    return held.within.ends[0], held.within.gain, held.within.ends[1]
 
 
 def _within_note(certificate: Any, within: Any) -> str:
@@ -646,7 +639,7 @@ def _frame(table: Any) -> Any:
     return frame
 
 
-def _secrets(noiser: Any, source: Table, given: Any, frame: Any) -> list[_Secret]:
+def _secrets(noiser: Any, source: Table, given: Any, frame: Any) -> list[Secrets]:
     columns = {} if given is None else secret_columns(given, source.n_rows, frame)
     found = []
     for name, pairs in _pairs(noiser).items():
@@ -660,7 +653,7 @@ def _secrets(noiser: Any, source: Table, given: Any, frame: Any) -> list[_Secret
         codes = np.empty(source.n_rows, dtype=np.intp)
         secret.source.codes(slice(None), codes)
         _check_values(name, secret.labels, {label for pair in pairs for label in pair})
-        found.append(_Secret(name, secret.labels, codes))
+        found.append(Secrets(name, secret.labels, codes))
     return found
 
 
@@ -679,7 +672,7 @@ _Chosen = tuple[Array, Name | None, tuple[str, ...]]
 
 
 def _chosen(
-    noiser: Any, source: Table, secrets: Sequence[_Secret], groups: Any, max_rows: Any, seed: int
+    noiser: Any, source: Table, secrets: Sequence[Secrets], groups: Any, max_rows: Any, seed: int
 ) -> _Chosen:
     """Return the rows to audit, the column of the groups that are attacked, and what to say."""
     rules = noiser._fitted.rules
@@ -722,16 +715,6 @@ def _chosen_groups(noiser: Any, own: Name, units: Groups, max_rows: Any, seed: i
     return units.rows(kept), own, (said,)
 
 
-def _units(part: Any, column: Name | None) -> Groups | None:
-    """Return the groups of rows, if these are attacked as a whole."""
-    return None if column is None else Groups.of(group_codes(frame_table(part), column))
-
-
-def _view(units: Groups | None, frame: Any) -> Any:
-    """Return what attackers see of rows, or of groups of them."""
-    return frame if units is None else units.seen(frame)
-
-
 def _rows(n_rows: int, max_rows: Any, seed: int) -> Array:
     every = np.arange(n_rows)
     if max_rows is None or check_count(max_rows, "max_rows") >= n_rows:
@@ -746,73 +729,18 @@ _NEAREST_BY = 1e-9
 _KEY = b"blake2b:" + bytes(32)  # no secret: what is drawn with it is compared, and dropped
 
 
-def known_columns(knows: Any, names: Sequence[Name], sensitive: Sequence[Name]) -> list[Name]:
-    """Return the columns that a reader may know besides, each by itself."""
-    if isinstance(knows, list | tuple) and not knows:
-        return []
-    found = resolve(knows, names, "knows")
-    hidden = [name for name in found if name in sensitive]
-    if hidden:
-        raise ValueError(
-            f"knows names the sensitive column {quoted(hidden[0])}, which attackers are to find "
-            "out; name others."
-        )
-    return found
-
-
-def who_average(
-    fields: Sequence[Field], releases: Sequence[Any], attackers: Mapping[str, Any]
-) -> list[Attack]:
-    """Return what one who averages several fresh releases of the same rows finds out."""
-    seen = averaged(releases)
-    view = f"average of {len(releases)} releases"
-    return [each for field in fields for each in attacks_on(field, seen, attackers, view)]
-
-
 def averaged(frames: Sequence[Any]) -> Any:
     """Return the means of numbers, and the most frequent of words."""
     found = frames[0].copy()
     for name in found.columns:
-        columns = [frame[name] for frame in frames]
-        found[name] = _most_frequent(columns) if is_words(columns[0]) else _mean(columns)
-    return found
-
-
-def _mean(columns: Sequence[Any]) -> Array:
-    found: Array = np.mean([np.asarray(each, dtype=float) for each in columns], axis=0)
-    return found
-
-
-def _most_frequent(columns: Sequence[Any]) -> Any:
-    codes = np.stack([np.asarray(each.cat.codes) for each in columns])
-    often = np.stack([(codes == own).sum(axis=0) for own in codes])
-    chosen = np.take_along_axis(codes, often.argmax(axis=0)[None], axis=0)[0]
-    first = columns[0]
-    return type(first.array).from_codes(chosen, dtype=first.dtype)
-
-
-def who_know(
-    fields: Sequence[Field],
-    after: Any,
-    columns: Mapping[Name, Any],
-) -> list[Attack]:
-    """Return what one who knows the true values of a column finds out, without and with a release.
-
-    ``columns`` has a frame for each of them: of groups, that of all their rows.
-    The difference is what the release tells beyond what he knew. His columns are not those of the
-    release, so he uses a classifier that takes any.
-    """
-    attackers = {"boosted": boosted(20)}
-    found = []
-    for name, known in counted(list(columns.items()), "readers"):
-        both, was = after.copy(), {}
-        for own in known.columns:
-            was[own] = beside(both.columns, f"{own} as it was")
-            both[was[own]] = known[own].array
-        alone = known.rename(columns=was)
-        for field in fields:
-            found += attacks_on(field, alone, attackers, f"knows {name}, no release")
-            found += attacks_on(field, both, attackers, f"knows {name}, and the release")
+        columns, first = [frame[name] for frame in frames], frames[0][name]
+        if not is_words(first):
+            found[name] = np.mean([np.asarray(each, dtype=float) for each in columns], axis=0)
+            continue
+        codes = np.stack([np.asarray(each.cat.codes) for each in columns])
+        often = np.stack([(codes == own).sum(axis=0) for own in codes])
+        chosen = np.take_along_axis(codes, often.argmax(axis=0)[None], axis=0)[0]
+        found[name] = type(first.array).from_codes(chosen, dtype=first.dtype)
     return found
 
 
@@ -834,20 +762,14 @@ def linked(before: Any, after: Any, rows: Array) -> list[Survived]:
     if any(is_words(before[name]) != is_words(after[name]) for name in before.columns):
         return []  # codes of words
     model = encoder(before).fit(before)
-    own, other = (_dense(model.transform(each.iloc[rows])) for each in (before, after))
-    shares = [_own_share(each, own) for each in (own, other)]
+    blocks = [model.transform(each.iloc[rows]) for each in (before, after)]
+    own, other = (b.toarray() if hasattr(b, "toarray") else b for b in blocks)
+    shares = []
+    for each in (own, other):
+        distances = pairwise_distances(each, own, metric="manhattan")
+        near = distances <= distances.min(axis=1, keepdims=True) + _NEAREST_BY
+        shares.append(float((np.diag(near) / near.sum(axis=1)).mean()))
     return [Survived(f"nearest to its own of {len(rows)}", "all", *shares)]
-
-
-def _dense(block: Any) -> Array:
-    return np.asarray(block.toarray() if hasattr(block, "toarray") else block, dtype=float)
-
-
-def _own_share(released: Array, original: Array) -> float:
-    distances = pairwise_distances(released, original, metric="manhattan")
-    least = distances.min(axis=1, keepdims=True) + _NEAREST_BY
-    near = distances <= least
-    return float((np.diag(near) / near.sum(axis=1)).mean())
 
 
 def peers_of(peers: Any, n_rows: int, columns: Sequence[Name]) -> dict[str, Any]:
@@ -879,20 +801,3 @@ def _given(name: Any, rows: Any, n_rows: int, columns: Sequence[Name]) -> Any:
             f"{listed(list(columns), 5)}; give these, as the peer released them."
         )
     return frame[found]
-
-
-def peer_of(
-    name: str,
-    rows: Any,
-    fields: Sequence[Field],
-    attackers: Mapping[str, Any],
-    survived: Sequence[Survived],
-) -> Peer:
-    """Return what attackers find out of the rows of a peer, beside what these are good for."""
-    none = math.nan
-    found = [
-        replace(each, p=none, p_all=none, certified=none, findable=none)
-        for field in fields
-        for each in attacks_on(field, rows, attackers, f"peer: {name}")
-    ]
-    return Peer(name, tuple(found), tuple(survived))

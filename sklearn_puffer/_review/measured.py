@@ -81,7 +81,7 @@ class Secrets:
     name: Name
     labels: Sequence[Any]
     codes: Array
-    pairs: Sequence[tuple[int, int]]
+    pairs: Sequence[tuple[int, int]] = ()
 
 
 @dataclass(frozen=True)

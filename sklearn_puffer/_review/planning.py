@@ -301,7 +301,11 @@ def plan(
             "identifier or a date; name those to release in public=."
         )
     looked = [] if lookup is None else resolve(lookup, source.names, "lookup")
-    _check_looked(looked, names)
+    if strange := [name for name in looked if name not in names]:
+        raise ValueError(
+            f"lookup names column {quoted(strange[0])}, which is not released; the released "
+            f"columns are {listed(names, 10)}."
+        )
     fixed.setdefault("missing", _missing(facts))
     fixed.setdefault("unknown", "nearest")
     with listening(check_verbose(verbose), "plan"):
@@ -370,8 +374,8 @@ def _ways_out(measurer: Measurer, rows: Sequence[Row], bare: Row) -> list[str]:
     if first is None:
         return []
     more = 2.0 * first.epsilon
-    notion = Promise(more, first.params.get("delta", 0.0), first.params.get("alpha"))
-    tried = [(f"take epsilon {more:g}", replace(measurer, allowed=notion.auc()), more)]
+    allowed = _promised(more, first.params).auc()
+    tried = [(f"take epsilon {more:g}", replace(measurer, allowed=allowed), more)]
     if len(measurer.columns) > 1:
         name = _most_telling(measurer)
         left = [each for each in measurer.columns if each != name]
@@ -481,7 +485,10 @@ def _measurer(
 ) -> Measurer:
     (fitted, held), of_fitted = frames, codes[0]
     if max_rows is not None and len(fitted) > check_count(max_rows, "max_rows", minimum=2):
-        drawn = _drawn(_of_table(len(fitted), of_fitted), max_rows, seed)
+        units = _of_table(len(fitted), of_fitted)  # of groups all rows or none
+        order = shuffle(np.arange(len(units)), random_state=seed)
+        few = int((np.cumsum(units.wide.sizes[order]) <= max_rows).sum())
+        drawn = units.rows(order[: max(few, 1)])
         fitted, of_fitted = fitted.iloc[drawn], None if of_fitted is None else of_fitted[drawn]
     own = [name for name in frames[0].columns if name in {*hidden, *names, fixed.get("groups")}]
     held = held.reset_index(drop=True)
@@ -496,7 +503,6 @@ def _measurer(
     judged = [_with_pairs(each, sides if whole else halves) for each in judged]
     _check_attackable(judged)
     secrets = [replace(a, pairs=b.pairs) for a, b in zip(secrets, judged, strict=True)]
-    promise = Promise(epsilon, fixed.get("delta", 0.0), fixed.get("alpha"))
     return Measurer(
         fitted[own],
         held,
@@ -505,7 +511,7 @@ def _measurer(
         secrets,
         halves,
         task,
-        promise.auc(),
+        _promised(epsilon, fixed).auc(),
         seed,
         (_of_table(len(fitted), of_fitted).wide.first, groups.wide.first),
         None if codes[1] is None else groups,
@@ -513,16 +519,13 @@ def _measurer(
     )
 
 
+def _promised(epsilon: float, params: Mapping[str, Any]) -> Promise:
+    return Promise(epsilon, params.get("delta", 0.0), params.get("alpha"))
+
+
 def _of_table(n_rows: int, codes: Array | None) -> Groups:
     """Return the groups of so many rows, each by itself where there are none."""
     return Groups.of(np.arange(n_rows) if codes is None else codes)
-
-
-def _drawn(groups: Groups, most: int, seed: int) -> Array:
-    """Return so many rows, ascending; of groups all rows or none."""
-    order = shuffle(np.arange(len(groups)), random_state=seed)
-    few = int((np.cumsum(groups.wide.sizes[order]) <= most).sum())
-    return groups.rows(order[: max(few, 1)])
 
 
 def _secret(held: Any, name: Name) -> Secrets:
@@ -605,15 +608,6 @@ def _task_name(
                 f"other columns; name another column, or take it out of the {what} ones."
             )
     return name
-
-
-def _check_looked(looked: Sequence[Name], names: Sequence[Name]) -> None:
-    strange = [name for name in looked if name not in names]
-    if strange:
-        raise ValueError(
-            f"lookup names column {quoted(strange[0])}, which is not released; the released "
-            f"columns are {listed(list(names), 10)}."
-        )
 
 
 def _missing(facts: Sequence[ColumnFacts]) -> str:
