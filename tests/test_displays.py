@@ -31,7 +31,7 @@ from sklearn_puffer.displays import (
     SwapDisplay,
     TradeoffDisplay,
     UtilityDisplay,
-    drawing,
+    noisers,
 )
 from sklearn_puffer.noise import RecordSwap
 
@@ -321,13 +321,13 @@ def test_what_cannot_be_compared_is_refused(audits, more, message):
 
 
 def test_names_are_no_formulas_and_stay_on_one_line():
-    assert drawing.label("$\\frac$") == r"\$\\frac\$"
-    assert drawing.label("x" * 50) == "x" * 23 + "…"
-    assert drawing.label("_a") == "\N{NO-BREAK SPACE}_a"
+    assert noisers.label("$\\frac$") == r"\$\\frac\$"
+    assert noisers.label("x" * 50) == "x" * 23 + "…"
+    assert noisers.label("_a") == "\N{NO-BREAK SPACE}_a"
 
 
 def test_seven_lines_differ_without_their_colours():
-    styles = [drawing.style(k) for k in range(7)]
+    styles = [noisers.style(k) for k in range(7)]
     assert len({each["marker"] for each in styles}) == 7
     assert len({(each["linestyle"], each["marker"]) for each in styles}) == 7
 
@@ -337,10 +337,10 @@ def grey(colour):
 
 
 def test_dark_and_light_differ_in_grey_and_so_does_the_map_along_its_way():
-    assert grey(drawing.LIGHT) - grey(drawing.DARK) > 0.5
+    assert grey(noisers.LIGHT) - grey(noisers.DARK) > 0.5
     from matplotlib import colormaps
 
-    steps = [grey(colormaps[drawing.MAP](x)[:3]) for x in np.linspace(0.0, 1.0, 11)]
+    steps = [grey(colormaps[noisers.MAP](x)[:3]) for x in np.linspace(0.0, 1.0, 11)]
     assert (np.diff(steps) > 0.02).all()
 
 

@@ -1,11 +1,17 @@
-"""Pictures of what a noiser does: losses, columns before and after, moves of values, swaps."""
+"""What displays share, and pictures of what a noiser does: losses, columns, moves, swaps.
+
+The only module that imports matplotlib, and only when axes are asked for. Nothing global is set:
+sizes, fonts and grids are those of the caller's ``rcParams``. Marks are told apart in grey, and
+names are safe to draw.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit, logit
@@ -17,23 +23,130 @@ from sklearn_puffer._base import (
     listed,
     listening,
     quoted,
+    shown,
     task,
 )
 from sklearn_puffer._noiser import column_moves, released_shares
 from sklearn_puffer._tables import Name
-from sklearn_puffer.displays.drawing import (
-    DARK,
-    LIGHT,
-    MAP,
-    MIDDLE,
-    WARM,
-    Display,
-    and_more,
-    are_long,
-    check_axes,
-    label,
-    name_ticks,
-)
+
+DARK, MIDDLE, LIGHT, WARM = "#1b3a5c", "#6f9bc4", "#c9d8e6", "#d55e00"
+"""The first three differ in grey; warm differs from them for every kind of colour blindness."""
+
+COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Those of Okabe and Ito. Some are alike in grey, so that each has a marker of its own."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", "-.", ":", "-", "--", "-.")
+MAP = "cividis"  # its lightness grows evenly, so that it reads in grey
+
+_LONGEST = 24
+
+
+class Display(ABC):
+    """A picture whose data are computed by ``from_...``, which draws it; `plot` draws it again.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+        Where it was drawn last.
+    """
+
+    #: What the picture is a function of, in a sentence: who may see it.
+    internal: ClassVar[str] = (
+        "It is a function of the raw rows, and not noisy: keep it where you keep the table."
+    )
+
+    ax_: Any
+    figure_: Any
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw it, without computing or releasing anything.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            To draw on; None makes a figure.
+        **kwargs : dict
+            For the method of the axes that draws what is shown: lines, bars or the image.
+
+        Returns
+        -------
+        Self
+            With ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        TypeError
+            If ``ax`` is none.
+        """
+        check_axes(ax)
+        axes = _pyplot().subplots(layout="constrained")[1] if ax is None else ax
+        self._draw(axes, kwargs)
+        self.ax_, self.figure_ = axes, axes.figure
+        return self
+
+    @abstractmethod
+    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        """Draw on the axes; ``options`` are the caller's, for the main artists."""
+
+
+def check_axes(ax: Any) -> None:
+    """Refuse what cannot be drawn on: called before anything is computed to be drawn."""
+    if ax is None:
+        _pyplot()
+    elif not (hasattr(ax, "figure") and hasattr(ax, "set_xlabel")):
+        raise TypeError(
+            f"ax must be one Axes of matplotlib, got {quoted(ax)}; leave it out for a new figure."
+        )
+
+
+def _pyplot() -> Any:
+    try:
+        from matplotlib import pyplot
+    except ImportError as fault:
+        raise ModuleNotFoundError(
+            "displays draw with matplotlib, which is not installed; "
+            'pip install "sklearn-puffer[plot]".'
+        ) from fault
+    return pyplot
+
+
+def label(value: Any, longest: int = _LONGEST) -> str:
+    r"""Return a name or value to draw: on one line, not too long, and never a formula.
+
+    >>> print(label("in $"), label("a_very_long_name_of_a_column", 12))
+    in \$ a_very_long…
+    """
+    text = shown(value)
+    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    text = f"\N{NO-BREAK SPACE}{text}" if text.startswith("_") else text  # else no legend has it
+    return text.replace("$", r"\$")
+
+
+def style(k: int) -> dict[str, Any]:
+    """Return how the k-th line looks: no two of seven alike, in grey neither."""
+    n = len(COLOURS)
+    return {"color": COLOURS[k % n], "marker": MARKERS[k % n], "linestyle": LINES[k % n]}
+
+
+def name_ticks(axis: Any, labels: Sequence[str], rotate: bool = False) -> None:
+    """Name the places 0, 1, ... of an axis; turned, where names are long."""
+    turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if rotate else {}
+    axis.set_ticks(range(len(labels)), labels, **turned)
+
+
+def are_long(labels: Sequence[str]) -> bool:
+    """Return whether names would touch each other in a row."""
+    return sum(len(each) + 2 for each in labels) > 60
+
+
+def and_more(n: int) -> str:
+    """Return what stands for those that are not drawn."""
+    return f"and {n} more"
+
 
 _WRITTEN = 7  # secrets up to which losses stand in the cells
 _HALF = 0.5
@@ -201,26 +314,20 @@ class LossDisplay(Display):
             text = self._text(low, high, written=n <= _WRITTEN)
             colour = "black" if min(high, top) > _HALF * top else "white"
             if np.isnan(high):
-                _cross(ax, i, j)
+                ax.plot([j - _HALF, j + _HALF], [i + _HALF, i - _HALF], color="0.6", linewidth=0.8)
             elif text:
                 ax.text(j, i, text, ha="center", va="center", color=colour, fontsize="small")
 
     def _text(self, low: float, high: float, written: bool) -> str:
-        """Return what stands in a cell: the interval where there is room, and what is too much."""
+        """Return what stands in a cell: the interval where there is room, and what is too much.
+
+        It is one number where both ends are the same to three digits.
+        """
         over = high > self.budget
         if not written:
             return "!" if over else ""
-        return _interval(low, high) + "\nover budget" * over
-
-
-def _interval(lower: float, upper: float) -> str:
-    """Return one number where both ends are the same to three digits."""
-    low, high = f"{lower:.3g}", f"{upper:.3g}"
-    return high if low == high else f"{low} to\n{high}"
-
-
-def _cross(ax: Any, i: int, j: int) -> None:
-    ax.plot([j - _HALF, j + _HALF], [i + _HALF, i - _HALF], color="0.6", linewidth=0.8)
+        ends = dict.fromkeys([f"{low:.3g}", f"{high:.3g}"])
+        return " to\n".join(ends) + "\nover budget" * over
 
 
 def _worst(pairs: Sequence[Any], secrets: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
@@ -359,20 +466,17 @@ class ReleaseDisplay(Display):
             released is None,
         ).plot(ax=ax, **kwargs)
 
-    @property
-    def _said(self) -> str:
-        return "expected after" if self.expected else "released"
-
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
+        after = "expected after" if self.expected else "released"
         if self.edges is None:
-            self._draw_bars(ax, options)
+            self._draw_bars(ax, after, options)
         else:
-            self._draw_stretches(ax, options)
+            self._draw_stretches(ax, after, options)
         top = 100.0 * float(max(self.before.max(), self.after.max()))
         ax.set_ylim(0.0, _MARGIN * top)
         ax.legend(fontsize="small")
 
-    def _draw_bars(self, ax: Any, options: dict[str, Any]) -> None:
+    def _draw_bars(self, ax: Any, said: str, options: dict[str, Any]) -> None:
         assert self.labels is not None
         names, onto = _lumped(self.labels, np.maximum(self.before, self.after), _MOST)
         before, after = 100.0 * self.before @ onto, 100.0 * self.after @ onto
@@ -383,15 +487,15 @@ class ReleaseDisplay(Display):
         if stayed is not None:
             ax.bar(places + 0.2, stayed, label="stays", **{"color": MIDDLE, **look})
         below = np.zeros(len(names)) if stayed is None else stayed
-        said = self._said if stayed is None else "comes from other values"
+        said = said if stayed is None else "comes from other values"
         hatched = {"color": LIGHT, "hatch": "//", **look}
         ax.bar(places + 0.2, after - below, bottom=below, label=said, **hatched)
         name_ticks(ax.xaxis, names, rotate=are_long(names))
         ax.set(xlabel=label(self.name, 60), ylabel="rows (%)")
 
-    def _draw_stretches(self, ax: Any, options: dict[str, Any]) -> None:
+    def _draw_stretches(self, ax: Any, said: str, options: dict[str, Any]) -> None:
         assert self.edges is not None
-        said = self._said + f", {self.beyond:.0%} beyond the axis" * (self.beyond >= 0.005)
+        said += f", {self.beyond:.0%} beyond the axis" * (self.beyond >= 0.005)
         filled = {"fill": True, "color": LIGHT, "edgecolor": MIDDLE, "label": "before"}
         ax.stairs(100.0 * self.before, self.edges, **{**filled, **options})
         line = {"color": DARK, "linewidth": 1.8, "label": said}
@@ -557,7 +661,7 @@ def _stretches(edges: FloatArray) -> list[str]:
 
 _APART = 0.03  # chances that have bars of their own
 _WIDEST = 40.0  # points of a line that all rows would go by
-_LONGEST = 0.55  # of a bar, in units between the two sides
+_WIDTH = 0.55  # of a bar, in units between the two sides
 _NAMED = 0.03  # share of the rows from which on a bar has it beside it
 _FAINT = 1e-4
 
@@ -676,21 +780,18 @@ class SwapDisplay(Display):
             ax.axhspan(*self.band, color=LIGHT, alpha=0.6, linewidth=0.0, label=told)
         ax.axhline(self.prior, color="white" if self.band else "0.6", linewidth=1.5)
         self._draw_flows(ax, options)
-        sides = [_bars(each, self._sizes) for each in (self.before, self.after)]
+        sizes = self.flows.sum(axis=0)
+        sides = [_bars(each, sizes) for each in (self.before, self.after)]
         longest = max(share for bars in sides for _, share in bars)
         for way, bars in zip((-1.0, 1.0), sides, strict=True):
-            _draw_bars(ax, way, bars, _LONGEST / longest)
+            _draw_bars(ax, way, bars, _WIDTH / longest)
         stay = float(np.trace(self.flows))
         name_ticks(ax.xaxis, ["rows as they are", f"rows as released:\n{stay:.0%} in their cells"])
         about = f"{label(self.sensitive)} is {label(self.secret)}"
-        room = 1.0 + _LONGEST + 0.15
+        room = 1.0 + _WIDTH + 0.15
         ax.set(ylabel=f"chance that {about}", xlim=(1.0 - room, room), ylim=(-0.02, 1.02))
         ax.grid(visible=False)
         ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-
-    @property
-    def _sizes(self) -> FloatArray:
-        return np.asarray(self.flows.sum(axis=0))
 
     def _draw_flows(self, ax: Any, options: dict[str, Any]) -> None:
         """Draw a line for each flow, as wide as the rows that go by it are many."""

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, check_choice, check_count, listed, quoted
 from sklearn_puffer._releases import Call, Entry, Ledger, PersonLedger, Rule
 from sklearn_puffer._review import Audit, Plan
-from sklearn_puffer.displays.drawing import (
+from sklearn_puffer.displays.noisers import (
     COLOURS,
     DARK,
     LIGHT,
@@ -366,8 +366,11 @@ class TradeoffDisplay(Display):
         check_choice(measure, "measure", _MEASURES)
         what = _figure(named, utility)
         points = [each for own in named.items() for each in _points(*own, what, len(named) > 1)]
-        ends = np.array([_reached(attacks, measure) for _, attacks, _, _ in points], dtype=float)
-        reached, low, high, allowed = ends.T
+        best = [max(of, key=lambda each: getattr(each, measure)) for _, of, _, _ in points]
+        reached, low, high, allowed = (
+            np.array([getattr(attack, f"{measure}{end}") for attack in best], dtype=float)
+            for end in ("", "_low", "_high", "_allowed")
+        )
         peer = np.array([is_peer for _, _, _, is_peer in points])
         return cls(
             [name for name, _, _, _ in points],
@@ -477,11 +480,6 @@ def _mean(values: Iterable[float]) -> float:
     return float(np.mean(known)) if known else math.nan
 
 
-def _reached(attacks: Sequence[Any], measure: str) -> tuple[float, ...]:
-    best = max(attacks, key=lambda each: getattr(each, measure))
-    return tuple(getattr(best, f"{measure}{end}") for end in ("", "_low", "_high", "_allowed"))
-
-
 def _as_they_are(audit: Audit, what: str, measure: str) -> tuple[float, float]:
     reached = max((getattr(each, measure) for each in audit.control), default=math.nan)
     return _mean(s.before for s in audit.survived if s.what == what), reached
@@ -574,7 +572,12 @@ class SpendDisplay(Display):
         check_axes(ax)
         if isinstance(ledger, PersonLedger):
             calls = ledger.history()
-            display = cls(_names(calls), _rows(calls), of_persons=True)
+            fields = zip(_BARS, ("new", "repeated", "withheld"), strict=True)
+            rows = {
+                name: np.array([float(getattr(call, field)) for call in calls])
+                for name, field in fields
+            }
+            display = cls(_names(calls), rows, of_persons=True)
         elif isinstance(ledger, Ledger):
             entries, rule = ledger.history(), ledger.rule
             series = {name: _shares(rule, name, entries) for name in ledger.datasets}
@@ -619,11 +622,6 @@ class SpendDisplay(Display):
 def _names(entries: Sequence[Entry] | Sequence[Call]) -> list[str]:
     """Return what stands under entries: their notes, or data sets."""
     return [each.note or each.dataset for each in entries]
-
-
-def _rows(calls: Sequence[Call]) -> dict[str, FloatArray]:
-    fields = zip(_BARS, ("new", "repeated", "withheld"), strict=True)
-    return {name: np.array([float(getattr(c, own)) for c in calls]) for name, own in fields}
 
 
 def _shares(rule: Rule, dataset: str, entries: Sequence[Entry]) -> FloatArray:
