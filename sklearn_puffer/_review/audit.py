@@ -26,7 +26,6 @@ NO_PROOF = (
     "That nothing is found proves nothing: other attackers, or more rows, may find more. What is "
     "promised stands in the certificate."
 )
-_FACTS = tuple(name for name in Attack.__dataclass_fields__)
 _MOST_LINES = 12
 
 
@@ -188,17 +187,12 @@ class Audit(Document):
     @property
     def utility(self) -> Any:
         """What survived as a DataFrame: what was measured, before and after, and of each peer."""
-        names = [
-            "what",
-            "column",
-            "before",
-            "after",
-            *(f"peer: {each.name}" for each in self.peers),
+        names = ["what", "column", "before", "after"]
+        records = [
+            (*vars(own).values(), *(_after(peer, own.what, own.column) for peer in self.peers))
+            for own in self.survived
         ]
-        ours = [(s.what, s.column, s.before, s.after) for s in self.survived]
-        return records_frame(
-            [(*own, *(_after(peer, own[0], own[1]) for peer in self.peers)) for own in ours], names
-        )
+        return records_frame(records, [*names, *(f"peer: {each.name}" for each in self.peers)])
 
     @property
     def power(self) -> Any:
@@ -232,12 +226,12 @@ class Audit(Document):
             "attacks": [_record(each) for each in self.attacks],
             "control": [_record(each) for each in self.control],
             "readers": [_record(each) for each in self.others],
-            "utility": _figures(self.survived),
+            "utility": [_record(each) for each in self.survived],
             "peers": [
                 {
                     "name": each.name,
                     "attacks": [_record(own) for own in each.attacks],
-                    "utility": _figures(each.survived),
+                    "utility": [_record(own) for own in each.survived],
                 }
                 for each in self.peers
             ],
@@ -399,16 +393,12 @@ def _utility_section(survived: Sequence[Survived], peers: Sequence[Peer]) -> lis
     if not survived:
         return []
     note = "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
-    head = ["what", "column", "before", "after", *(shown(peer.name) for peer in peers)]
-    cells = [
-        [s.what, shown(s.column), *map(_figure, (s.before, s.after, *_of_peers(s, peers)))]
-        for s in survived
-    ]
-    return [Section("What survives", note, [head, *cells])]
-
-
-def _of_peers(own: Survived, peers: Sequence[Peer]) -> list[float]:
-    return [_after(peer, own.what, own.column) for peer in peers]
+    cells = [["what", "column", "before", "after", *(shown(peer.name) for peer in peers)]]
+    for own in survived:
+        figures = [own.before, own.after, *(_after(peer, own.what, own.column) for peer in peers)]
+        told = ["" if math.isnan(value) else f"{value:.4g}" for value in figures]
+        cells.append([own.what, shown(own.column), *told])
+    return [Section("What survives", note, cells)]
 
 
 def _after(peer: Peer, what: str, column: Name) -> float:
@@ -417,24 +407,17 @@ def _after(peer: Peer, what: str, column: Name) -> float:
     return found[0] if found else math.nan
 
 
-def _figures(survived: Sequence[Survived]) -> list[dict[str, Any]]:
-    return [{k: jsonable(_number(v)) for k, v in vars(each).items()} for each in survived]
-
-
-def _figure(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.4g}"
-
-
 def _ends(low: float, high: float) -> str:
     return f"{low:.2f} to {high:.2f}"
 
 
 def _frame(attacks: Iterable[Attack]) -> Any:
-    return records_frame([tuple(vars(each).values()) for each in attacks], _FACTS)
+    records = [tuple(vars(each).values()) for each in attacks]
+    return records_frame(records, tuple(Attack.__dataclass_fields__))
 
 
-def _record(attack: Attack) -> dict[str, Any]:
-    return {key: jsonable(_number(value)) for key, value in vars(attack).items()}
+def _record(facts: Attack | Survived) -> dict[str, Any]:
+    return {key: jsonable(_number(value)) for key, value in vars(facts).items()}
 
 
 def _number(value: Any) -> Any:

@@ -394,6 +394,11 @@ class Row:
         return replace(self, verdict="struck out", reason=reason)
 
     @property
+    def promise(self) -> str:
+        """Whom the promise is for; nobody where there is none."""
+        return "" if self.candidate is None else self.candidate.promise
+
+    @property
     def ends(self) -> tuple[float, float, float]:
         """The AUC of the best attack, and its interval."""
         found = self.attack
@@ -496,10 +501,9 @@ class Plan(Document):
         return frame
 
     def _record(self, row: Row) -> tuple[Any, ...]:
-        promise = "" if row.candidate is None else row.candidate.promise
         verdict = "" if row.candidate is None else row.verdict
         attack = row.ends if math.isfinite(row.change) else (math.nan,) * 3
-        told = (row.label, promise, verdict, row.change, row.equal, row.rows_equal, *attack)
+        told = (row.label, row.promise, verdict, row.change, row.equal, row.rows_equal, *attack)
         payer = (str(row.payer[1]), row.payer[2], *row.groups)
         return (*told, row.allowed, row.task, *payer, row.loss, round(row.seconds, 2), row.reason)
 
@@ -552,7 +556,7 @@ class Plan(Document):
             Its figures, and why it was struck out, if it was.
         """
         row = self._row(k)
-        told = f"Row {k}, {row.label} (for {self._promise(row)})"
+        told = f"Row {k}, {row.label} (for {row.promise})"
         if not math.isfinite(row.change):
             return f"{told} was {row.verdict}: {row.reason.rstrip('.')}."
         said = [f"{told}: {self._figures(row)}."]
@@ -565,9 +569,6 @@ class Plan(Document):
                 "themselves included."
             )
         return " ".join(said)
-
-    def _promise(self, row: Row) -> str:
-        return "" if row.candidate is None else row.candidate.promise
 
     def _figures(self, row: Row) -> str:
         auc, low, high = row.ends
@@ -596,10 +597,7 @@ class Plan(Document):
     @property
     def proposed(self) -> int | None:
         """The row to release with; None where none is kept, or constants change less."""
-        first = self.trials[0] if self.trials else None
-        if first is None or first.verdict != "holds" or first.change > self.bare.change:
-            return None
-        return 0
+        return 0 if self.trials and self._useful(self.trials[0]) else None
 
     def advice(self) -> str:
         """Return what to do, in one sentence.
@@ -619,29 +617,27 @@ class Plan(Document):
                 f"{self.raw.allowed:.3f} is allowed{told}."
             )
         if self.proposed is not None:
-            return f"Release with row {self.proposed}, {self._first()}.{self._doubt()}"
+            row = self.trials[0]
+            told = f"{row.label}: {self._figures(row)} (estimates)"
+            return f"Release with row {self.proposed}, {told}.{self._doubt()}"
         ways = "; ".join(self.out) or "neither a column less nor twice the epsilon does"
         return f"No setting keeps both the promise and the rows: {ways}."
-
-    def _first(self) -> str:
-        row = self.trials[0]
-        return f"{row.label}: {self._figures(row)} (estimates)"
 
     def _doubt(self) -> str:
         """Return a warning where the estimate lies above what is allowed, and the interval not."""
         row = self.trials[0]
         if row.ends[0] <= row.allowed:
             return ""
-        below = [k for k, r in enumerate(self.trials) if self._safer(r)]
+        kept = [(k, r) for k, r in enumerate(self.trials) if self._useful(r)]
+        below = [k for k, r in kept if r.ends[0] <= r.allowed]
         told = f", or take row {below[0]}, which stays below" if below else ""
         return (
             " That estimate lies above what is allowed, but not by more than chance makes of so "
             f"many attacks: hold out more rows{told}."
         )
 
-    def _safer(self, row: Row) -> bool:
-        useful = row.verdict == "holds" and row.change <= self.bare.change
-        return useful and row.ends[0] <= row.allowed
+    def _useful(self, row: Row) -> bool:
+        return row.verdict == "holds" and row.change <= self.bare.change
 
     def recommended(self) -> list[tuple[int, str]]:
         """Return the row to look at first, and what was measured of it.
@@ -790,7 +786,7 @@ class Plan(Document):
             f"{row.payer[2]:.0%} ({shown(row.payer[1])})",
             f"{row.groups[0]:.0%}",
             str(row.groups[1]),
-            self._promise(row),
+            row.promise,
             f"{row.seconds:.1f}",
         ]
         if self.task is not None:

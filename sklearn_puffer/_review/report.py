@@ -316,11 +316,6 @@ def _numbers(notion: Notion) -> tuple[float, float, float | None]:
     return numbers["epsilon"], numbers["delta"], numbers["alpha"]
 
 
-def _is_pure(notion: Notion) -> bool:
-    _, delta, alpha = _numbers(notion)
-    return delta == 0.0 and alpha is None
-
-
 def percent_at_most(share: float) -> str:
     """Return a share as a percentage, rounded up: a bound stays one.
 
@@ -333,7 +328,8 @@ def percent_at_most(share: float) -> str:
 def example(notion: Notion) -> str:
     """Return what the promise comes to for who cannot tell two secrets apart beforehand."""
     most = percent_at_most(best_guess(notion))
-    if _is_pure(notion):
+    _, delta, alpha = _numbers(notion)
+    if delta == 0.0 and alpha is None:
         return (
             "For example: to somebody for whom two secrets were equally probable before, an even "
             f"chance becomes at most {most}, whatever is released."
@@ -468,19 +464,13 @@ def _reader(noiser: Any) -> str:
         because = ""
     if isinstance(getattr(noiser, "adversaries", None), list):
         also += "; the further ones that the noiser was given are covered as well"
-    return (
-        f"The reader's knowledge that this is about is {own}{also}. Who knows another law"
-        f"{because} may learn more.{_about_sample(noiser)}"
-    )
-
-
-def _about_sample(noiser: Any) -> str:
-    """Return whose rows the laws are of, as far as the settings say, which are public."""
-    if OF_A_SAMPLE not in noiser.certificate_.prior:
-        return ""
-    return (
+    sample = (
         " The laws were learnt from a sample of the rows, chosen by the values of the columns that "
         "are released, and the promise is about rows with values like theirs alone."
+    )
+    return (
+        f"The reader's knowledge that this is about is {own}{also}. Who knows another law"
+        f"{because} may learn more.{sample * (OF_A_SAMPLE in prior)}"
     )
 
 

@@ -114,9 +114,16 @@ def report(
     _check_noiser(noiser)
     certificate = noiser.certificate_
     named = certificate.name if name is None else name
-    _check_text(named, "name")
-    _check_text(by, "by")
-    _check_documents(audit, plan, ledger)
+    for value, argument in ((named, "name"), (by, "by")):
+        if not isinstance(value, str):
+            raise TypeError(f"{argument} must be a string, got {quoted(value)}.")
+    for given, kinds, asked in (
+        (audit, Audit, "audit must be an Audit, as audit() returns it"),
+        (plan, Plan, "plan must be a Plan, as plan() returns it"),
+        (ledger, Ledger | PersonLedger, "ledger must be a Ledger or a PersonLedger"),
+    ):
+        if given is not None and not isinstance(given, kinds):
+            raise TypeError(f"{asked}, got a {type(given).__name__}.")
     about = {"name": named, "by": by, "date": utc_now()}
     if kind == "external":
         return external(noiser, **about)
@@ -130,24 +137,6 @@ def _check_noiser(noiser: Any) -> None:
             f"noiser must be a fitted PufferfishNoiser or PufferfishRelease, got {quoted(noiser)}."
         )
     noiser._check_as_certified()
-
-
-def _check_text(value: Any, argument: str) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{argument} must be a string, got {quoted(value)}.")
-
-
-def _check_documents(audit: Any, plan: Any, ledger: Any) -> None:
-    if audit is not None and not isinstance(audit, Audit):
-        raise TypeError(f"audit must be an Audit, as audit() returns it, got {_kind_of(audit)}.")
-    if plan is not None and not isinstance(plan, Plan):
-        raise TypeError(f"plan must be a Plan, as plan() returns it, got {_kind_of(plan)}.")
-    if ledger is not None and not isinstance(ledger, Ledger | PersonLedger):
-        raise TypeError(f"ledger must be a Ledger or a PersonLedger, got {_kind_of(ledger)}.")
-
-
-def _kind_of(value: Any) -> str:
-    return f"a {type(value).__name__}"
 
 
 def _check_alike(noiser: Any, audit: Any, plan: Any) -> None:
@@ -191,19 +180,23 @@ def _internal(
     """Return the report for the person who signs."""
     certificate = replace(noiser.certificate_, name="")
     at_once, alarms = _glance(certificate, audit)
-    ledgers = [] if ledger is None else _ledger_sections(ledger, certificate)
     return Report(
         kind="internal",
         holds=certificate.holds,
         verdict=_verdict(noiser, certificate),
-        lines=(*_found(audit), certificate.promise(), *_example(certificate), INTERNAL),
+        lines=(
+            *([] if audit is None else [audit._page().headline]),  # above what is only promised
+            certificate.promise(),
+            *([example(certificate.notion)] if certificate.holds else []),
+            INTERNAL,
+        ),
         front=(at_once, *_conditions(noiser, certificate)),
         sections=(
             _columns_section(noiser, certificate),
             *_certificate_sections(certificate),
             *_audit_sections(audit),
             *_plan_sections(plan),
-            *(ledgers or [_absent("Ledger", "is counted in none that this report was given")]),
+            *_ledger_sections(ledger, certificate),
             Section("What is not promised", sentences=not_promised(certificate)),
             Section("Assumptions", sentences=certificate.assumptions),
             _corrections_section(certificate),
@@ -211,7 +204,12 @@ def _internal(
         ),
         alarms=alarms,
         about=_about(certificate),
-        record=_record(noiser, audit, plan),
+        record={
+            "version": __version__,
+            "certificate": noiser.certificate_.to_dict(),
+            "audit": None if audit is None else audit.to_dict(),
+            "plan": None if plan is None else plan.to_dict(),
+        },
         name=name,
         by=by,
         date=date,
@@ -221,15 +219,6 @@ def _internal(
 def _verdict(noiser: Any, certificate: Any) -> str:
     test = noiser.random_state is not None or seeded(certificate)
     return f"{f'{_TESTS_ONLY}; ' if test else ''}the certificate {certificate._verdict()}"
-
-
-def _found(audit: Any) -> list[str]:
-    """Return what the audit came to, which stands above all that is only promised."""
-    return [] if audit is None else [audit._page().headline]
-
-
-def _example(certificate: Any) -> list[str]:
-    return [example(certificate.notion)] if certificate.holds else []
 
 
 def _conditions(noiser: Any, certificate: Any) -> list[Section]:
@@ -354,13 +343,12 @@ def _plan_sections(plan: Any) -> list[Section]:
 def _table(title: str, frame: Any, names: Sequence[str], note: str = "") -> list[Section]:
     """Return the first rows of a table, by those of its columns that it has."""
     heads = [name for name in names if name in frame.columns]
-    rows = frame[heads].head(_MOST).itertuples(index=False, name=None)
-    cells = [[name.replace("_", " ") for name in heads], *([*map(_figure, row)] for row in rows)]
+    rows = [
+        [f"{value:.3g}" if isinstance(value, float) else shown(value) for value in row]
+        for row in frame[heads].head(_MOST).itertuples(index=False, name=None)
+    ]
+    cells = [[name.replace("_", " ") for name in heads], *rows]
     return [Section(title, note, cells)] if len(frame) else []
-
-
-def _figure(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else shown(value)
 
 
 def _absent(what: str, told: str) -> Section:
@@ -369,6 +357,8 @@ def _absent(what: str, told: str) -> Section:
 
 def _ledger_sections(ledger: Any, certificate: Any) -> list[Section]:
     """Return what is on record, once the ledger has said that it is of this noiser."""
+    if ledger is None:
+        return [_absent("Ledger", "is counted in none that this report was given")]
     ledger._check_noiser(certificate)
     if not isinstance(ledger, Ledger):
         page = ledger._page()
@@ -396,22 +386,16 @@ def _about(certificate: Any) -> dict[str, str]:
     }
 
 
-def _record(noiser: Any, audit: Any, plan: Any) -> dict[str, Any]:
-    told: Sequence[tuple[str, Any]] = (("audit", audit), ("plan", plan))
-    return {
-        "version": __version__,
-        "certificate": noiser.certificate_.to_dict(),
-        **{name: None if each is None else each.to_dict() for name, each in told},
-    }
-
-
 _FIGURE = "Best attack found"
 _SCORES = ("AUC on true rows", "R2 on true rows")
 
 
 def _glance(certificate: Any, audit: Any) -> tuple[Section, tuple[str, ...]]:
     """Return the figures, with their picture, and the names of those that ask for attention."""
-    attack = None if audit is None else _strongest(audit)
+    attack = None
+    if audit is not None:  # the surest finding, else the attack that tells two secrets apart best
+        best = max(audit.attacks, key=lambda each: each.auc, default=None)
+        attack = audit.findings[0].attack if audit.findings else best
     cells = [
         ["figure", "value", "beside it"],
         _change(certificate.utility),
@@ -424,13 +408,6 @@ def _glance(certificate: Any, audit: Any) -> tuple[Section, tuple[str, ...]]:
         picture = _attack_picture(audit, attack)
     alarms = (_FIGURE,) if attack is None or audit.findings or not audit.caught else ()
     return Section("At a glance", cells=cells, picture=picture), alarms
-
-
-def _strongest(audit: Any) -> Any:
-    """Return the surest finding, else the attack that tells two secrets apart best."""
-    if audit.findings:
-        return audit.findings[0].attack
-    return max(audit.attacks, key=lambda each: each.auc, default=None)
 
 
 def _change(utility: Sequence[Any]) -> list[str]:
