@@ -43,7 +43,7 @@ from sklearn_puffer._descent.descent import (
     Squares,
     scale_rows,
 )
-from sklearn_puffer._descent.guarantee import Dependence, Iteration, calibrate_descent
+from sklearn_puffer._descent.guarantee import Dependence, Iteration, calibrate_descent, off_diagonal
 from sklearn_puffer._noise import (
     Choices,
     Entropy,
@@ -108,13 +108,6 @@ def check_correlation(value: Any, n_records: int) -> Any:
             "correlation must be a number, an array by distance in the order, or a matrix of "
             f"shape {(n_records, n_records)}, got {value!r}."
         ) from None
-
-
-def off_diagonal(correlation: Any) -> Any:
-    """Return the correlations of different records."""
-    if np.ndim(correlation) == 2:
-        return correlation - np.diag(np.diag(correlation))
-    return correlation[1:] if np.ndim(correlation) == 1 else correlation
 
 
 def check_records(secrets: Any, n_records: int) -> tuple[int, ...] | None:

@@ -65,9 +65,6 @@ from sklearn_puffer._noise import GRID_BITS, coarse_enough, grid_step, sampler_l
 from sklearn_puffer._releases import made_line
 from sklearn_puffer.notions import RenyiPufferfish
 
-__all__ = ["Dependence", "Iteration", "SGDCertificate", "calibrate_descent", "described"]
-
-
 _OUTWARDS = 1.0 + 1e-12  # more than the rounding of the few operations it stands for
 _TOLERANCE = 1e-10
 _LEAST_SHARE = 1e-30  # smaller ones count as that: their squares are floats
@@ -182,7 +179,17 @@ class Iteration:
         most there; of a mean its loss is taken to be the largest of all.
         """
         if np.ndim(dependence.correlation):
-            return np.array([self._unit_loss(self._worst(dependence), alpha)])
+            # its sums to the end are at least those of every secret record (see (2) in
+            # `_descent.iteration`), also with the ball's diameter in place of the first shifts
+            worst = worst_shifts(
+                dependence.correlation,
+                self.n_records,
+                dependence.distance,
+                batch_size=self.batch_size,
+                records=dependence.records,
+                **self._bounds(dependence),
+            )
+            return np.array([self._unit_loss(worst, alpha)])
         own, other = self._two_moves(dependence)
         if self.n_averaged > 1:
             apart = self._means_apart(own, other)[self._secret_steps(dependence)]
@@ -221,35 +228,20 @@ class Iteration:
 
     # ------------------------------------------------------------------------------ shifts of steps
 
-    def _worst(self, dependence: Dependence) -> FloatArray:
-        """Return shifts (T,) that lose at least as much as those of every secret record.
-
-        Their sums to the end are at least as large (see (2) in `_descent.iteration`), and
-        remain so with the ball's diameter in place of the first of them.
-        """
-        return worst_shifts(
-            dependence.correlation,
-            self.n_records,
-            dependence.distance,
-            batch_size=self.batch_size,
-            lipschitz=self.gradient_bound,
-            sensitivity=dependence.sensitivity,
-            step=self.step,
-            records=dependence.records,
-        )
-
     def _two_moves(self, dependence: Dependence) -> tuple[float, float]:
         """Return how far the secret record and another one move a step of size 1."""
         own, other = gaussian_shifts(
-            dependence.correlation,
-            0,
-            dependence.distance,
-            steps=2,
-            lipschitz=self.gradient_bound,
-            sensitivity=dependence.sensitivity,
-            step=self.step,
+            dependence.correlation, 0, dependence.distance, steps=2, **self._bounds(dependence)
         ).tolist()
         return own, other
+
+    def _bounds(self, dependence: Dependence) -> dict[str, float]:
+        """Return what bounds how far a record moves a step."""
+        return {
+            "lipschitz": self.gradient_bound,
+            "sensitivity": dependence.sensitivity,
+            "step": self.step,
+        }
 
     def _equal_shifts(self, own: float, other: float, step: int) -> FloatArray:
         """Return the shifts (T,) of equally correlated records, the secret one in a step."""
@@ -261,16 +253,13 @@ class Iteration:
 
     def _unit_loss(self, s: FloatArray, alpha: float) -> float:
         if not self.at_every_step:
-            apart = self.last_shift(s) if self.n_averaged == 1 else self._ever_apart(s)
+            # how far two runs are apart at the end if there was no noise before
+            apart = float(self._apart(s)[-1]) if self.n_averaged == 1 else self._ever_apart(s)
             return alpha * apart**2 / 2.0 * _OUTWARDS
         return min(
             float(iteration_loss(shifts, 1.0, alpha, contractions=self.factor))
             for shifts in self._restarts(s)
         )
-
-    def last_shift(self, s: FloatArray) -> float:
-        """Return z_T, how far two runs are apart at the end if there was no noise before."""
-        return float(self._apart(s)[-1])
 
     def _apart(self, s: FloatArray) -> FloatArray:
         """Return z_t (T,), how far two runs are apart if there is no noise."""
@@ -403,10 +392,14 @@ def calibrate_descent(
             f"{iteration.n_draws} values of noise on their grid may lose; raise epsilon, or take "
             "fewer steps by a larger batch_size."
         )
+    alone = replace(dependence, correlation=0.0)
+    all_at_once = replace(dependence, correlation=1.0, sensitivity=math.inf)
     this = iteration.unit_losses(dependence, notion.alpha)
+    is_alone = np.ndim(dependence.correlation) == 0 and dependence.correlation == 0.0
     units = {
-        name: this if each is dependence else iteration.unit_losses(each, notion.alpha)
-        for name, each in _cases(dependence).items()
+        "this": this,
+        "uncorrelated": this if is_alone else iteration.unit_losses(alone, notion.alpha),
+        "group privacy": iteration.unit_losses(all_at_once, notion.alpha),
     }
     sigmas = {
         name: iteration.smallest_sigma(unit, notion.alpha, (notion.epsilon - extra) / _OUTWARDS)
@@ -442,29 +435,19 @@ def calibrate_descent(
     )
 
 
-def _cases(dependence: Dependence) -> dict[str, Dependence]:
-    independent = np.ndim(dependence.correlation) == 0 and dependence.correlation == 0.0
-    return {
-        "this": dependence,
-        "uncorrelated": dependence if independent else replace(dependence, correlation=0.0),
-        "group privacy": replace(dependence, correlation=1.0, sensitivity=math.inf),
-    }
-
-
 def described(correlation: Any) -> str:
     """Return a correlation in words."""
     if np.ndim(correlation) == 0:
         return f"{float(correlation):g}"
     kind = "by distance in the order" if np.ndim(correlation) == 1 else "given pair by pair"
-    return f"{kind}, up to {_largest(correlation):g}"
+    return f"{kind}, up to {np.abs(off_diagonal(correlation)).max(initial=0.0):g}"
 
 
-def _largest(correlation: Any) -> float:
-    """Return the largest correlation of two different records, in absolute value."""
-    values = np.abs(np.asarray(correlation, dtype=np.float64))
-    if values.ndim == 1:
-        return float(values[1:].max(initial=0.0))
-    return float((values - np.diag(np.diag(values))).max(initial=0.0))
+def off_diagonal(correlation: Any) -> Any:
+    """Return the correlations of different records."""
+    if np.ndim(correlation) == 2:
+        return correlation - np.diag(np.diag(correlation))
+    return correlation[1:] if np.ndim(correlation) == 1 else correlation
 
 
 SCHEMA = "sklearn_puffer.sgd_certificate/2"
