@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from math import gcd, lcm
 from numbers import Real
 from typing import Any
@@ -196,7 +197,9 @@ def user_pairs(
             "pass values= to User, or farthest_only=True",
         )
     pairs = [
-        pair for k, user in enumerate(members) for pair in _PAIRS[secrets](k, user, farthest_only)
+        pair
+        for k, user in enumerate(members)
+        for pair in _pairs_of(k, user, secrets, farthest_only)
     ]
     if not pairs:
         raise ValueError(
@@ -268,36 +271,18 @@ def step_of(values: FloatArray) -> float:
     if not distinct.size:
         return 1.0
     largest = Fraction(float(distinct[-1]))
-    for read in (_binary, _decimal):
-        step = _common_divisor(read(value) for value in distinct.tolist())
+    read = [Fraction(repr(value)) for value in distinct.tolist()]  # as decimals
+    for exact in ([Fraction(value) for value in distinct.tolist()], read):
+        # the greatest common divisor of fractions in lowest terms
+        step = Fraction(gcd(*(x.numerator for x in exact)), lcm(*(x.denominator for x in exact)))
         if largest <= step * _MAX_MULTIPLE:
             return float(step)
-    irregular = max(distinct.tolist(), key=lambda value: _decimal(value).denominator)
+    irregular = float(distinct[int(np.argmax([x.denominator for x in read]))])
     other = next(value for value in distinct.tolist()[::-1] if value != irregular)
     raise ValueError(
         f"values must be whole numbers of one common step, and {irregular!r} fits none that "
         f"{other!r} fits too; round the reports: pass step= to PufferfishSum."
     )
-
-
-def _binary(value: float) -> Fraction:
-    return Fraction(value)
-
-
-def _decimal(value: float) -> Fraction:
-    return Fraction(repr(value))
-
-
-def _common_divisor(fractions: Iterable[Fraction]) -> Fraction:
-    numerator, denominator = 0, 1
-    for fraction in fractions:
-        common = lcm(denominator, fraction.denominator)
-        numerator = gcd(
-            numerator * (common // denominator),
-            fraction.numerator * (common // fraction.denominator),
-        )
-        denominator = common
-    return Fraction(numerator, denominator)
 
 
 def _reported(user: User) -> Iterator[FloatArray]:
@@ -308,45 +293,28 @@ def _reported(user: User) -> Iterator[FloatArray]:
         yield user.protected
 
 
-def _value_pairs(k: int, user: User, farthest_only: bool) -> Iterator[UserPair]:
-    values = user.protected
-    if farthest_only and len(values) > 1:
-        values = values[[0, -1]]
-    points = [_point(value) for value in values.tolist()]
-    names = [_shown(value) for value in values.tolist()]
-    for i, first in enumerate(points):
-        for j in range(i + 1, len(points)):
-            yield UserPair(k, names[i], names[j], first, points[j])
-
-
-def _value_absence_pairs(k: int, user: User, farthest_only: bool) -> Iterator[UserPair]:
-    values = user.protected
-    if farthest_only:
-        values = values[[int(np.abs(values).argmax())]]
-    for value in values.tolist():
-        yield UserPair(k, _shown(value), "absent", _point(value), _point(0.0))
-
-
-def _distribution_absence_pairs(k: int, user: User, _: bool) -> Iterator[UserPair]:
-    yield UserPair(k, "law", "absent", user.law, _point(0.0))
-
-
-def _distribution_pairs(k: int, user: User, _: bool) -> Iterator[UserPair]:
-    if user.alternative is None:
-        raise ValueError(
-            f"secrets='distribution' needs two laws, and {user.name or f'users[{k}]'!r} has no "
-            "alternative; pass alternative= to User, or use secrets='distribution-absence'."
-        )
-    yield UserPair(k, "law", "alternative", user.law, user.alternative)
-
-
-_PAIRS = dict(
-    zip(
-        SECRETS,
-        (_value_pairs, _value_absence_pairs, _distribution_absence_pairs, _distribution_pairs),
-        strict=True,
-    )
-)
+def _pairs_of(k: int, user: User, secrets: str, farthest_only: bool) -> Iterator[UserPair]:
+    """Yield the secret pairs about one user."""
+    absent = _point(0.0)
+    if secrets == "value":
+        values = user.protected.tolist()
+        if farthest_only and len(values) > 1:
+            values = [values[0], values[-1]]
+        for a, b in combinations([(_shown(value), _point(value)) for value in values], 2):
+            yield UserPair(k, a[0], b[0], a[1], b[1])
+    elif secrets == "value-absence":
+        values = user.protected.tolist()
+        for value in [max(values, key=abs)] if farthest_only else values:
+            yield UserPair(k, _shown(value), "absent", _point(value), absent)
+    elif secrets == "distribution-absence":
+        yield UserPair(k, "law", "absent", user.law, absent)
+    else:
+        if user.alternative is None:
+            raise ValueError(
+                f"secrets='distribution' needs two laws, and {user.name or f'users[{k}]'!r} has no "
+                "alternative; pass alternative= to User, or use secrets='distribution-absence'."
+            )
+        yield UserPair(k, "law", "alternative", user.law, user.alternative)
 
 
 def _point(value: float) -> Discrete:
