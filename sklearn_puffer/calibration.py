@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -135,9 +135,7 @@ class ExactLosses:
         """How far apart the means of each pair lie, for the noise: where most is lost, about."""
         priors, numbers = numbered(self.table.pairs)
         p, q = np.array([_mean(prior) for prior in priors])[numbers.T]
-        moves = p - q
-        apart: FloatArray = ground_cost(self.noise, _noisy(self.noise, moves))
-        return apart
+        return np.asarray(ground_cost(self.noise, _noisy(self.noise, p - q)))
 
     def of_pair(self, k: int, factor: float, budget: float | None) -> FloatArray:
         """Return the losses of a pair, shape (2,); only about so if that tells on which side."""
@@ -343,23 +341,18 @@ def calibrate(
     1.0
     """
     checked = checked_pairs(pairs)
-    template = _check_noise(noise, checked)
+    template = named_noise(noise)
+    template.axis_scales(checked[0].p.n_axes)  # refuses a template for another number of columns
     check_notion(notion)
     with listening(check_verbose(verbose), "calibration"), task("calibration", heads=True):
         chosen = _choose(_check_strategy(strategy), checked, template, notion)
-        return _calibrated(chosen, checked, template, notion)
-
-
-def _calibrated(
-    chosen: Strategy, checked: Sequence[PriorPair], template: Noise, notion: Notion
-) -> Calibration:
-    bound = bound_of(chosen, checked, template, notion)
-    if reason_of(bound) and bound.losses(0.0).max() > notion.budget:
-        raise ValueError(_refusal(chosen, checked, template, notion))
-    scale = smallest_factor([bound], notion.budget)
-    losses = bound.losses(scale).max(axis=1)
-    worst = int(losses.argmax())
-    return Calibration(scale, worst, float(losses[worst]))
+        bound = bound_of(chosen, checked, template, notion)
+        if reason_of(bound) and bound.losses(0.0).max() > notion.budget:
+            raise ValueError(_refusal(chosen, checked, template, notion))
+        scale = smallest_factor([bound], notion.budget)
+        losses = bound.losses(scale).max(axis=1)
+        worst = int(losses.argmax())
+        return Calibration(scale, worst, float(losses[worst]))
 
 
 def smallest_factor(
@@ -453,8 +446,13 @@ def _pair_by_pair(
     """Return the factor that all pairs need, from as few evaluations of each as may be."""
     rough = budget if len(groups) == 1 else None  # of a sum's summands no side is known
 
+    def of_pair(bound: Any, k: int, factor: float) -> FloatArray:
+        apart = getattr(bound, "one_by_one", False)
+        found: FloatArray = bound.of_pair(k, factor, rough) if apart else bound.losses(factor)[k]
+        return found
+
     def total(k: int, factor: float) -> float:
-        return float(np.sum([_of_pair(bound, k, factor, rough) for bound in groups], axis=0).max())
+        return float(np.sum([of_pair(bound, k, factor) for bound in groups], axis=0).max())
 
     # the later a pair comes that needs more than all before it, the fewer searches there are
     nowhere = np.zeros(len(bare))
@@ -462,14 +460,6 @@ def _pair_by_pair(
     worst_first = np.argsort(-distances, kind="stable")
     tasks = worst_first[bare[worst_first] > budget].tolist()
     return smallest_for_all(total, tasks, budget, start, tolerance)
-
-
-def _of_pair(bound: Bound, k: int, factor: float, budget: float | None) -> FloatArray:
-    if getattr(bound, "one_by_one", False):
-        of_pair: FloatArray = cast(Any, bound).of_pair(k, factor, budget)
-        return of_pair
-    found: FloatArray = bound.losses(factor)[k]
-    return found
 
 
 def strategy_changes(strategy: Strategy) -> list[Change]:
@@ -543,12 +533,6 @@ def _out_of_reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> s
         f"strategy='exact' is not computed for rows of {pairs[0].p.n_axes} columns with "
         f"{type(noise).__name__} noise and {notion!r}"
     )
-
-
-def _check_noise(noise: Any, pairs: Sequence[PriorPair]) -> Noise:
-    template = named_noise(noise)
-    template.axis_scales(pairs[0].p.n_axes)  # refuses a template for another number of columns
-    return template
 
 
 def _check_strategy(strategy: Any) -> Strategy:

@@ -662,15 +662,6 @@ def is_family(value: Any) -> bool:
     return isinstance(value, ProductNoise)
 
 
-def is_noise(value: Any) -> bool:
-    """Return whether a value is noise of a family, or of rows some of whose columns are unordered.
-
-    >>> is_noise(Laplace(2.0)), is_noise("laplace")
-    (True, False)
-    """
-    return isinstance(value, ProductNoise | MixedNoise)
-
-
 def named_noise(noise: Any) -> Noise:
     """Return the noise that an argument names, at scale 1, or the object of a family that it is.
 
@@ -687,11 +678,11 @@ def named_noise(noise: Any) -> Noise:
 
 
 def check_noise(noise: Any) -> None:
-    """Refuse what is no noise.
+    """Refuse what is no noise of a family, nor of rows some of whose columns are unordered.
 
     >>> check_noise(Laplace(2.0))
     """
-    if not is_noise(noise):
+    if not isinstance(noise, ProductNoise | MixedNoise):
         raise TypeError(
             "noise must be Laplace, Gaussian, Cauchy, GeneralizedCauchy or of another family, "
             f"got {noise!r}."

@@ -170,7 +170,7 @@ class Discrete:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (self.atoms, self.counts))
+        return (Discrete.from_counts, (self.atoms, self.counts))
 
     def _set(self, atoms: FloatArray, counts: Integers) -> None:
         order, starts = _sorted_runs(atoms)
@@ -400,8 +400,7 @@ def rational_counts(masses: FloatArray) -> Integers:
 def _simplest_fraction(value: float) -> Fraction:
     """Return the fraction of the smallest denominator that rounds to ``value``."""
     around = (Fraction(nextafter(value, end)) for end in (0.0, inf))
-    low, high = ((Fraction(value) + neighbour) / 2 for neighbour in around)
-    return _simplest_between(low, high)
+    return _simplest_between(*((Fraction(value) + neighbour) / 2 for neighbour in around))
 
 
 def _simplest_between(low: Fraction, high: Fraction) -> Fraction:
@@ -428,9 +427,10 @@ def _check_masses(probabilities: ArrayLike) -> FloatArray:
         raise ValueError(
             f"probabilities must be a non-empty list of numbers, got shape {masses.shape}."
         )
-    if not np.all(np.isfinite(masses)) or masses.min() < 0.0:
+    strange = masses[~(np.isfinite(masses) & (masses >= 0.0))]
+    if strange.size:
         raise ValueError(
-            f"probabilities must be finite and not negative, got {_first_bad(masses)!r}; "
+            f"probabilities must be finite and not negative, got {float(strange[0])!r}; "
             "use zero for an impossible atom."
         )
     if abs(float(masses.sum()) - 1.0) > _SUM_TOLERANCE:
@@ -439,10 +439,6 @@ def _check_masses(probabilities: ArrayLike) -> FloatArray:
             "or pass counts to Discrete.from_counts."
         )
     return masses
-
-
-def _first_bad(masses: FloatArray) -> float:
-    return float(masses[~(np.isfinite(masses) & (masses >= 0.0))][0])
 
 
 def _check_means(means: ArrayLike, size: int) -> FloatArray:
@@ -484,12 +480,10 @@ def _check_scales(scales: ArrayLike, means: FloatArray) -> FloatArray:
 
 
 def _check_counts(counts: ArrayLike) -> Integers:
-    integers = as_array(counts, "counts")
-    if integers.ndim != 1 or integers.size == 0:
-        raise ValueError(
-            f"counts must be a non-empty list of integers, got shape {integers.shape}."
-        )
-    integers = _whole_counts(integers)
+    array = as_array(counts, "counts")
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"counts must be a non-empty list of integers, got shape {array.shape}.")
+    integers = _whole_counts(array)
     if integers.min() < 0 or integers.max() == 0:
         raise ValueError("counts must not be negative, and at least one must be positive.")
     return integers
@@ -502,7 +496,7 @@ def _whole_counts(counts: Array) -> Integers:
             whole = counts % 1 == 0
         if not np.all(whole):
             raise ValueError("got fractions, or what is not finite")
-        if counts.dtype != object and _fits(counts):
+        if counts.dtype != object and float(np.abs(counts.astype(float)).sum()) < 2.0**62:
             return counts.astype(np.int64)
         return np.array([int(count) for count in counts.tolist()], dtype=object)
     except (TypeError, ValueError, ArithmeticError) as error:
@@ -510,10 +504,6 @@ def _whole_counts(counts: Array) -> Integers:
             f"counts must be whole numbers ({on_one_line(error)}); pass probabilities to "
             "Discrete instead."
         ) from error
-
-
-def _fits(integers: Integers) -> bool:
-    return float(np.abs(integers.astype(float)).sum()) < 2.0**62
 
 
 def _check_atoms(atoms: ArrayLike, size: int) -> FloatArray:
@@ -539,7 +529,3 @@ def _sorted_runs(atoms: FloatArray) -> tuple[Integers, Integers]:
 def _times(counts: Integers, factor: int) -> list[int]:
     """Return exact products, which 64 bits may not hold."""
     return [int(count) * factor for count in counts]
-
-
-def _rebuild(atoms: FloatArray, counts: Integers) -> Discrete:
-    return Discrete.from_counts(atoms, counts)

@@ -77,7 +77,7 @@ from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import Calibration, calibrate
 from sklearn_puffer.noise import Laplace
-from sklearn_puffer.notions import Pufferfish, check_pufferfish
+from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 _CLOSED, _CLOSED_CLASS = 1e-9, 1e-6  # relative width of an interval that stands for one number
@@ -507,7 +507,8 @@ def gaussian_users(
     >>> round(scales.corollary_1a, 6), round(scales.equation_11, 6), scales.exact.scale
     (1.16819, 1.16819, 0.0)
     """
-    check_pufferfish(notion)
+    if not isinstance(notion, Pufferfish):
+        raise TypeError(f"notion must be a Pufferfish object, got {notion!r}.")
     centres, spreads, sizes = _check_gaussians(means, sds, counts)
     rest = leave_one_out(spreads, sizes) if others is None else _check_others(others, spreads)
     together = np.hypot(rest, spreads)
