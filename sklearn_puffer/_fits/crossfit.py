@@ -10,7 +10,7 @@ import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -73,7 +73,12 @@ def predicted(model: Any, observed: Observed) -> FloatArray:
 
 def fitted(estimator: Any, observed: Observed, train: Array) -> Any:
     """Return a clone that learnt from some rows, each as often as it counts."""
-    model = _repeatable(clone(estimator))
+    model = clone(estimator)
+    # every random_state that is None becomes 0: the same rows give the same laws
+    loose = [name for name, value in model.get_params().items() if value is None]
+    fixed = [name for name in loose if name.split("__")[-1] == "random_state"]
+    if fixed:
+        model.set_params(**dict.fromkeys(fixed, 0))
     codes, weights = observed.codes[train], observed.weights[train]
     given: dict[str, Any] = {}
     if weights.sum() <= MOST_ROWS:
@@ -105,13 +110,6 @@ def _merged(model: Any, observed: Observed, train: Array) -> tuple[Array, dict[s
     new = np.append(True, (np.diff(contents) != 0) | (np.diff(codes) != 0))
     firsts = np.flatnonzero(new)
     return firsts, {"sample_weight": np.add.reduceat(observed.weights[train], firsts)}
-
-
-def _repeatable(model: Any) -> Any:
-    """Set every random_state that is None to 0: the same rows give the same laws."""
-    loose = [name for name, value in model.get_params().items() if value is None]
-    fixed = [name for name in loose if name.split("__")[-1] == "random_state"]
-    return model.set_params(**dict.fromkeys(fixed, 0)) if fixed else model
 
 
 def _of_contents(model: Any, observed: Observed, rows: Array, names: Any) -> FloatArray:
@@ -199,15 +197,8 @@ def name_of(estimator: Any) -> str:
 Fold = tuple[Array, Array]  # rows to fit, and rows to predict
 
 
-class Dealt(NamedTuple):
-    """Rows as they are asked about, and the folds of them."""
-
-    observed: Observed
-    folds: list[Fold]
-
-
-def folds_of(cv: Any, observed: Observed) -> Dealt:
-    """Return which rows models are fitted to, and which they speak of.
+def folds_of(cv: Any, observed: Observed) -> tuple[Observed, list[Fold]]:
+    """Return the rows as they are asked about, and the folds of them.
 
     Raises
     ------
@@ -216,15 +207,29 @@ def folds_of(cv: Any, observed: Observed) -> Dealt:
         rows of every model.
     """
     if isinstance(cv, int):
-        _check_rare(cv, observed)
+        least = int(np.argmin(observed.tallies))
+        if observed.tallies[least] < cv:
+            raise ValueError(
+                f"secret {quoted(observed.labels[least])} of column {observed.name} has "
+                f"{observed.tallies[least]} row(s), fewer than the cv={cv} folds of its "
+                "classifier; merge rare secrets, take a smaller cv, or fit elsewhere "
+                '(cv="prefit").'
+            )
         return _in_turn(cv, observed.merged)
     folds = _split(cv, observed)
     for train, _ in folds:
-        _check_trained(train, observed)
-    return Dealt(observed, folds)
+        absent = np.setdiff1d(np.arange(len(observed.labels)), observed.codes[train])
+        if absent.size:
+            raise ValueError(
+                f"secret {quoted(observed.labels[absent[0]])} of column {observed.name} is not "
+                "among the rows that one of the cross-fitted classifiers would learn from, as all "
+                "of its rows are in one fold; take a splitter that spreads them, merge rare "
+                'secrets, or fit elsewhere (cv="prefit").'
+            )
+    return observed, folds
 
 
-def _in_turn(n_folds: int, merged: Observed) -> Dealt:
+def _in_turn(n_folds: int, merged: Observed) -> tuple[Observed, list[Fold]]:
     """Deal out all copies of rows over the folds, one after the other, those of a secret together.
 
     Rows come in the order of a digest of their values, which has nothing to do with what they
@@ -232,7 +237,10 @@ def _in_turn(n_folds: int, merged: Observed) -> Dealt:
     digest is what is dealt, and no row of the table: their order decides nothing, and a row that
     counts k times is k rows.
     """
-    order = np.lexsort((_marks(merged), merged.codes))
+    keys = np.ascontiguousarray(merged.rows.keys[merged.firsts], dtype="<i8")
+    digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in keys]
+    marks = np.frombuffer(b"".join(digests), dtype=">u8")[merged.contents]
+    order = np.lexsort((marks, merged.codes))
     ends = np.empty(len(order), dtype=np.int64)
     ends[order] = np.cumsum(merged.weights[order])
     until = [(ends - k - 1) // n_folds for k in range(n_folds)]
@@ -241,35 +249,7 @@ def _in_turn(n_folds: int, merged: Observed) -> Dealt:
     places, fold = np.nonzero(copies)
     dealt = merged.taken(places, copies[places, fold])
     every = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
-    return Dealt(dealt, every)
-
-
-def _marks(merged: Observed) -> Array:
-    """Return a digest of the values of each row."""
-    keys = np.ascontiguousarray(merged.rows.keys[merged.firsts], dtype="<i8")
-    digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in keys]
-    return np.frombuffer(b"".join(digests), dtype=">u8")[merged.contents]
-
-
-def _check_rare(n_folds: int, observed: Observed) -> None:
-    least = int(np.argmin(observed.tallies))
-    if observed.tallies[least] < n_folds:
-        raise ValueError(
-            f"secret {quoted(observed.labels[least])} of column {observed.name} has "
-            f"{observed.tallies[least]} row(s), fewer than the cv={n_folds} folds of its "
-            'classifier; merge rare secrets, take a smaller cv, or fit elsewhere (cv="prefit").'
-        )
-
-
-def _check_trained(train: Array, observed: Observed) -> None:
-    absent = np.setdiff1d(np.arange(len(observed.labels)), observed.codes[train])
-    if absent.size:
-        raise ValueError(
-            f"secret {quoted(observed.labels[absent[0]])} of column {observed.name} is not among "
-            "the rows that one of the cross-fitted classifiers would learn from, as all of its "
-            "rows are in one fold; take a splitter that spreads them, merge rare secrets, or fit "
-            'elsewhere (cv="prefit").'
-        )
+    return dealt, every
 
 
 def _split(splitter: Any, observed: Observed) -> list[Fold]:

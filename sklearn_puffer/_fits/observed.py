@@ -270,7 +270,9 @@ class Quality:
 def quality_of(probabilities: FloatArray, observed: Observed) -> Quality:
     """Return how well the probabilities fit the secrets of the rows, whatever their order."""
     shares = observed.shares
-    losses = _of_groups(row_losses(probabilities, observed.codes), observed)
+    own = probabilities[np.arange(len(observed.codes)), observed.codes]
+    with np.errstate(divide="ignore"):
+        losses = _of_groups(-np.log(own), observed)
     constant = -sum(float(share) * math.log(share) for share in shares if share > 0.0)
     aucs = [_auc(probabilities[:, s], observed, s) for s in range(len(shares))]
     return Quality(
@@ -280,14 +282,6 @@ def quality_of(probabilities: FloatArray, observed: Observed) -> Quality:
         auc_error=float(np.mean([error for _, error in aucs])),
         losses=losses,
     )
-
-
-def row_losses(probabilities: FloatArray, codes: Array) -> FloatArray:
-    """Return -log of the probability that each row's own secret was given."""
-    own = probabilities[np.arange(len(codes)), codes]
-    with np.errstate(divide="ignore"):
-        losses: FloatArray = -np.log(own)
-    return losses
 
 
 def _of_groups(losses: FloatArray, observed: Observed) -> FloatArray:
