@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -138,8 +138,28 @@ _GLANCE = 1000  # records looked at for bounds that do not fit
 _FLOATS = (np.float64, np.float32)
 
 
+@dataclass(eq=False, repr=False)
 class NoisyDescent(CertifiedEstimator):
     """What both estimators share; a subclass knows its loss and its targets."""
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    alpha: float = 2.0
+    correlation: Any = 0.0
+    secrets: Any = "all"
+    data_norm: float = 1.0
+    clip: float | None = None
+    l2: float = 0.0
+    learning_rate: float | None = None
+    radius: float | None = None
+    batch_size: int | None = None
+    average: str | bool = "auto"
+    noise_at: str = "auto"
+    shuffle: bool = False
+    fit_intercept: bool = True
+    intercept_scaling: float | None = None
+    verbose: int = 0
+    random_state: int | None = None
 
     _coef_shape: ClassVar[tuple[int, ...]]
     _other_targets: ClassVar[str]  # the end of the sentence on how other records move
@@ -458,6 +478,7 @@ def _entropy(seed: int | None, stream: int) -> Entropy:
 # ----------------------------------------------------------------------------------- the estimators
 
 
+@dataclass(eq=False, repr=False)
 class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
     r"""Linear regression whose weights tell little about any record.
 
@@ -481,8 +502,6 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
         The positions of the records that are secret.
     data_norm : float, default=1.0
         Longer rows of X are scaled to this Euclidean norm. To be declared, not learnt.
-    target_bound : float, default=1.0
-        Targets are clipped to [-target_bound, target_bound]. To be declared, not learnt.
     clip : float or None, default=None
         Residuals count as at most this (Huber's loss); None for half of target_bound. The noise is
         proportional to it.
@@ -524,6 +543,8 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
         long, with the time left.
     random_state : int or None, default=None
         None draws cryptographic bits. An integer is for tests, and warns.
+    target_bound : float, default=1.0
+        Targets are clipped to [-target_bound, target_bound]. To be declared, not learnt.
 
     Attributes
     ----------
@@ -559,52 +580,13 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
     ((2,), True)
     """
 
+    target_bound: float = field(default=1.0, kw_only=True)
+
     _coef_shape = (-1,)
     _other_targets = (
         ", features and target together, before scaling and clipping. Jointly Gaussian records "
         "whose covariances are rho_ij times a common matrix have one"
     )
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        alpha: float = 2.0,
-        correlation: Any = 0.0,
-        secrets: Any = "all",
-        data_norm: float = 1.0,
-        target_bound: float = 1.0,
-        clip: float | None = None,
-        l2: float = 0.0,
-        learning_rate: float | None = None,
-        radius: float | None = None,
-        batch_size: int | None = None,
-        average: str | bool = "auto",
-        noise_at: str = "auto",
-        shuffle: bool = False,
-        fit_intercept: bool = True,
-        intercept_scaling: float | None = None,
-        verbose: int = 0,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.alpha = alpha
-        self.correlation = correlation
-        self.secrets = secrets
-        self.data_norm = data_norm
-        self.target_bound = target_bound
-        self.clip = clip
-        self.l2 = l2
-        self.learning_rate = learning_rate
-        self.radius = radius
-        self.batch_size = batch_size
-        self.average = average
-        self.noise_at = noise_at
-        self.shuffle = shuffle
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.verbose = verbose
-        self.random_state = random_state
 
     def predict(self, X: Any) -> FloatArray:
         """Return the predicted targets.
@@ -641,6 +623,7 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
         return descent.sensitivity(with_target=True), distance
 
 
+@dataclass(eq=False, repr=False)
 class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
     r"""Logistic regression with two classes, whose weights tell little about any record.
 
@@ -655,10 +638,6 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         Budget in nats, and Renyi order, as for `PufferfishSGDRegressor`.
     correlation : float or array-like, default=0.0
         As for `PufferfishSGDRegressor`.
-    correlated_labels : bool, default=True
-        Whether the labels of other records may depend on a secret one. True: every record with a
-        correlation other than 0 is taken to change completely. False: the labels of the others do
-        not depend on the secret, and their features move as the correlation says.
     secrets : "all" or list of int, default="all"
         As for `PufferfishSGDRegressor`.
     data_norm : float, default=1.0
@@ -687,6 +666,10 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         As for `PufferfishSGDRegressor`.
     random_state : int or None, default=None
         None draws cryptographic bits. An integer is for tests, and warns.
+    correlated_labels : bool, default=True
+        Whether the labels of other records may depend on a secret one. True: every record with a
+        correlation other than 0 is taken to change completely. False: the labels of the others do
+        not depend on the secret, and their features move as the correlation says.
 
     Attributes
     ----------
@@ -725,6 +708,8 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
     ((1, 2), True)
     """
 
+    correlated_labels: bool = field(default=True, kw_only=True)
+
     _coef_shape = (1, -1)
     _other_targets = (
         " in its features, before scaling, and its label stays. Labels that do not depend on "
@@ -736,47 +721,6 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         "The names of the two classes are public, and so is that both occur and no other: "
         "labels of one class only, or of a third, are refused, which is not covered.",
     )
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        alpha: float = 2.0,
-        correlation: Any = 0.0,
-        correlated_labels: bool = True,
-        secrets: Any = "all",
-        data_norm: float = 1.0,
-        clip: float | None = None,
-        l2: float = 0.0,
-        learning_rate: float | None = None,
-        radius: float | None = None,
-        batch_size: int | None = None,
-        average: str | bool = "auto",
-        noise_at: str = "auto",
-        shuffle: bool = False,
-        fit_intercept: bool = True,
-        intercept_scaling: float | None = None,
-        verbose: int = 0,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.alpha = alpha
-        self.correlation = correlation
-        self.correlated_labels = correlated_labels
-        self.secrets = secrets
-        self.data_norm = data_norm
-        self.clip = clip
-        self.l2 = l2
-        self.learning_rate = learning_rate
-        self.radius = radius
-        self.batch_size = batch_size
-        self.average = average
-        self.noise_at = noise_at
-        self.shuffle = shuffle
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.verbose = verbose
-        self.random_state = random_state
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the margins.

@@ -13,7 +13,7 @@ import math
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -550,6 +550,7 @@ class PrivateAnswer:
         return self.theta * math.log(20.0)
 
 
+@dataclass(eq=False, repr=False)
 class PufferfishSum(CertifiedEstimator):
     r"""Answer a sum, mean or count over users privately.
 
@@ -703,44 +704,25 @@ class PufferfishSum(CertifiedEstimator):
     >>> folder.cleanup()
     """
 
-    _later = frozenset({"on_uncertified", "random_state", "verbose"})
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: float = 0.0
+    secrets: str = "distribution-absence"
+    query: str = "sum"
+    strategy: str = "exact"
+    value: Any = None
+    by: Any = None
+    unit: str = "row"
+    alternatives: Any = None
+    values: Any = None
+    presence: Any = None
+    step: float | None = None
+    releases: int = 1
+    on_uncertified: str = "raise"
+    random_state: int | None = None
+    verbose: int = 0
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 0.0,
-        secrets: str = "distribution-absence",
-        query: str = "sum",
-        strategy: str = "exact",
-        value: Any = None,
-        by: Any = None,
-        unit: str = "row",
-        alternatives: Any = None,
-        values: Any = None,
-        presence: Any = None,
-        step: float | None = None,
-        releases: int = 1,
-        on_uncertified: str = "raise",
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.secrets = secrets
-        self.query = query
-        self.strategy = strategy
-        self.value = value
-        self.by = by
-        self.unit = unit
-        self.alternatives = alternatives
-        self.values = values
-        self.presence = presence
-        self.step = step
-        self.releases = releases
-        self.on_uncertified = on_uncertified
-        self.random_state = random_state
-        self.verbose = verbose
+    _later = frozenset({"on_uncertified", "random_state", "verbose"})
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Calibrate the noise.
