@@ -49,6 +49,15 @@ def check_notion(notion: Any) -> None:
         )
 
 
+def check_pufferfish(notion: Any) -> None:
+    """Refuse what is not (epsilon, delta) Pufferfish privacy, where nothing else is known.
+
+    >>> check_pufferfish(Pufferfish(1.0))
+    """
+    if not isinstance(notion, Pufferfish):
+        raise TypeError(f"notion must be a Pufferfish object, got {notion!r}.")
+
+
 def promised(epsilon: float, delta: float = 0.0, alpha: float | None = None) -> Notion:
     """Return the notion of an epsilon, a delta and an order, where there is one.
 

@@ -507,8 +507,7 @@ def gaussian_users(
     >>> round(scales.corollary_1a, 6), round(scales.equation_11, 6), scales.exact.scale
     (1.16819, 1.16819, 0.0)
     """
-    if not isinstance(notion, Pufferfish):
-        raise TypeError(f"notion must be a Pufferfish object, got {notion!r}.")
+    check_pufferfish(notion)
     centres, spreads, sizes = _check_gaussians(means, sds, counts)
     rest = leave_one_out(spreads, sizes) if others is None else _check_others(others, spreads)
     together = np.hypot(rest, spreads)
