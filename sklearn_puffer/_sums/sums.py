@@ -77,7 +77,7 @@ from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import Calibration, calibrate
 from sklearn_puffer.noise import Laplace
-from sklearn_puffer.notions import Pufferfish
+from sklearn_puffer.notions import Pufferfish, check_pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 _CLOSED, _CLOSED_CLASS = 1e-9, 1e-6  # relative width of an interval that stands for one number
