@@ -12,6 +12,9 @@ import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import pandas as pd
+
 import sklearn_puffer
 from sklearn_puffer import noise, notions
 
@@ -510,3 +513,38 @@ def late():
         Import("numpy.random.default_rng", False),
         Import("scipy.stats.laplace", False),
     }
+
+
+TABLES = {"DataFrame", "_FrameTable", "_ArrayTable", "Rows", "TableRead"}
+
+
+def _walk_of_the_table(call):
+    """Return the modules in which a function is entered that has the table, or what wraps it."""
+    entered = set()
+
+    def look(frame, event, _):
+        path = Path(frame.f_code.co_filename)
+        if event in ("call", "return") and PACKAGE in path.parents:
+            kinds = {kind.__name__ for own in frame.f_locals.values() for kind in type(own).__mro__}
+            if kinds & TABLES:
+                entered.add(path.relative_to(PACKAGE).with_suffix("").as_posix())
+
+    sys.setprofile(look)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return entered
+
+
+def test_a_table_walks_through_ten_modules_at_most():
+    rows = np.random.default_rng(0).integers(0, 4, (60, 2))
+    table = pd.DataFrame(rows, columns=["cars", "rooms"])
+    table["sex"] = ["f", "m"] * 30
+    noiser = sklearn_puffer.PufferfishNoiser(
+        epsilon=1, sensitive="sex", public=["cars", "rooms"], noise="laplace"
+    )
+    walk = _walk_of_the_table(lambda: noiser.fit(table))
+    walk |= _walk_of_the_table(lambda: noiser.transform(table))
+    assert {"_tables/frame", "_noiser/read_table"} <= walk
+    assert len(walk) <= 10, sorted(walk)

@@ -43,7 +43,7 @@ from sklearn_puffer._noiser.conditional_priors import (
     weighed_adversary,
 )
 from sklearn_puffer._noiser.drift import Conditional, Margin, margin_of
-from sklearn_puffer._noiser.read_table import LazyRows, TableRead, unknown_rule
+from sklearn_puffer._noiser.read_table import LazyRows, TableRead
 from sklearn_puffer._noiser.settings import COUNTED, Model
 from sklearn_puffer._noiser.utility import RawLaw
 from sklearn_puffer._noiser.worst_case_loss import FittedNoise
@@ -57,8 +57,6 @@ from sklearn_puffer._tables import (
     Name,
     Reader,
     Secret,
-    Values,
-    column_reader,
     learn_secret,
     standard_deviation,
     tally,
@@ -503,7 +501,10 @@ def _of_group(
     assert counts is not None
     try:
         own = learn_secret(secret.name, of_secret, read.settings.missing)
-        readers = [_reader(read, *of) for of in zip(columns, of_columns, strict=True)]
+        readers = [
+            read.specs[k].reader(read.columns[k], values)
+            for k, values in zip(group, of_columns, strict=True)
+        ]
         same = _is_same(rows, secret, own, counts) and all(
             _has_counts(read.readers[k], reader, counts)
             for k, reader in zip(group, readers, strict=True)
@@ -514,11 +515,6 @@ def _of_group(
         raise ValueError(CHANGED)
     everything = [list(range(len(group)))]
     return empirical_adversary([own], columns, readers, everything, len(counts), counts)[own.name]
-
-
-def _reader(read: TableRead, column: Column, values: Values) -> Reader:
-    unknown = unknown_rule(read.settings, column.name, values.kind)
-    return column_reader(column, values, unknown, read.settings.missing)
 
 
 def _is_same(rows: LazyRows, before: Secret, now: Secret, counts: Array) -> bool:

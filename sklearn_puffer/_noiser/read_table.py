@@ -20,6 +20,7 @@ from sklearn_puffer._tables import (
     Faults,
     Kind,
     LazyTable,
+    Missing,
     Name,
     Pair,
     Reader,
@@ -280,6 +281,81 @@ def _unmerged(X: Any) -> Any:
         return X
 
 
+@dataclass(frozen=True)
+class ColumnSpec:
+    """What is asked for one public column.
+
+    Attributes
+    ----------
+    name : str or int
+    categories : sequence or None
+        Its values in their order; None for those of its type.
+    n_bins : int or None
+    numeric : bool
+        Whether bins are asked for by its name, and so is a column of numbers.
+    unknown : "error", "nearest" or mapping
+    missing : {"error", "category", "propagate"}
+    """
+
+    name: Name
+    categories: Sequence[Any] | None
+    n_bins: int | None
+    numeric: bool
+    unknown: Any
+    missing: Missing
+
+    def unknown_rule(self, kind: Kind) -> Unknown:
+        """Return what is done about values that `fit` has not seen, in a column of this kind."""
+        return rule_of(self.unknown, self.name, "category" if self.categories is not None else kind)
+
+    def learnt(self, values: Values, weights: Array | None) -> Column:
+        """Return the alphabet of the column, learnt from its values."""
+        column = learn_column(
+            self.name,
+            values,
+            n_bins=self.n_bins,
+            categories=self.categories,
+            missing=self.missing,
+            unknown=self.unknown_rule(values.kind),
+            weights=weights,
+        )
+        if self.numeric and column.edges is None:
+            raise ValueError(
+                f"n_bins names column {self.name!r}, which is not numeric ({column.kind}); "
+                "remove it from n_bins."
+            )
+        return column
+
+    def reader(self, column: Column, values: Values) -> Reader:
+        """Return how values of the column are read."""
+        return column_reader(column, values, self.unknown_rule(values.kind), self.missing)
+
+
+def _column_specs(settings: Settings, public: Sequence[Name]) -> list[ColumnSpec]:
+    """Return what is asked for each of the public columns, and refuse what names no other."""
+    categories, n_bins, unknown = settings.categories, settings.n_bins, settings.unknown
+    for argument, given in (("categories", categories), ("n_bins", n_bins), ("unknown", unknown)):
+        for name in given if isinstance(given, Mapping) else ():
+            if name not in public:
+                raise ValueError(
+                    f"{argument} names column {name!r}, which is not public; "
+                    f"the public columns are {listed(list(public), 10)}."
+                )
+    named = n_bins if isinstance(n_bins, Mapping) else None
+    bins = dict.fromkeys(public, n_bins) if named is None else named
+    return [
+        ColumnSpec(
+            name,
+            categories.get(name),
+            bins.get(name),
+            named is not None and name in named,
+            unknown,
+            settings.missing,
+        )
+        for name in public
+    ]
+
+
 @dataclass(frozen=True, eq=False)
 class TableRead:
     """A table as it was read.
@@ -289,7 +365,7 @@ class TableRead:
     settings : Settings
     rows : Rows
     secrets : list of Secret
-    columns, readers
+    specs, columns, readers
         Of the public columns, in X's order; columns hold their raw numbers where they are binned.
     groups : list of list of int
         Positions of the public columns that are protected together.
@@ -307,6 +383,7 @@ class TableRead:
     settings: Settings
     rows: Rows
     secrets: list[Secret]
+    specs: list[ColumnSpec]
     columns: list[Column]
     readers: list[Reader]
     groups: list[list[int]]
@@ -359,9 +436,9 @@ class TableRead:
             and hardly_repeats(len(column.atoms), n_rows)
         ]
         collapsed = [
-            say.collapsed_sentence(column.name, asked, column.atoms.tolist())
-            for column in self.columns
-            if column.merged and len(column.atoms) < (asked := settings.bins_of(column.name) or 0)
+            say.collapsed_sentence(column.name, spec.n_bins, column.atoms.tolist())
+            for column, spec in zip(self.columns, self.specs, strict=True)
+            if column.merged and spec.n_bins and len(column.atoms) < spec.n_bins
         ]
         many = [
             say.many_secrets_sentence(secret.name, len(secret.labels), n_rows)
@@ -392,7 +469,7 @@ def read_table(
     grouping = group_names(settings.grouped, table, hidden)
     public = public_columns(settings.public, table.names, hidden, grouping)
     groups = column_groups(settings.dependence, public, table.names)
-    _check_named(settings, public)
+    specs = _column_specs(settings, public)
     settings.check_fitted_rows(max(map(len, groups)))
     continuous = _is_continuous(settings)
     faults = Faults()
@@ -405,7 +482,7 @@ def read_table(
         list(given_secrets) if given_secrets is not None else hidden,
     )
     learnt = faults.of(
-        lambda k: _learn_column(settings, rows, public[k], k, continuous=continuous),
+        lambda k: _learn_column(settings, rows, specs[k], k, continuous=continuous),
         counted(range(len(public)), "columns read"),
     )
     faults.refuse()
@@ -417,6 +494,7 @@ def read_table(
         settings=settings,
         rows=rows,
         secrets=secrets,
+        specs=specs,
         columns=[column for column, _ in learnt],
         readers=[reader for _, reader in learnt],
         groups=groups,
@@ -507,37 +585,18 @@ def secret_of(
 
 
 def _learn_column(
-    settings: Settings, rows: Rows, name: Name, position: int, *, continuous: bool
+    settings: Settings, rows: Rows, spec: ColumnSpec, position: int, *, continuous: bool
 ) -> tuple[Column, Reader]:
-    values = rows.values(name)
-    unknown = unknown_rule(settings, name, values.kind)
-    column = learn_column(
-        name,
-        values,
-        n_bins=settings.bins_of(name),
-        categories=settings.categories.get(name),
-        missing=settings.missing,
-        unknown=unknown,
-        weights=rows.weights,
-    )
-    if isinstance(settings.n_bins, Mapping) and name in settings.n_bins and column.edges is None:
-        raise ValueError(
-            f"n_bins names column {name!r}, which is not numeric ({column.kind}); "
-            "remove it from n_bins."
-        )
+    values = rows.values(spec.name)
+    column = spec.learnt(values, rows.weights)
     column = column.with_any_number() if continuous else column
     column = _with_given_atoms(column, settings, position)
     if settings.public is None and _looks_like_identifier(settings, column, values, rows.total):
         numeric = column.kind != "category"
         raise ValueError(
-            say.identifier_sentence(name, len(column.atoms), rows.total, numeric=numeric)
+            say.identifier_sentence(spec.name, len(column.atoms), rows.total, numeric=numeric)
         )
-    return column, column_reader(column, values, unknown, settings.missing)
-
-
-def unknown_rule(settings: Settings, name: Name, kind: Kind) -> Unknown:
-    """Return what is done about values of a column that `fit` has not seen."""
-    return rule_of(settings.unknown, name, "category" if name in settings.categories else kind)
+    return column, spec.reader(column, values)
 
 
 def _looks_like_identifier(settings: Settings, column: Column, values: Values, n_rows: int) -> bool:
@@ -587,19 +646,3 @@ def _is_continuous(settings: Settings) -> bool:
             "give a mixture for each, or discrete laws for each."
         )
     return kinds == {True}
-
-
-def _check_named(settings: Settings, public: Sequence[Name]) -> None:
-    mappings = {"categories": settings.categories}
-    mappings |= {
-        name: given
-        for name, given in (("n_bins", settings.n_bins), ("unknown", settings.unknown))
-        if isinstance(given, Mapping)
-    }
-    for argument, mapping in mappings.items():
-        strange = [name for name in mapping if name not in public]
-        if strange:
-            raise ValueError(
-                f"{argument} names column {strange[0]!r}, which is not public; "
-                f"the public columns are {listed(list(public), 10)}."
-            )

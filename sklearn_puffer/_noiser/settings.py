@@ -32,7 +32,7 @@ from sklearn_puffer._strategies import (
     refusal,
     ways_out,
 )
-from sklearn_puffer._tables import Missing, Name
+from sklearn_puffer._tables import Missing
 from sklearn_puffer.accounting import is_computable
 from sklearn_puffer.bounds import Strategy, tightest
 from sklearn_puffer.calibration import STRATEGIES, exact, is_ours, strategy_changes, within_reach
@@ -304,11 +304,6 @@ class Settings:
     def _has_mixtures(self) -> bool:
         given = given_priors(self.prior)
         return self.fit is not None or any(isinstance(p, GaussianMixture) for p in given)
-
-    def bins_of(self, name: Name) -> int | None:
-        """Return the number of bins of a column, or None."""
-        found = self.n_bins.get(name) if isinstance(self.n_bins, Mapping) else self.n_bins
-        return None if found is None else int(found)
 
 
 def _pair(
