@@ -15,7 +15,6 @@ from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._noiser import adversaries as knowing
-from sklearn_puffer._noiser import drawn_priors
 from sklearn_puffer._noiser import fit_table as fitting
 from sklearn_puffer._noiser import scales as planning
 from sklearn_puffer.accounting import is_computable
@@ -676,7 +675,7 @@ def test_what_does_not_go_together_is_refused_in_a_sentence_whose_advice_is_righ
     stride, monkeypatch
 ):
     monkeypatch.setattr(planning, "smallest_factor", accept)
-    monkeypatch.setattr(drawn_priors, "N_DRAWS", 2)
+    monkeypatch.setattr(knowing, "N_DRAWS", 2)
     seen, told = 0, {}
     for options in combinations(stride):
         message = refused(options)

@@ -27,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._fits import cell_masses, crossfit, whole_masses
-from sklearn_puffer._noiser import adversaries, drawn_priors, fit_table
+from sklearn_puffer._noiser import adversaries, fit_table
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.fits import ClassifierFit
 from sklearn_puffer.noise import Cauchy, Gaussian
@@ -632,7 +632,7 @@ def test_a_classifier_may_stand_beside_the_counted_law():
 
 
 def test_refits_of_a_classifier_are_an_estimate_and_called_one(monkeypatch):
-    for module in (drawn_priors, fit_table):
+    for module in (adversaries, fit_table):
         monkeypatch.setattr(module, "N_DRAWS", 5)
     table = random_table(150)[["x", "s"]]
     alone = PufferfishNoiser(0.5, sensitive="s", prior=QUICK).fit(table)

@@ -3,7 +3,6 @@
 from sklearn_puffer._noiser import (
     adversaries,
     channel_release,
-    drawn_priors,
     fit_table,
     problems,
     scales,
@@ -13,13 +12,13 @@ from sklearn_puffer._noiser.channel_release import CellDistance
 from sklearn_puffer._noiser.conditional_priors import Part, SecretPair
 from sklearn_puffer._noiser.drift import counted_loss
 from sklearn_puffer._noiser.estimator import PufferfishNoiser
-from sklearn_puffer._noiser.groups import check_one_secret, group_codes
 from sklearn_puffer._noiser.out_of_memory import check_stream, keyed_mark, rows_of_stream, types_of
 from sklearn_puffer._noiser.problems import Problem
+from sklearn_puffer._noiser.read_table import check_one_secret, group_codes
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
 from sklearn_puffer._noiser.scales import find_scales
 from sklearn_puffer._noiser.swap_again import HeldSwap, SwapCurve, held_swap
+from sklearn_puffer._noiser.swap_rows import RowByRow, WideRows, of_place
 from sklearn_puffer._noiser.transformer import PufferfishRelease, ReleaseTransformer
 from sklearn_puffer._noiser.utility import RawLaw, column_moves, released_shares, utilities
-from sklearn_puffer._noiser.wide_rows import RowByRow, WideRows, of_place
 from sklearn_puffer._noiser.worst_case_loss import FittedNoise

@@ -1,21 +1,20 @@
 """Who the guarantee holds against: the laws that adversaries hold over the columns of a table.
 
 Counted from the rows, given, fitted, or what a classifier knows: the masses of rows, and how good
-they are. Beside other priors, what counting says: of few columns by law, of all columns row by row.
+they are. And priors drawn around fitted ones and classifiers, where no set of priors has a proof.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, counted, listed, quoted, shown
+from sklearn_puffer._base import Array, FloatArray, Integers, counted, listed, quoted, shown
 from sklearn_puffer._fits import (
     MOST_WEIGHT,
     Observed,
@@ -33,21 +32,24 @@ from sklearn_puffer._fits import (
     spread_masses,
     whole_masses,
 )
+from sklearn_puffer._losses import LossTable, all_computable
 from sklearn_puffer._noise import Mixing
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
-    Members,
+    Group,
     empirical_adversary,
     fitted_adversary,
     given_adversary,
+    make_groups,
     weighed_adversary,
 )
 from sklearn_puffer._noiser.drift import Conditional, Margin, margin_of
+from sklearn_puffer._noiser.problems import Problem, template
 from sklearn_puffer._noiser.read_table import LazyRows, TableRead
-from sklearn_puffer._noiser.settings import COUNTED, Model
+from sklearn_puffer._noiser.scales import Calibrated
+from sklearn_puffer._noiser.settings import COUNTED, Model, Settings
 from sklearn_puffer._noiser.utility import RawLaw
-from sklearn_puffer._noiser.worst_case_loss import FittedNoise
-from sklearn_puffer._releases import CountedLoss, ModelFacts, weak_sentence
+from sklearn_puffer._releases import ModelFacts, SetLoss, weak_sentence
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
     CHANGED,
@@ -55,23 +57,27 @@ from sklearn_puffer._tables import (
     Column,
     Features,
     Name,
+    Pair,
     Reader,
     Secret,
     learn_secret,
     standard_deviation,
     tally,
 )
-from sklearn_puffer.fits import ClassifierFit
-from sklearn_puffer.notions import Notion, Pufferfish
+from sklearn_puffer.calibration import smallest_factor
+from sklearn_puffer.fits import ClassifierFit, bootstrap
+from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion
 
 _MOST_COMPARED = 1 << 16  # rows, beyond which the boosted default is not asked
 _MOST_LEVELS = 255  # of a category that it takes for one; codes of more are numbers to it
 _FOLDS = 5
-_MOST_CELLS = 1 << 14  # of a pair of columns, where losses are those at the vertices of a grid
-_MOST_ALONE = 1 << 9  # of a column, where they are not
-_MOST_PAIRS = 64  # of secrets, where the loss of each is computed on its own
 _LEAST_ROWS = 100  # below which no share of rows tells much
 _MOST_SINGLE = 0.5
+N_DRAWS = 20
+"""Priors drawn around fitted ones: what 95 % of them do not exceed is what none does."""
+CLOSE = 1e-4
+"""Relative width of a search whose losses are not exact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -531,64 +537,6 @@ def _has_counts(before: Reader, now: Reader, counts: Array) -> bool:
     return np.array_equal(seen, tally(Coded(now, size), len(counts), counts))
 
 
-def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss, ...]:
-    """Return the loss of a release to whoever counted one or two columns, and looks at those.
-
-    Of columns for which that takes long nothing is said.
-    """
-    groups = [list(members) for members in _views(fitted)]
-    counted = empirical_adversary(
-        read.secrets, read.columns, read.readers, groups, read.rows.n_rows, read.rows.weights
-    )
-    found = []
-    for members in map(tuple, groups):
-        laws = _laws_over(members, counted)
-        if laws is not None:
-            names = tuple(fitted.columns[k].name for k in members)
-            seen = fitted.restricted(members)
-            loss = seen.against(laws).loss
-            beyond = None
-            if _is_above(loss, fitted.notion) and len(members) == 1:
-                beyond = replace(seen, notion=_in_delta(fitted.notion)).against(laws).loss
-            found.append(CountedLoss(names, loss, beyond))
-    return tuple(found)
-
-
-def _views(fitted: FittedNoise) -> Iterator[Members]:
-    """Yield the columns, and the pairs of columns, whose loss is soon computed."""
-    grid = fitted.noise.is_exponential and fitted.notion.is_pure
-    few = sum(map(len, fitted.pairs.values())) <= _MOST_PAIRS
-    sizes = [len(column.atoms) for column in fitted.columns]
-    for size in (1, 2):
-        for members in combinations(range(len(sizes)), size):
-            cells = prod(sizes[k] for k in members)
-            if cells <= _MOST_CELLS if grid else size == 1 and cells <= _MOST_ALONE and few:
-                yield members
-
-
-def _laws_over(members: Members, counted: Adversary) -> dict[Name, dict[Any, Any]] | None:
-    """Return the laws of rows in which none of these columns is missing, if all secrets have one.
-
-    >>> _laws_over((0,), {"loan": {"no": {(0,): "a law"}, "yes": {}}}) is None
-    True
-    """
-    found = {
-        name: {label: laws[members] for label, laws in of_secrets.items() if members in laws}
-        for name, of_secrets in counted.items()
-    }
-    whole = all(len(found[name]) == len(counted[name]) for name in counted)
-    return found if whole else None
-
-
-def _is_above(loss: float, notion: Notion) -> bool:
-    return notion.is_pure and loss > notion.budget
-
-
-def _in_delta(notion: Notion) -> Notion:
-    """Return the notion whose loss is the delta at which epsilon is kept."""
-    return Pufferfish(notion.epsilon, 0.5)
-
-
 def about_rows(read: TableRead, known: Known) -> list[str]:
     """Return what there is to warn of about rows that are known one by one, or too little."""
     weak = [facts for facts in known.facts if facts.weak]
@@ -626,3 +574,145 @@ def _share_of_singles(laws: list[Any], n_rows: int) -> float:
         new = np.append(True, (table[order][1:] != table[order][:-1]).any(axis=1))
         alone += int((np.add.reduceat(counts[order], np.flatnonzero(new)) == 1).sum())
     return alone / n_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Priors drawn around the fitted ones: what is said of them is an estimate.
+
+    The loss over them is that which a share ``level`` of the draws does not exceed.
+    """
+
+    level: float
+    groups: list[Group]
+    draw_of: Integers  # of each pair
+
+    @property
+    def remarks(self) -> list[str]:
+        """Nothing: that it is an estimate stands in the certificate."""
+        return []
+
+    def within(self, problem: Problem) -> Problem:
+        """Return the problem with the draws in it."""
+        return replace(problem, sets=self.factor)
+
+    def factor(
+        self,
+        problem: Problem,
+        notion: Notion,
+        grids: FloatArray | None,
+        budget: float,
+        tolerance: float,
+    ) -> float:
+        """Return a factor that serves the share of the draws.
+
+        The draw that just counts is calibrated alone, and again while another one takes its place.
+        """
+        close = max(tolerance, CLOSE)
+        factor = 0.0
+        for _ in range(N_DRAWS):
+            losses = self.losses(problem, notion, factor)
+            if self._quantile(losses) <= budget:
+                break
+            counts = int(np.argsort(losses)[self._rank])
+            alone = [_Draw(self, problem, notion, counts)]
+            factor = max(smallest_factor(alone, budget, tolerance=close), factor * (1.0 + close))
+        return factor
+
+    def loss(self, problem: Problem, calibrated: Calibrated) -> SetLoss:
+        """Return the loss that the share of the draws does not exceed at these scales."""
+        inner = problem.notion.for_law(problem.drawing_loss)
+        found = self._quantile(self.losses(problem, inner, calibrated.factor))
+        return SetLoss(self.level, found, False, True, calibrated.share, ())
+
+    def losses(
+        self, problem: Problem, notion: Notion, factor: float, draw: int | None = None
+    ) -> FloatArray:
+        """Return the loss of the worst pair of each draw, or of a single one."""
+        own = notion if notion.adds_up else notion.shared(len(self.groups))
+        total = np.zeros((len(self.draw_of), 2))
+        for part in (part for group in self.groups for part in group):
+            kept = np.arange(len(part.pairs))
+            if draw is not None:
+                kept = kept[self.draw_of[part.owners] == draw]
+            noise = template(problem, part)
+            table = LossTable([part.pairs[k] for k in kept], own)
+            found = table.losses(noise.scaled(factor)) if factor > 0.0 else table.without_noise()
+            np.add.at(total, part.owners[kept], found)
+        worst = np.zeros(self.draw_of.max() + 1)
+        np.maximum.at(worst, self.draw_of, total.max(axis=1))
+        return worst
+
+    def computable(self, noise: Noise, notion: Notion) -> bool:
+        """Return whether the exact loss of all of them is computed."""
+        return all(
+            all_computable(part.pairs, noise.with_scale((1.0,) * len(part.members)), notion)
+            for group in self.groups
+            for part in group
+        )
+
+    @property
+    def _rank(self) -> int:
+        """The place, among sorted losses, of the first that the share does not exceed."""
+        return math.ceil(self.level * (N_DRAWS - 1))
+
+    def _quantile(self, losses: FloatArray) -> float:
+        return float(np.sort(losses)[self._rank])
+
+
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """The losses of a single draw, for a search."""
+
+    draws: Draws
+    problem: Problem
+    notion: Notion
+    draw: int
+    guess: float = 1.0
+
+    def losses(self, factor: float) -> FloatArray:
+        found = self.draws.losses(self.problem, self.notion, factor, self.draw)
+        return np.full((1, 2), found[self.draw])
+
+
+def drawn_around(
+    settings: Settings,
+    counted: Adversary,
+    pairs: Mapping[Name, Sequence[Pair]],
+    groups: Sequence[Sequence[int]],
+    level: float,
+) -> Draws:
+    """Return priors drawn around the fitted ones, as adversaries of their own."""
+    if settings.fit.covariance == "common":
+        raise ValueError(
+            "adversaries asks for draws of the fitted priors, and those with a common covariance "
+            "are not drawn anew; use prior=fits.GaussianFit(), or leave adversaries out."
+        )
+    drawn: list[Adversary] = [
+        {name: {label: {} for label in of} for name, of in counted.items()} for _ in range(N_DRAWS)
+    ]
+    for name, of_secrets in counted.items():
+        for label, laws in of_secrets.items():
+            for members, law in laws.items():
+                some = law.counts > 0
+                own = bootstrap(settings.fit, law.rows[some], law.counts[some], N_DRAWS)
+                for k, prior in enumerate(own):
+                    drawn[k][name][label][members] = prior
+    draws = draws_of(drawn, pairs, groups, level)
+    if not draws.computable(settings.noise, settings.notion):
+        raise ValueError(
+            "adversaries asks for draws of the fitted priors, and the exact loss of such rows "
+            'is not computed; use dependence="independent".'
+        )
+    return draws
+
+
+def draws_of(
+    drawn: Sequence[Adversary],
+    pairs: Mapping[Name, Sequence[Pair]],
+    groups: Sequence[Sequence[int]],
+    level: float,
+) -> Draws:
+    """Return adversaries that were drawn, as priors around a fitted one."""
+    pairs_drawn, parts = make_groups(drawn, pairs, groups)
+    return Draws(level, parts, np.array([pair.adversary for pair in pairs_drawn]))

@@ -15,11 +15,16 @@ from sklearn_puffer._noise import seeded_entropy, system_entropy
 from sklearn_puffer._noiser.channel_fit import LearntChannel, learn_channel
 from sklearn_puffer._noiser.drift import Watch
 from sklearn_puffer._noiser.fit_table import Learnt, learn
-from sklearn_puffer._noiser.groups import refuse_weights
 from sklearn_puffer._noiser.keyed_rows import Keying
 from sklearn_puffer._noiser.lazy_swap import find_lazily
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Released
-from sklearn_puffer._noiser.read_table import check_beside, first_table, next_table, refuse_lazy
+from sklearn_puffer._noiser.read_table import (
+    check_beside,
+    first_table,
+    next_table,
+    refuse_lazy,
+    refuse_weights,
+)
 from sklearn_puffer._noiser.release import Draw, TableRules
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import find_swap, read_rows

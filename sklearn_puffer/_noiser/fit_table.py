@@ -5,9 +5,11 @@ And what follows from them: certificate, releases and warnings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -15,25 +17,26 @@ import numpy as np
 from sklearn_puffer._base import FloatArray, __version__, plain, utc_now
 from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, grid_step, sampler
 from sklearn_puffer._noiser.adversaries import (
+    N_DRAWS,
     Known,
     about_rows,
     conditional_margins,
+    draws_of,
     known_to_adversaries,
     refitted_laws,
-    seen_by_counting,
 )
-from sklearn_puffer._noiser.conditional_priors import Members, make_groups, named_laws
-from sklearn_puffer._noiser.drawn_priors import N_DRAWS, draws_of
+from sklearn_puffer._noiser.conditional_priors import (
+    Adversary,
+    Members,
+    empirical_adversary,
+    make_groups,
+    named_laws,
+)
 from sklearn_puffer._noiser.drift import Margin
 from sklearn_puffer._noiser.kept_columns import check_kept, with_kept
 from sklearn_puffer._noiser.known_values import who_know_values
 from sklearn_puffer._noiser.mechanism import NoiseOfColumns
-from sklearn_puffer._noiser.problems import (
-    Problem,
-    cells_of,
-    too_wide,
-    ways_to_exact,
-)
+from sklearn_puffer._noiser.problems import Problem, cells_of, too_wide, ways_to_exact
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.release import ColumnRelease, Patterns, remapped, scale_of
 from sklearn_puffer._noiser.remapping import check_remappable
@@ -46,6 +49,7 @@ from sklearn_puffer._releases import (
     Certificate,
     ColumnNoise,
     ColumnUtility,
+    CountedLoss,
     PairLoss,
     Refused,
     Rule,
@@ -58,12 +62,16 @@ from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.noise import Noise
+from sklearn_puffer.notions import Notion, Pufferfish
 from sklearn_puffer.priors import Prior
 
 _MODELS: dict[Any, str] = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
 _ZERO, _ONE = np.zeros(1), np.ones(1, dtype=bool)
 MOST_JOINT_POINTS = 1 << 23
 """Largest number of joint rows, over all secret pairs, that a coupling is built for."""
+_MOST_CELLS = 1 << 14  # of a pair of columns, where losses are those at the vertices of a grid
+_MOST_ALONE = 1 << 9  # of a column, where they are not
+_MOST_PAIRS = 64  # of secrets, where the loss of each is computed on its own
 _MOST_DRAWN = 1 << 24  # rows: 128 MB of random bits
 
 
@@ -490,3 +498,61 @@ def _around(read: TableRead, known: Known) -> Around:
         return Unknown("the exact loss of such rows is not computed")
     drawn = [laws.adversary(read) for laws in refitted_laws(read, N_DRAWS)]
     return draws_of(drawn, read.pairs, read.groups, level)
+
+
+def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss, ...]:
+    """Return the loss of a release to whoever counted one or two columns, and looks at those.
+
+    Of columns for which that takes long nothing is said.
+    """
+    groups = [list(members) for members in _views(fitted)]
+    counted = empirical_adversary(
+        read.secrets, read.columns, read.readers, groups, read.rows.n_rows, read.rows.weights
+    )
+    found = []
+    for members in map(tuple, groups):
+        laws = _laws_over(members, counted)
+        if laws is not None:
+            names = tuple(fitted.columns[k].name for k in members)
+            seen = fitted.restricted(members)
+            loss = seen.against(laws).loss
+            beyond = None
+            if _is_above(loss, fitted.notion) and len(members) == 1:
+                beyond = replace(seen, notion=_in_delta(fitted.notion)).against(laws).loss
+            found.append(CountedLoss(names, loss, beyond))
+    return tuple(found)
+
+
+def _views(fitted: FittedNoise) -> Iterator[Members]:
+    """Yield the columns, and the pairs of columns, whose loss is soon computed."""
+    grid = fitted.noise.is_exponential and fitted.notion.is_pure
+    few = sum(map(len, fitted.pairs.values())) <= _MOST_PAIRS
+    sizes = [len(column.atoms) for column in fitted.columns]
+    for size in (1, 2):
+        for members in combinations(range(len(sizes)), size):
+            cells = prod(sizes[k] for k in members)
+            if cells <= _MOST_CELLS if grid else size == 1 and cells <= _MOST_ALONE and few:
+                yield members
+
+
+def _laws_over(members: Members, counted: Adversary) -> dict[Name, dict[Any, Any]] | None:
+    """Return the laws of rows in which none of these columns is missing, if all secrets have one.
+
+    >>> _laws_over((0,), {"loan": {"no": {(0,): "a law"}, "yes": {}}}) is None
+    True
+    """
+    found = {
+        name: {label: laws[members] for label, laws in of_secrets.items() if members in laws}
+        for name, of_secrets in counted.items()
+    }
+    whole = all(len(found[name]) == len(counted[name]) for name in counted)
+    return found if whole else None
+
+
+def _is_above(loss: float, notion: Notion) -> bool:
+    return notion.is_pure and loss > notion.budget
+
+
+def _in_delta(notion: Notion) -> Notion:
+    """Return the notion whose loss is the delta at which epsilon is kept."""
+    return Pufferfish(notion.epsilon, 0.5)

@@ -1,4 +1,7 @@
-"""From the X of `fit` and `transform` to what is read of it: rows, secrets, columns and pairs."""
+"""From the X of `fit` and `transform` to what is read of it: rows, secrets, columns and pairs.
+
+And which rows are together, such as those of a household, that share their secret.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from sklearn_puffer._base import Array, FloatArray, as_array, counted, listed, quoted, real_numbers
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._noiser.groups import RowGroups, check_one_column, fitted_groups, group_names
-from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.settings import RowGroups, Settings, checked_most
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._tables import (
     Column,
@@ -44,6 +46,7 @@ from sklearn_puffer._tables import (
     looks_like_key,
     no_rows,
     public_columns,
+    ranks_of,
     resolve,
     rule_of,
     secret_pairs_of,
@@ -646,3 +649,160 @@ def _is_continuous(settings: Settings) -> bool:
             "give a mixture for each, or discrete laws for each."
         )
     return kinds == {True}
+
+
+def group_names(groups: RowGroups | None, table: Source, sensitive: Sequence[Name]) -> list[Name]:
+    """Return the column of group ids in a list, which is empty where there is none.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X has no such column, it is sensitive, or X is lazy.
+    """
+    if groups is None:
+        return []
+    if isinstance(table, LazyTable):
+        raise ValueError(
+            f"groups={quoted(groups.column)} looks at the rows of each group, and X is a lazy "
+            "table; read it into memory (collect it), or leave groups out."
+        )
+    [name] = resolve(groups.column, table.names, "groups")
+    if name in sensitive:
+        raise ValueError(
+            f"groups names column {quoted(name)}, which is sensitive, and ids of groups are handed "
+            "through as they are; give ids in a column of their own."
+        )
+    return [name]
+
+
+def group_codes(table: Source, name: Name) -> Array:
+    """Return a whole number for each row, from 0, the same for the rows of one group.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an id is missing, or the column holds none.
+    """
+    values = table.values(name)
+    if values.n_missing:
+        raise ValueError(
+            f"column {quoted(name)} of groups= has {values.n_missing} missing id(s) (NaN); give "
+            "each of these rows the id of its group, or one of its own."
+        )
+    codes: Array = np.unique(ranks_of(values), return_inverse=True)[1].ravel()
+    return codes
+
+
+def check_sizes(codes: Array, groups: RowGroups) -> int:
+    """Return the rows of the largest group, and refuse groups that are larger than promised.
+
+    Raises
+    ------
+    ValueError
+        If a group has more rows than ``groups.most``; sizes are public, or tell nothing.
+    """
+    sizes = np.bincount(codes)
+    largest = int(sizes.max(initial=0))
+    if groups.most is not None and largest > groups.most:
+        raise ValueError(
+            f"column {quoted(groups.column)} has {int((sizes > groups.most).sum())} group(s) of "
+            f"more than max_group={groups.most} rows, the largest of {largest}; leave rows of "
+            f"them out, or fit with max_group={largest}."
+        )
+    return largest
+
+
+def fitted_groups(
+    groups: RowGroups, table: Source, name: Name, secrets: Mapping[Name, Array]
+) -> tuple[RowGroups, Array]:
+    """Return groups as they are promised, by name and with their most rows, and the rows' codes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ids are missing, a group is too large, or has two secrets.
+    """
+    codes = group_codes(table, name)
+    named = replace(groups, column=name)
+    largest = check_sizes(codes, named)
+    check_one_secret(codes, name, secrets)
+    return (named if named.most else replace(named, most=checked_most(largest))), codes
+
+
+def check_groups(groups: RowGroups | None, table: Source) -> None:
+    """Refuse rows that the promise for groups is not about, before any is released.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ids are missing, or a group is too large.
+    """
+    if groups is not None:
+        check_sizes(group_codes(table, groups.column), groups)
+
+
+def refuse_parts(groups: RowGroups | None, why: str) -> None:
+    """Refuse a table of which no more than parts are seen, where groups may lie in several."""
+    if groups is not None:
+        raise ValueError(
+            f"{why}, and groups={quoted(groups.column)} counts the rows of each group in all of X "
+            "before any is released; read X into memory, and call transform."
+        )
+
+
+def refuse_weights(groups: RowGroups | None, sample_weight: Any) -> None:
+    """Refuse rows that stand for several: of which group these are is not known."""
+    if groups is not None and sample_weight is not None:
+        raise ValueError(
+            f"sample_weight counts a row as several, and groups={quoted(groups.column)} counts "
+            "the rows of each group as they stand; give each row as often as it counts, or leave "
+            "one of the two out."
+        )
+
+
+def check_one_column(groups: RowGroups, sensitive: Sequence[Name]) -> None:
+    """Refuse several sensitive columns of rows that are independent given one of them.
+
+    Given the one, the rows of a group still share what they have of the others, and are dependent.
+
+    Raises
+    ------
+    ValueError
+        If there are several, and rows are taken as independent.
+    """
+    if groups.within == "independent" and len(sensitive) > 1:
+        raise ValueError(
+            f"groups={quoted(groups.column)} shares all of the sensitive columns "
+            f"{listed(list(sensitive))}, so that rows are not independent given one of them; make "
+            "one column of their combinations, or pass within_group='any'."
+        )
+
+
+def check_one_secret(codes: Array, name: Name, secrets: Mapping[Name, Array]) -> None:
+    """Refuse groups whose rows have two secrets.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows,)
+        Of `group_codes`.
+    name : str or int
+        The column of group ids.
+    secrets : dict of ndarray of shape (n_rows,)
+        The codes of each sensitive column.
+
+    Raises
+    ------
+    ValueError
+        Naming the sensitive column.
+    """
+    for sensitive, own in secrets.items():
+        of_group = np.zeros(int(codes.max()) + 1, dtype=own.dtype)
+        of_group[codes] = own
+        torn = np.unique(codes[of_group[codes] != own])
+        if len(torn):
+            raise ValueError(
+                f"{len(torn)} group(s) of column {quoted(name)} have rows of different "
+                f"{quoted(sensitive)}, and the promise is about one secret that a group has in "
+                "common; make the rows of each secret a group, make one secret of theirs (such as "
+                "'mixed'), or leave groups out."
+            )

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -42,9 +42,9 @@ from sklearn_puffer._noise import (
 )
 from sklearn_puffer._noise import release as add_noise
 from sklearn_puffer._noiser.drift import Margin, Watch
-from sklearn_puffer._noiser.groups import RowGroups
 from sklearn_puffer._noiser.keyed_rows import KeyedRows
 from sklearn_puffer._noiser.remapping import Drawn, Remapping, most_probable, remapping
+from sklearn_puffer._noiser.settings import Output, RowGroups
 from sklearn_puffer._tables import (
     Column,
     Faults,
@@ -61,9 +61,6 @@ from sklearn_puffer._tables import (
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
 
-Output = Literal["native", "remapped", "noisy"]
-
-OUTPUTS: list[Output] = ["native", "remapped", "noisy"]
 # Values further out, in steps, have no place: their sums with heavy-tailed noise are saturated.
 FARTHEST = 2.0**61
 _BLOCK = 1 << 16  # rows of a column at a time: fewer make more calls, more leave the cache

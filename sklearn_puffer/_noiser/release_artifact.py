@@ -30,10 +30,10 @@ from sklearn_puffer._noise import IntegerRows, MixedNoise, Mixing, Noise, withou
 from sklearn_puffer._noiser.channel_release import CellDistance, ChannelRelease, DistinctRows
 from sklearn_puffer._noiser.checked_rows import KnownMargins
 from sklearn_puffer._noiser.drift import PARTS, Margin, margin_over, n_cells
-from sklearn_puffer._noiser.groups import RowGroups
 from sklearn_puffer._noiser.mechanism import FittedMechanism, Least, NoiseOfColumns
-from sklearn_puffer._noiser.release import ColumnRelease, Output, Patterns, TableRules, scale_of
+from sklearn_puffer._noiser.release import ColumnRelease, Patterns, TableRules, scale_of
 from sklearn_puffer._noiser.remapping import Remapping
+from sklearn_puffer._noiser.settings import Output, RowGroups
 from sklearn_puffer._releases import (
     KEY_MATERIAL,
     READ_SCHEMAS,

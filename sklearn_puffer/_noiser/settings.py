@@ -1,4 +1,7 @@
-"""The estimator's parameters, checked as far as that needs no data."""
+"""The estimator's parameters, checked as far as that needs no data.
+
+Which values there are, what does not go together, and what would be possible in its place.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,11 @@ from sklearn_puffer._base import (
     check_jobs,
     check_positive,
     check_seed,
+    plain,
     quoted,
 )
 from sklearn_puffer._noiser.conditional_priors import given_priors
-from sklearn_puffer._noiser.groups import RowGroups, row_groups
-from sklearn_puffer._noiser.release import OUTPUTS, Output
-from sklearn_puffer._releases import adds_up, check_releases
+from sklearn_puffer._releases import RowsTogether, adds_up, check_releases
 from sklearn_puffer._strategies import (
     Change,
     dependent_rows,
@@ -32,7 +34,7 @@ from sklearn_puffer._strategies import (
     refusal,
     ways_out,
 )
-from sklearn_puffer._tables import Missing
+from sklearn_puffer._tables import Missing, Name
 from sklearn_puffer.accounting import is_computable
 from sklearn_puffer.bounds import Strategy, tightest
 from sklearn_puffer.calibration import STRATEGIES, exact, is_ours, strategy_changes, within_reach
@@ -64,6 +66,40 @@ _LEAST_EPSILON = 1e-8
 _LEAST_DELTA = 1e-300
 _MOST_BINS = 10**6
 _SPARE = 1.0 + 1e-6  # for the floor as it is recomputed
+
+Output = Literal["native", "remapped", "noisy"]
+OUTPUTS: list[Output] = ["native", "remapped", "noisy"]
+Within = Literal["independent", "any"]
+WITHIN: tuple[Within, ...] = ("independent", "any")
+
+COUNT = "count"
+"""The ``max_group`` that is counted from the rows of `fit`, where sizes of groups are public."""
+
+
+MOST_ROWS = 256
+"""Rows of a group, above which noise for all of them leaves nothing of a row."""
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """Which rows are together, how many at most, and how they hang together given the secret.
+
+    Attributes
+    ----------
+    column : str or int
+        The column of group ids: as it is asked for, and in a fitted noiser its name.
+    most : int or None
+        Rows of the largest group that is promised; None where it is yet to be counted.
+    within : {"independent", "any"}
+    """
+
+    column: Name
+    most: int | None
+    within: Within
+
+    def told(self) -> RowsTogether | None:
+        """Return what a certificate says of fitted groups."""
+        return None if self.most is None else RowsTogether(self.column, self.most, self.within)
 
 
 @dataclass(frozen=True)
@@ -528,6 +564,56 @@ def epsilon_of_one(settings: Settings) -> float:
             f"below {epsilon / (releases - 1):.3g}, or fewer releases."
         )
     return left
+
+
+def row_groups(params: Mapping[str, Any]) -> RowGroups | None:
+    """Return what the parameters of the estimator say about groups, as far as it needs no data.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the parameter, its value and the way out.
+    """
+    column, most = plain(params["groups"]), params["max_group"]
+    within = check_choice(params["within_group"], "within_group", [*WITHIN])
+    if column is None:
+        _refuse_rest(most, within)
+        return None
+    if isinstance(column, bool) or not isinstance(column, str | int):
+        raise TypeError(
+            "groups must be the name (str) or position (int) of the column of group ids, got "
+            f"{quoted(column)}."
+        )
+    if most is None:
+        raise ValueError(
+            f"groups={quoted(column)} needs max_group, the most rows of a group that the promise "
+            f"is for; give a number, such as max_group=5, or max_group={COUNT!r} where the sizes "
+            "of groups are public."
+        )
+    if isinstance(most, str):
+        check_choice(most, "max_group", [COUNT])
+        return RowGroups(column, None, within)
+    return RowGroups(column, checked_most(check_count(most, "max_group")), within)
+
+
+def checked_most(most: int) -> int:
+    if most > MOST_ROWS:
+        raise ValueError(
+            f"max_group must be at most {MOST_ROWS:,}, got {quoted(most)}: noise for so many rows "
+            "leaves nothing of each; release a sum or mean of each group (PufferfishSum), or fewer "
+            "of its rows."
+        )
+    return most
+
+
+def _refuse_rest(most: Any, within: Within) -> None:
+    """Refuse what says something about groups where there are none."""
+    for name, value, usual in (("max_group", most, None), ("within_group", within, WITHIN[0])):
+        if value != usual:
+            raise ValueError(
+                f"{name}={quoted(value)} is about groups of rows, and groups= names no column of "
+                f"their ids; name it, such as groups='household', or leave {name} out."
+            )
 
 
 _Conflicts = list[tuple[Any, str]]

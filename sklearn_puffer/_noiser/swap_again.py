@@ -17,7 +17,7 @@ from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import SwapRead, found_within, learnt_strata, read_rows
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
 from sklearn_puffer._noiser.swap_result import largest_gap
-from sklearn_puffer._noiser.wide_rows import size_of
+from sklearn_puffer._noiser.swap_rows import size_of
 from sklearn_puffer._swaps import ROW
 from sklearn_puffer._tables import Name, Table
 from sklearn_puffer.notions import promised

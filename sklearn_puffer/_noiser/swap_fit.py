@@ -20,8 +20,14 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._fits import Observed, cross_fitted, fitted, folds_of, targets
 from sklearn_puffer._noiser.checked_rows import column_of
-from sklearn_puffer._noiser.groups import fitted_groups, group_names
-from sklearn_puffer._noiser.read_table import Rows, rows_of, secret_of, sensitive_of
+from sklearn_puffer._noiser.read_table import (
+    Rows,
+    fitted_groups,
+    group_names,
+    rows_of,
+    secret_of,
+    sensitive_of,
+)
 from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_release import Counted, Solved, SwapRelease
@@ -32,14 +38,17 @@ from sklearn_puffer._noiser.swap_rows import (
     FoldModels,
     LikeCells,
     Points,
+    RowByRow,
     ScoredCells,
     Strata,
     ValueCells,
+    WideForm,
+    WideRows,
     columns_of,
     fixed_and_numbers,
     likeness,
+    size_of,
 )
-from sklearn_puffer._noiser.wide_rows import RowByRow, WideForm, WideRows, size_of
 from sklearn_puffer._releases import ReserveFacts
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
 from sklearn_puffer._swaps import learnt_cells, learnt_centres, least_cost, log_posteriors

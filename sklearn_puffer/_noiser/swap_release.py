@@ -21,9 +21,10 @@ from sklearn_puffer._noiser.swap_rows import (
     ScoredCells,
     Strata,
     ValueCells,
+    WideForm,
+    WideRows,
     columns_of,
 )
-from sklearn_puffer._noiser.wide_rows import WideForm, WideRows
 from sklearn_puffer._releases import UncertifiedError
 from sklearn_puffer._swaps import SwapProblem, leavers_and_places, matched, mean_flows, whole_rows
 from sklearn_puffer._tables import Finished, Name, Source, Table, alike, row_digests

@@ -13,13 +13,11 @@ from sklearn_puffer._base import Array, FloatArray, __version__, shown, utc_now
 from sklearn_puffer._losses import SwapLaws
 from sklearn_puffer._noise import Choices, Stream
 from sklearn_puffer._noiser.checked_rows import KnownSwap
-from sklearn_puffer._noiser.groups import RowGroups
-from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.settings import RowGroups, Settings
 from sklearn_puffer._noiser.swap_fit import SwapFound, SwapRead, distance_of
 from sklearn_puffer._noiser.swap_release import Solved, SwapRelease
-from sklearn_puffer._noiser.swap_rows import Distance, Points
+from sklearn_puffer._noiser.swap_rows import Distance, Points, size_of
 from sklearn_puffer._noiser.utility import RawLaw, utility_of, utility_without_order
-from sklearn_puffer._noiser.wide_rows import size_of
 from sklearn_puffer._releases import (
     ColumnUtility,
     Draws,

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn_puffer._base import Array
 from sklearn_puffer._noiser.swap_fit import LEAST_STRATUM, SwapRead, count_cells
 from sklearn_puffer._noiser.swap_release import SwapRelease, check_size
-from sklearn_puffer._noiser.wide_rows import WideRows
+from sklearn_puffer._noiser.swap_rows import WideRows
 from sklearn_puffer._tables import beside, known_column, ranks_of
 
 MOST_LABELS = 20

@@ -29,6 +29,7 @@ from sklearn_puffer._base import (
     task,
 )
 from sklearn_puffer._noise import Mixing, Unchanged
+from sklearn_puffer._noiser.adversaries import CLOSE, drawn_around
 from sklearn_puffer._noiser.checked_rows import check_rows
 from sklearn_puffer._noiser.conditional_priors import (
     Adversary,
@@ -39,13 +40,11 @@ from sklearn_puffer._noiser.conditional_priors import (
     given_adversary,
     make_groups,
 )
-from sklearn_puffer._noiser.drawn_priors import CLOSE, drawn_around
 from sklearn_puffer._noiser.drift import Conditional, Drift, Margin
-from sklearn_puffer._noiser.groups import RowGroups
 from sklearn_puffer._noiser.known_values import known_among, with_known
 from sklearn_puffer._noiser.problems import Grids, Mixings, Problem, WorstPart, noise_of, on_steps
 from sklearn_puffer._noiser.scales import Calibrated, losses_at
-from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.settings import RowGroups, Settings
 from sklearn_puffer._releases import RowsTogether, SetLoss, jsonable, plain_record
 from sklearn_puffer._releases import sentences as say
 from sklearn_puffer._sets import (
