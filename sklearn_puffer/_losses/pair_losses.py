@@ -173,11 +173,20 @@ class MixtureLine:
         return LawPair(law_of(self._p, noise), law_of(self._q, noise), weight)
 
 
-class DiscreteBoxes:
-    """Discrete priors of two columns."""
+class _DiscreteRows:
+    """Discrete priors of several columns."""
 
     def __init__(self, p: Discrete, q: Discrete) -> None:
         self._p, self._q = p, q
+
+    def without_noise(self, notion: Notion) -> FloatArray:
+        """Return upper bounds on the losses without any noise, shape (2,)."""
+        _, masses, logs = _side_by_side(self._p, self._q)
+        return _apart(masses, logs, notion)
+
+
+class DiscreteBoxes(_DiscreteRows):
+    """Discrete priors of two columns."""
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p.
@@ -198,10 +207,6 @@ class DiscreteBoxes:
                 "use fewer bins, groups of columns, or independence."
             )
         return box_panels(self._p, self._q, noise, notion, budget)
-
-    def without_noise(self, notion: Notion) -> FloatArray:
-        """Return upper bounds on the losses without any noise, shape (2,)."""
-        return discrete_without_noise(self._p, self._q, notion)
 
 
 class GaussianRows:
@@ -232,12 +237,6 @@ def bare_ratios(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray]:
     """Return the rows of two priors, and the log ratio of their shares at each, no bound."""
     rows, _, logs = _side_by_side(p, q)
     return rows, logs[0] - logs[1]
-
-
-def discrete_without_noise(p: Discrete, q: Discrete, notion: Notion) -> FloatArray:
-    """Return upper bounds on the losses of discrete priors of any number of columns."""
-    _, masses, logs = _side_by_side(p, q)
-    return _apart(masses, logs, notion)
 
 
 def _side_by_side(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -373,7 +372,7 @@ def _power_means(layers: Sequence[Layer], noise: Noise, alpha: float, off: float
 _LEAST_MASS = 1e-250  # below it, products of masses and shares would not be floats any more
 
 
-class CategoryLayers:
+class CategoryLayers(_DiscreteRows):
     """Discrete priors of unordered columns, and of one number at most that varies.
 
     Parameters
@@ -384,7 +383,7 @@ class CategoryLayers:
     """
 
     def __init__(self, p: Discrete, q: Discrete, mixings: tuple[Mixing | None, ...]) -> None:
-        self._p, self._q = p, q
+        super().__init__(p, q)
         layout = layout_of([p, q])
         self._n_axes = len(layout.axes)
         mixed = [k for k in layout.varying if mixings[k] is not None]
@@ -431,10 +430,6 @@ class CategoryLayers:
             of_line = layer.line.panels(level, notion)
             parts.append(widened(of_line, layer, self._error))
         return Panels.joined(*parts)
-
-    def without_noise(self, notion: Notion) -> FloatArray:
-        """Return upper bounds on the losses without any noise, shape (2,)."""
-        return discrete_without_noise(self._p, self._q, notion)
 
     def _of_number(self, noise: Noise) -> Noise:
         scale = float(noise.axis_scales(self._n_axes)[self._number])
@@ -515,7 +510,7 @@ class SameLaws:
         return np.zeros(2)
 
 
-class KnownPlaces:
+class KnownPlaces(_DiscreteRows):
     """Discrete priors of rows, some of whose columns stay as they are.
 
     Parameters
@@ -534,7 +529,7 @@ class KnownPlaces:
         mixings: Mixings,
         of_pair: Callable[[PriorPair, Mixings], PairLoss],
     ) -> None:
-        self._p, self._q = p, q
+        super().__init__(p, q)
         self._layers: list[Layer] = []
         gone = np.zeros(2)
         axes = kept_axes(mixings)
@@ -570,10 +565,6 @@ class KnownPlaces:
             widened(layer.line.panels(others, notion), layer, _ERROR) for layer in self._layers
         ]
         return Panels.joined(*parts, *map(_alone, range(2), self._gone.tolist()))
-
-    def without_noise(self, notion: Notion) -> FloatArray:
-        """Return upper bounds on the losses without any noise, shape (2,)."""
-        return discrete_without_noise(self._p, self._q, notion)
 
     @property
     def _is_held(self) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
@@ -119,7 +118,7 @@ class LaplaceSampler(ChunkSampler):
 
     def _accepted(self, proposals: int) -> IntArray:
         """Return those of some proposals for the rest that are accepted."""
-        cell, signed, happens = self._tested(self._entropy.words(2 * proposals), np.expm1)
+        cell, signed, happens = self._tested(self._entropy.words(2 * proposals))
         accepted = happens.nonzero()[0]
         cell = cell.take(accepted)
         drawn: IntArray = (cell << self._law.cell_bits) ^ signed.take(accepted)
@@ -128,15 +127,13 @@ class LaplaceSampler(ChunkSampler):
             drawn[passed] = self._beyond(passed.size)
         return drawn
 
-    def _tested(
-        self, bits: Words, expm1: Callable[[FloatArray], FloatArray]
-    ) -> tuple[IntArray, IntArray, BoolArray]:
+    def _tested(self, bits: Words) -> tuple[IntArray, IntArray, BoolArray]:
         """Return the cells and the places in them that are proposed, and which are accepted."""
         law, proposals = self._law, bits.size // 2
         position, chance = bits[:proposals].view(np.int64), bits[proposals:]
         cell = law.rest_cell.take(position & REST_MASK).astype(np.int64)
         signed = position >> law.rest_surplus  # l or, for a negative draw, -1 - l
-        threshold = expm1((signed ^ (signed >> SIGN)) * law.rate)
+        threshold = portable.expm1((signed ^ (signed >> SIGN)) * law.rate)
         threshold *= law.slope.take(cell)
         threshold += law.intercept.take(cell)  # 2^64 A
         return cell, signed, chance < threshold
@@ -164,7 +161,7 @@ class LaplaceSampler(ChunkSampler):
         return drawn
 
     def _proposed_by_row(self, rows: RowEntropy) -> tuple[IntArray, BoolArray]:
-        cell, signed, happens = self._tested(rows.words(2 * LANES * rows.size), portable.expm1)
+        cell, signed, happens = self._tested(rows.words(2 * LANES * rows.size))
         first = first_of(happens, rows.size)
         cell, signed, accepted = cell[first], signed[first], happens[first]
         drawn: IntArray = (cell << self._law.cell_bits) ^ signed

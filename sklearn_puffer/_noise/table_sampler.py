@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
 from types import ModuleType
@@ -93,7 +93,7 @@ class Shape(ABC):
         Shape or None
             Without one, noise with a key is refused.
         """
-        return None
+        return self if self.by is portable else None
 
     @property
     @abstractmethod
@@ -272,11 +272,7 @@ class _SteepTail(Tail):
 class Bell(Steep):
     r"""The standard normal density, :math:`D(x) = x^2/2`; x^2 p falls from x = sqrt(2) on."""
 
-    by: ModuleType = field(default=np, repr=False)
-
-    def portable(self) -> Bell:
-        """Return the shape computed alike on every machine."""
-        return replace(self, by=portable)
+    by = portable
 
     @property
     def cell_exponent(self) -> int:
@@ -306,11 +302,7 @@ class SteepPower(Steep):
     """
 
     k: float
-    by: ModuleType = field(default=np, repr=False)
-
-    def portable(self) -> SteepPower:
-        """Return the shape computed alike on every machine."""
-        return replace(self, by=portable)
+    by = portable
 
     @property
     def cell_exponent(self) -> int:
@@ -339,11 +331,7 @@ class HeavyPower(Shape):
     r"""The density of :math:`(1 + x^2)^{-k/2}` for 1 < k < 3."""
 
     k: float
-    by: ModuleType = field(default=np, repr=False)
-
-    def portable(self) -> HeavyPower:
-        """Return the shape computed alike on every machine."""
-        return replace(self, by=portable)
+    by = portable
 
     @property
     def cell_exponent(self) -> int:
@@ -360,11 +348,11 @@ class HeavyPower(Shape):
 
     def falloff(self, x: Any) -> Any:
         """Return (1 + x^2)^(-k/2)."""
-        return _power_of(1.0 + x * x, self.k, self.by)
+        return _power_of(1.0 + x * x, self.k)
 
     def tail(self, start: float, reach: float) -> Tail:
         """Return the tail."""
-        return _HeavyTail(self.k, start, self.by)
+        return _HeavyTail(self.k, start)
 
 
 @dataclass(frozen=True)
@@ -378,7 +366,6 @@ class _HeavyTail(Tail):
 
     k: float
     start: float
-    by: ModuleType
 
     @property
     def shell_bits(self) -> int:
@@ -394,19 +381,19 @@ class _HeavyTail(Tail):
         self, y: FloatArray, shell: IntArray, halvings: IntArray
     ) -> tuple[FloatArray, FloatArray]:
         one = np.ldexp(self.start**-2, -2 * np.minimum(shell, _FURTHEST).astype(np.int32))
-        near = _power_of(np.square(y) + one, self.k, self.by)
+        near = _power_of(np.square(y) + one, self.k)
         if self.k == 2.0:
             return near, np.zeros(y.size)
         halved = (self.k - 1.0) * shell - halvings
         coins = np.maximum(np.floor(halved), 0.0)
-        return near * self.by.exp2(coins - halved), coins
+        return near * portable.exp2(coins - halved), coins
 
 
-def _power_of(square: Any, k: float, by: ModuleType) -> Any:
+def _power_of(square: Any, k: float) -> Any:
     """Return square^(-k/2)."""
     if k == 2.0:
         return 1.0 / square
-    return by.exp((-0.5 * k) * by.log(square))
+    return portable.exp((-0.5 * k) * portable.log(square))
 
 
 def _exp(x: float) -> float:
@@ -571,12 +558,12 @@ class TableSampler(ChunkSampler):
 
     def _accepted(self, proposals: int) -> IntArray:
         """Return those of some proposals for the rest that are accepted, in their order."""
-        drawn, accepted = self._proposed(self._entropy, proposals, self._law)
+        drawn, accepted = self._proposed(self._entropy, proposals)
         return drawn[accepted]
 
     def by_row(self, rows: RowEntropy) -> IntArray:
         """Return one draw for each row, from the bits of that row and alike on every machine."""
-        if self._law.portable is None:
+        if not self._law.is_portable:
             return super().by_row(rows)
         drawn, rest = self._first_rounded_by_row(rows)
         if rest.size:
@@ -584,29 +571,29 @@ class TableSampler(ChunkSampler):
         return drawn
 
     def _proposed_by_row(self, rows: RowEntropy) -> tuple[IntArray, BoolArray]:
-        assert self._law.portable is not None
-        return self._proposed(rows, rows.size, self._law.portable, LANES)
+        return self._proposed(rows, rows.size, LANES)
 
     def _proposed(
-        self, source: CheckedEntropy | RowEntropy, size: int, law: _Law, lanes: int = 1
+        self, source: CheckedEntropy | RowEntropy, size: int, lanes: int = 1
     ) -> tuple[IntArray, BoolArray]:
         """Return proposals of K for the rest, and which of them are accepted.
 
         Of several lanes it is the first one that is accepted or lies beyond the table, where more
         bits decide: those after it are not looked at, so that they are fresh when it is refused.
         """
-        cell, drawn, accepted = self._inside(source.words(2 * lanes * size), law)
+        last = self._law.last
+        cell, drawn, accepted = self._inside(source.words(2 * lanes * size))
         if lanes > 1:
-            first = first_of(accepted | (cell == law.last), size)
+            first = first_of(accepted | (cell == last), size)
             cell, drawn, accepted = cell[first], drawn[first], accepted[first]
-        beyond = (cell == law.last).nonzero()[0]
+        beyond = (cell == last).nonzero()[0]
         if beyond.size:
-            further = self._beyond(source.take(beyond), beyond.size, law.tail)
-            drawn[beyond], accepted[beyond] = further
+            drawn[beyond], accepted[beyond] = self._beyond(source.take(beyond), beyond.size)
         return drawn, accepted
 
-    def _inside(self, bits: Words, law: _Law) -> tuple[IntArray, IntArray, BoolArray]:
+    def _inside(self, bits: Words) -> tuple[IntArray, IntArray, BoolArray]:
         """Return the cells and places that are proposed, and which are accepted in the table."""
+        law = self._law
         position, chance = np.split(bits, 2)
         cell = law.rest_cell.take(position.view(np.int64) & REST_MASK).astype(np.int64)
         drawn: IntArray = (cell << law.cell_bits) ^ (position.view(np.int64) >> law.rest_surplus)
@@ -618,11 +605,9 @@ class TableSampler(ChunkSampler):
 
     # --------------------------------------------------------------------------- beyond the table
 
-    def _beyond(
-        self, source: CheckedEntropy | RowEntropy, size: int, tail: Tail
-    ) -> tuple[IntArray, BoolArray]:
+    def _beyond(self, source: CheckedEntropy | RowEntropy, size: int) -> tuple[IntArray, BoolArray]:
         """Return proposals of K beyond the table, and which of them are accepted."""
-        law = self._law
+        law, tail = self._law, self._law.tail
         halvings = _halvings(source, size)
         shell = halvings << tail.shell_bits
         if tail.shell_bits:
@@ -689,8 +674,6 @@ class _Law(Chunks):
     trials : float
         Proposals for a draw of the rest, with a tenth to spare.
     tail : Tail
-    start, far : float
-        R_0 and R.
     tail_gain : float
         2^64 kappa / c_H times the envelope of the tail.
     shell_surplus : ndarray of shape ()
@@ -699,8 +682,8 @@ class _Law(Chunks):
         2^62 R / R_0.
     drop : int
         62 - log2(R_0 / t).
-    portable : _Law or None
-        The same with a shape and a tail that are computed alike on every machine, if there are.
+    is_portable : bool
+        Whether shape and tail are computed alike on every machine.
     """
 
     shape: Shape
@@ -709,27 +692,18 @@ class _Law(Chunks):
     intercept: FloatArray
     trials: float
     tail: Tail
-    start: float
-    far: float
     tail_gain: float
     shell_surplus: Words
     first: IntArray
     drop: int
-    portable: _Law | None = None
+    is_portable: bool
 
 
 @lru_cache(maxsize=64)
 def _law(shape: Shape, mantissa: float, exponent: int) -> _Law:
     """Return the tables for t = 2^-exponent / mantissa, with the mantissa in [1/2, 1)."""
     alike = shape.portable()
-    if alike is None:
-        return _tables(shape, mantissa, exponent)
-    law = _tables(alike, mantissa, exponent)
-    tail = shape.tail(law.start, law.far)
-    return replace(law, shape=shape, tail=tail, portable=law)
-
-
-def _tables(shape: Shape, mantissa: float, exponent: int) -> _Law:
+    shape = alike or shape
     cell_bits = exponent + shape.cell_exponent
     rate = math.ldexp(1.0 / mantissa, -exponent)
     weight = _weight(shape, mantissa)
@@ -737,8 +711,7 @@ def _tables(shape: Shape, mantissa: float, exponent: int) -> _Law:
     body = np.floor(edges[1:])
     reach = body.size << cell_bits
     start_bits = reach.bit_length() - 1
-    start, far = math.ldexp(rate, start_bits), rate * reach
-    tail = shape.tail(start, far)
+    tail = shape.tail(math.ldexp(rate, start_bits), rate * reach)
     beyond = math.ldexp(weight * tail.top, 1 + tail.shell_bits + start_bits - cell_bits)
     chunks = chunks_of(cell_bits, body.astype(np.int64), np.append(edges[:-1] - body, beyond))
     inside = np.append(chunks.gain[:-1], 0.0)
@@ -750,12 +723,11 @@ def _tables(shape: Shape, mantissa: float, exponent: int) -> _Law:
         intercept=np.append(body, 0.0) * inside,
         trials=1.1 * REST_CHUNKS / (chunks.kappa * (CHUNKS - int(body.sum()))),
         tail=tail,
-        start=start,
-        far=far,
         tail_gain=beyond * chunks.gain.item(-1),
         shell_surplus=np.array(64 - tail.shell_bits, dtype=np.uint64),
         first=np.array(reach << (62 - start_bits)),
         drop=62 - start_bits,
+        is_portable=alike is not None,
     )
 
 

@@ -30,8 +30,8 @@ part of one. At each point y the cells are filled in the order of their likeliho
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -56,35 +56,47 @@ TINY_SUM = 1e-250
 _NUMBERS_AT_ONCE = 2**22
 
 
-class Points(Protocol):
-    """What is asked of sets of laws of one number, or of the parts of laws that go with layers."""
+class LineSets(ABC):
+    """Sets of laws of one number, or of the parts of laws that go with released categories.
+
+    Attributes
+    ----------
+    atoms : ndarray of shape (n_atoms,)
+    n_sets : int
+    offsets : ndarray of shape (n_sets, n_sets)
+        The largest log ratios of whole masses.
+    log_mass : float
+        The log of the largest whole mass of any set, at most 0.
+    points_at_once : int
+        As many as are looked at together.
+    """
 
     atoms: FloatArray
-
-    @property
-    def n_sets(self) -> int:
-        """Number of sets."""
+    n_sets: int
+    offsets: FloatArray
+    log_mass: float
+    points_at_once: int
 
     @property
     def span(self) -> float:
         """The distance between the outermost atoms."""
-
-    @property
-    def offsets(self) -> FloatArray:
-        """The largest log ratios of whole masses, (n_sets, n_sets)."""
-
-    @property
-    def log_mass(self) -> float:
-        """The log of the largest whole mass of any set, at most 0."""
+        return float(self.atoms[-1] - self.atoms[0])
 
     def logs(self, points: FloatArray, noise: Noise) -> FloatArray:
         """Return bounds on the log extremes, shape (2, n_sets, n_points): above and below."""
+        starts = counted(range(0, len(points), self.points_at_once), "points on a line")
+        parts = [self._logs(points[k : k + self.points_at_once], noise) for k in starts]
+        return np.concatenate(parts, axis=2)
 
+    @abstractmethod
     def end_masses(self) -> FloatArray:
         """Return lower bounds on the log masses of the outermost atoms, shape (n_sets, 2)."""
 
+    @abstractmethod
+    def _logs(self, points: FloatArray, noise: Noise) -> FloatArray: ...
 
-class ColumnSets:
+
+class ColumnSets(LineSets):
     """Confidence sets over the atoms of one column.
 
     Parameters
@@ -95,37 +107,10 @@ class ColumnSets:
 
     def __init__(self, sets: Sequence[SimultaneousSet]) -> None:
         self.atoms = sets[0].axes[0]
-        lower, upper = (
-            np.stack([getattr(around, side) for around in sets]) for side in ("lower", "upper")
-        )
-        self.masses = np.concatenate(interval_masses(sets[0].tree, lower, upper))
-
-    @property
-    def n_sets(self) -> int:
-        """Number of sets."""
-        return len(self.masses) // 2
-
-    @property
-    def offsets(self) -> FloatArray:
-        """The largest log ratios of whole masses, (n_sets, n_sets): 0, as these are laws."""
-        return np.zeros((self.n_sets, self.n_sets))
-
-    @property
-    def log_mass(self) -> float:
-        """The log of the largest whole mass: 0."""
-        return 0.0
-
-    @property
-    def span(self) -> float:
-        """The distance between the outermost atoms."""
-        return float(self.atoms[-1] - self.atoms[0])
-
-    def logs(self, points: FloatArray, noise: Noise) -> FloatArray:
-        """Return bounds on the log extremes, shape (2, n_sets, n_points): above and below."""
-        step = max(1, _NUMBERS_AT_ONCE // (len(self.masses) * len(self.atoms)))
-        starts = counted(range(0, len(points), step), "points on a line")
-        parts = [self._logs(points[first : first + step], noise) for first in starts]
-        return np.concatenate(parts, axis=2)
+        self.masses = np.concatenate(interval_masses(sets[0].tree, *bounds_of(sets)))
+        self.n_sets = len(sets)
+        self.offsets, self.log_mass = np.zeros((len(sets), len(sets))), 0.0  # these are laws
+        self.points_at_once = max(1, _NUMBERS_AT_ONCE // (2 * len(sets) * len(self.atoms)))
 
     def cell_logs(self) -> FloatArray:
         """Return the log extremes of each atom's mass, shape (2, n_sets, n_atoms)."""
@@ -446,7 +431,7 @@ class SetLayers:
         )
 
 
-class LayerSets:
+class LayerSets(LineSets):
     """The parts of the laws of some sets that go with released categories.
 
     Parameters
@@ -479,23 +464,8 @@ class LayerSets:
         whole = self._outwards(self._sums(kappas[None])[:, :, 0], 0.0)
         self.offsets = whole[0][:, None] - whole[1] + 8.0 * UNIT * (1.0 + np.abs(whole).max())
         self.log_mass = min(float(whole[0].max()), 0.0)
-
-    @property
-    def n_sets(self) -> int:
-        """Number of sets."""
-        return len(self._bounds[0])
-
-    @property
-    def span(self) -> float:
-        """The distance between the outermost atoms."""
-        return float(self.atoms[-1] - self.atoms[0])
-
-    def logs(self, points: FloatArray, noise: Noise) -> FloatArray:
-        """Return bounds on the log extremes, shape (2, n_sets, n_points): above and below."""
-        step = max(1, _LAYER_NUMBERS_AT_ONCE // (self.n_sets * self._tree.n_cells))
-        starts = counted(range(0, len(points), step), "points on a line")
-        parts = [self._logs(points[first : first + step], noise) for first in starts]
-        return np.concatenate(parts, axis=2)
+        self.n_sets = len(bounds[0])
+        self.points_at_once = max(1, _LAYER_NUMBERS_AT_ONCE // (self.n_sets * tree.n_cells))
 
     def end_masses(self) -> FloatArray:
         """Return lower bounds on the log masses of the outermost atoms, shape (n_sets, 2)."""

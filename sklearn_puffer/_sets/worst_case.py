@@ -26,6 +26,7 @@ being the width: 2 M h t (1 - t) at the share t of the way.)
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,8 +38,8 @@ from sklearn_puffer._base import UNIT, FloatArray, IntArray, Integers
 from sklearn_puffer._sets.extremes import (
     ColumnSets,
     Extremes,
+    LineSets,
     MixedExtremes,
-    Points,
     SetLayers,
     cell_logs,
 )
@@ -65,11 +66,11 @@ class _Panels:
     at_high: FloatArray
 
     @classmethod
-    def between(cls, edges: FloatArray, column: Points, noise: Noise) -> _Panels:
+    def between(cls, edges: FloatArray, column: LineSets, noise: Noise) -> _Panels:
         logs = column.logs(edges, noise)
         return cls(edges[:-1], edges[1:], logs[..., :-1], logs[..., 1:])
 
-    def halved(self, column: Points, noise: Noise) -> _Panels:
+    def halved(self, column: LineSets, noise: Noise) -> _Panels:
         middle = 0.5 * self.low + 0.5 * self.high
         logs = column.logs(middle, noise)
         return _Panels(
@@ -93,14 +94,14 @@ class _Panels:
         )
 
 
-def supremum(column: Points, noise: Noise, first: IntArray, second: IntArray) -> FloatArray:
+def supremum(column: LineSets, noise: Noise, first: IntArray, second: IntArray) -> FloatArray:
     r"""Return upper bounds on the largest log ratio of each pair of sets, in one direction.
 
     .. math:: \sup_y \log \frac{\sup_p h_p(y)}{\inf_q h_q(y)}
 
     Parameters
     ----------
-    column : Points
+    column : LineSets
     noise : Noise
     first, second : ndarray of shape (n_pairs,)
         The sets of p and of q.
@@ -130,7 +131,7 @@ def supremum(column: Points, noise: Noise, first: IntArray, second: IntArray) ->
 
 
 def integral(
-    column: Points, noise: Noise, first: IntArray, second: IntArray, notion: Notion
+    column: LineSets, noise: Noise, first: IntArray, second: IntArray, notion: Notion
 ) -> FloatArray:
     r"""Return upper bounds on the loss of each pair of sets, in one direction.
 
@@ -139,7 +140,7 @@ def integral(
 
     Parameters
     ----------
-    column : Points
+    column : LineSets
     noise : Noise
     first, second : ndarray of shape (n_pairs,)
     notion : Notion
@@ -161,7 +162,7 @@ def integral(
 
 
 def log_integral(
-    column: Points, noise: Noise, first: IntArray, second: IntArray, notion: Notion
+    column: LineSets, noise: Noise, first: IntArray, second: IntArray, notion: Notion
 ) -> FloatArray:
     """Return the logs of upper bounds on the integrals, of Renyi before the division."""
     edges, log_tail = _edges_for_integral(column, noise, notion)
@@ -192,7 +193,7 @@ def loss_of(log_total: FloatArray, notion: Notion) -> FloatArray:
 
 
 def _edges_for_supremum(
-    column: Points, noise: Noise, first: IntArray, second: IntArray
+    column: LineSets, noise: Noise, first: IntArray, second: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return edges of panels, and a bound on the log ratios outside of all of them."""
     reach = float(noise.axis_scales(1)[0])
@@ -218,7 +219,7 @@ def _ratios(logs: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
     return largest
 
 
-def _tail_ratios(column: Points, noise: Noise, distance: float) -> FloatArray:
+def _tail_ratios(column: LineSets, noise: Noise, distance: float) -> FloatArray:
     r"""Bound log sup h_p / inf h_q beyond a distance from the atoms, (n_sets, n_sets).
 
     Between any two atoms log K changes by at most the span times its steepest slope, so that the
@@ -241,7 +242,7 @@ def _tail_ratios(column: Points, noise: Noise, distance: float) -> FloatArray:
     return smaller
 
 
-def _edges_for_integral(column: Points, noise: Noise, notion: Notion) -> tuple[FloatArray, float]:
+def _edges_for_integral(column: LineSets, noise: Noise, notion: Notion) -> tuple[FloatArray, float]:
     """Return edges of panels, and the log of a bound on the integral outside of all of them."""
     reach = float(noise.axis_scales(1)[0])
     distances: list[float] = []
@@ -257,7 +258,7 @@ def _edges_for_integral(column: Points, noise: Noise, notion: Notion) -> tuple[F
     return _edges(column, np.array(distances)), log_tail
 
 
-def _log_tail(column: Points, noise: Noise, notion: Notion, distance: float) -> float:
+def _log_tail(column: LineSets, noise: Noise, notion: Notion, distance: float) -> float:
     r"""Bound the log of the integral beyond a distance from the atoms, on both sides together.
 
     There sup h_p <= K(y - x) at the nearest atom x, and inf h_q >= K(y - x') at the farthest, each
@@ -283,13 +284,13 @@ def _log_tail(column: Points, noise: Noise, notion: Notion, distance: float) -> 
     return tail + order * float(column.offsets.max())
 
 
-def _edges(column: Points, distances: FloatArray) -> FloatArray:
+def _edges(column: LineSets, distances: FloatArray) -> FloatArray:
     """Return the atoms, where log K may have kinks, and points outside of them."""
     atoms = column.atoms
     return np.unique(np.concatenate([atoms[0] - distances, atoms, atoms[-1] + distances]))
 
 
-def _bulges(panels: _Panels, column: Points, noise: Noise) -> tuple[FloatArray, FloatArray]:
+def _bulges(panels: _Panels, column: LineSets, noise: Noise) -> tuple[FloatArray, FloatArray]:
     """Return how far log h may rise above its chord, (n,), and fall below it, (n_sets, n).
 
     C h^2 / 8 by the curvature, or M h / 2 by the steepest slope M, whichever is less.
@@ -306,7 +307,9 @@ def _bulges(panels: _Panels, column: Points, noise: Noise) -> tuple[FloatArray, 
     return np.minimum(rises, flat), np.minimum(falls, flat)
 
 
-def _slope_variance(panels: _Panels, column: Points, noise: Noise, flat: FloatArray) -> FloatArray:
+def _slope_variance(
+    panels: _Panels, column: LineSets, noise: Noise, flat: FloatArray
+) -> FloatArray:
     r"""Bound the variance of the slope of log K over the atoms, given y, shape (n_sets, n).
 
     The variance is at most the mean square about any c. With c in the middle of the slopes r of the
@@ -360,7 +363,7 @@ def _slope_range(noise: Noise, low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def _panel_suprema(
-    panels: _Panels, column: Points, noise: Noise, first: IntArray, second: IntArray
+    panels: _Panels, column: LineSets, noise: Noise, first: IntArray, second: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return bounds on the log ratio in each panel, (n_pairs, n), and the largest at an end."""
     rises, falls = _bulges(panels, column, noise)
@@ -384,7 +387,7 @@ def _panel_suprema(
 
 def _log_terms(
     panels: _Panels,
-    column: Points,
+    column: LineSets,
     noise: Noise,
     first: IntArray,
     second: IntArray,
@@ -684,89 +687,81 @@ class SetLosses:
 
 
 @dataclass(frozen=True, eq=False)
-class _Vertices:
-    """A pure promise where the worst is at a vertex of the grid."""
+class _Group(ABC):
+    """Pairs of sets on one grid."""
 
     members: Integers  # (n_members,)
     sides: tuple[Integers, Integers]  # the sets of each pair
-    extremes: Extremes | MixedExtremes
+    notion: Notion
 
     def worst(self, factor: float) -> FloatArray:
         """Return losses of shape (n_members, 2), rounded upwards."""
-        most, least = self.extremes.ends(factor)
         p, q = self.sides
-        return np.stack([_largest(most[p] - least[q]), _largest(most[q] - least[p])], axis=1)
+        losses = self._losses(factor, np.append(p, q), np.append(q, p))
+        return losses.reshape(2, -1).T
+
+    @abstractmethod
+    def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray: ...
 
 
 @dataclass(frozen=True, eq=False)
-class _Points:
+class _Vertices(_Group):
+    """A pure promise where the worst is at a vertex of the grid."""
+
+    extremes: Extremes | MixedExtremes
+
+    def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
+        most, least = self.extremes.ends(factor)
+        return _largest(most[first] - least[second])
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells(_Group):
     """Unordered columns alone: what is released is a cell, and all of them are looked at."""
 
-    members: Integers
-    sides: tuple[Integers, Integers]
     extremes: MixedExtremes
-    notion: Notion
 
-    def worst(self, factor: float) -> FloatArray:
+    def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
         most, least = self.extremes.ends(factor)
         heights, error = self.extremes.heights(factor)
         logs = np.stack([most + (heights + error), least + (heights - error)])
-        p, q = self.sides
-        losses = _without_noise(logs, np.append(p, q), np.append(q, p), self.notion)
-        return losses.reshape(2, -1).T
+        return _without_noise(logs, first, second, self.notion)
 
 
 @dataclass(frozen=True, eq=False)
-class _Layers:
+class _Layers(_Group):
     """Unordered columns and one number, any noise and notion: a line for each category."""
 
-    members: Integers
-    sides: tuple[Integers, Integers]
     cells: FloatArray
     layers: SetLayers
-    notion: Notion
 
-    def worst(self, factor: float) -> FloatArray:
-        p, q = self.sides
-        first, second = np.append(p, q), np.append(q, p)
+    def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
         lines = self.layers.layers(factor) if factor > 0.0 else None
         if lines is None:
-            losses = _without_noise(self.cells, first, second, self.notion)
-        elif self.notion.is_pure:
-            level = self.layers.number_noise(factor)
-            losses = np.max([supremum(line, level, first, second) for line in lines], axis=0)
-        else:
-            level = self.layers.number_noise(factor)
-            logs = [log_integral(line, level, first, second, self.notion) for line in lines]
-            total = np.logaddexp.reduce(logs, axis=0)
-            losses = loss_of(total + UNIT * (8.0 + len(logs)), self.notion)
-        return losses.reshape(2, -1).T
+            return _without_noise(self.cells, first, second, self.notion)
+        level = self.layers.number_noise(factor)
+        if self.notion.is_pure:
+            suprema = [supremum(line, level, first, second) for line in lines]
+            return np.asarray(np.max(suprema, axis=0))
+        logs = [log_integral(line, level, first, second, self.notion) for line in lines]
+        total = np.logaddexp.reduce(logs, axis=0)
+        return loss_of(total + UNIT * (8.0 + len(logs)), self.notion)
 
 
 @dataclass(frozen=True, eq=False)
-class _Integrals:
+class _Integrals(_Group):
     """One column, any noise and notion: the extremes at every point, between which to bound."""
 
-    members: Integers
-    sides: tuple[Integers, Integers]
     column: ColumnSets
     noise: Noise
-    notion: Notion
 
-    def worst(self, factor: float) -> FloatArray:
-        p, q = self.sides
-        first, second = np.append(p, q), np.append(q, p)
+    def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
         if factor == 0.0:
-            losses = _without_noise(self.column.cell_logs(), first, second, self.notion)
-        elif self.notion.is_pure:
-            losses = supremum(self.column, self.noise.scaled(factor), first, second)
-        else:
-            level = self.noise.scaled(factor)
-            losses = integral(self.column, level, first, second, self.notion)
-        return losses.reshape(2, -1).T
-
-
-_Group = _Vertices | _Points | _Layers | _Integrals
+            return _without_noise(self.column.cell_logs(), first, second, self.notion)
+        level = self.noise.scaled(factor)
+        if self.notion.is_pure:
+            return supremum(self.column, level, first, second)
+        return integral(self.column, level, first, second, self.notion)
 
 
 def _n_numbers(shape: Sequence[int], noise: Noise) -> int:
@@ -824,26 +819,16 @@ def _group(
             f"cells under {noise!r} and {notion!r}; use the loss of a shift across the grid."
         )
     p, q = np.ascontiguousarray(numbers.T)
-    if any(noise.mixings):
-        return _mixed_group(sets, np.array(members), (p, q), noise, notion)
+    group = np.array(members), (p, q), notion
+    if not any(noise.mixings):
+        if _is_exact(shape, noise, notion):
+            return _Vertices(*group, Extremes(sets, noise.axis_scales(len(shape))))
+        return _Integrals(*group, ColumnSets(sets), noise)
     if _is_exact(shape, noise, notion):
-        return _Vertices(np.array(members), (p, q), Extremes(sets, noise.axis_scales(len(shape))))
-    return _Integrals(np.array(members), (p, q), ColumnSets(sets), noise, notion)
-
-
-def _mixed_group(
-    sets: Sequence[SimultaneousSet],
-    members: Integers,
-    sides: tuple[Integers, Integers],
-    noise: Noise,
-    notion: Notion,
-) -> _Group:
-    shape = [len(axis) for axis in sets[0].axes]
-    if _is_exact(shape, noise, notion):
-        return _Vertices(members, sides, MixedExtremes(sets, noise))
+        return _Vertices(*group, MixedExtremes(sets, noise))
     if _n_numbers(shape, noise) == 0:
-        return _Points(members, sides, MixedExtremes(sets, noise), notion)
-    return _Layers(members, sides, cell_logs(sets), SetLayers(sets, noise), notion)
+        return _Cells(*group, MixedExtremes(sets, noise))
+    return _Layers(*group, cell_logs(sets), SetLayers(sets, noise))
 
 
 def _without_noise(
