@@ -30,8 +30,6 @@ from sklearn_puffer._noise import (
     RELATIVE_ERROR,
     Bell,
     HeavyPower,
-    cauchy,
-    gaussian,
     grid_step,
     power,
     release,
@@ -640,17 +638,6 @@ def test_an_empty_release_is_empty_and_takes_no_random_bits(noise):
     release(np.array([], dtype=np.int64), source, out)
     assert out.shape == (0,)
     assert np.array_equal(bits.words(8), seeded_entropy(1).words(8))
-
-
-@pytest.mark.parametrize(("function", "k"), [(gaussian, None), (cauchy, 2.0)])
-def test_noise_in_floats_is_the_noise_in_steps(function, k):
-    values = function(70_000, 1.3, entropy=seeded_entropy(8))
-    drawn = draw(fine_sampler(k, 1.3, seeded_entropy(8)), 70_000)
-    assert np.array_equal(values, drawn * grid_step(1.3))
-    coarse = function(70_000, 1.3, step=0.5, entropy=seeded_entropy(8))
-    steps = draw(sampler(noise_of(k, 1.3), 0.5, seeded_entropy(8)), 70_000)
-    assert np.array_equal(coarse, steps * 0.5)
-    assert function(0, 1.3).shape == (0,)
 
 
 @pytest.mark.parametrize(
