@@ -288,7 +288,7 @@ class Table:
 
     def beyond(self, size):
         """Return what the sampler proposes beyond its cells, and what of it is accepted."""
-        return self.source._beyond(self.source._entropy, size, self.law.tail)
+        return self.source._beyond(self.source._entropy, size)
 
     def _coins(self, mantissa, shell):
         y = np.array([float(mpf(mantissa) / mpf(2) ** 62)])
