@@ -53,7 +53,7 @@ from sklearn_puffer._releases import (
     write_new,
 )
 from sklearn_puffer._releases import sentences as say
-from sklearn_puffer._tables import Name, Table, as_pandas, is_lazy, reader_of, series, stream_of
+from sklearn_puffer._tables import Name, Table, arrow, as_pandas, is_lazy, series, stream_of
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
 _calls: WeakKeyDictionary[ReleaseTransformer, Iterator[int]] = WeakKeyDictionary()
@@ -300,7 +300,8 @@ class ReleaseTransformer(TransformerMixin, CertifiedEstimator):
         own = StreamRelease(self._fitted, self._draw(), stream, keying, verbose=loud)
         with listening(loud, "release"):
             own.check_ids()
-        return reader_of(own.schema, own.batches(self._entropies(), verbose=loud))
+        batches = own.batches(self._entropies(), verbose=loud)  # whose error comes out as it is
+        return arrow("a stream of batches").RecordBatchReader.from_batches(own.schema, batches)
 
     def _release_noted(
         self, X: Any, row_id: Any, key: bytes, *, marks: Any, whole: bool, **about: Any

@@ -38,7 +38,6 @@ from sklearn_puffer._tables.files import (
     TableWriter,
     arrow,
     kind_of,
-    reader_of,
     stream_of,
     type_of,
 )

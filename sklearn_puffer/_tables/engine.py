@@ -81,14 +81,15 @@ def typed_csv(polars: Any, rows: Any) -> Any:
         next((kind for kind in PATTERNS if found[str(k)] and found[f"{k} {kind}"]), "string")
         for k in places
     ]
-    return rows.select(*(_of_kind(polars, polars.nth(k), kinds[k]) for k in places))
-
-
-def _of_kind(polars: Any, column: Any, kind: str) -> Any:
-    if kind == "boolean":
-        return column.str.to_lowercase() == "true"
     types = {"integer": polars.Int64, "float": polars.Float64, "string": polars.String}
-    return column.cast(types[kind])
+    return rows.select(
+        *(
+            polars.nth(k).str.to_lowercase() == "true"
+            if kind == "boolean"
+            else polars.nth(k).cast(types[kind])
+            for k, kind in enumerate(kinds)
+        )
+    )
 
 
 Levels = tuple[tuple[str, ...], bool]
@@ -190,7 +191,8 @@ def in_narwhals(X: Any) -> nw.LazyFrame[Any]:
 
 
 def _check_names(X: Any) -> None:
-    names = _columns(X)
+    is_polars = nw.dependencies.is_polars_lazyframe(X)
+    names = X.collect_schema().names() if is_polars else list(X.columns)
     strange = [name for name in names if not isinstance(name, str)]
     if strange:
         raise TypeError(
@@ -218,12 +220,6 @@ def _check_renamed(X: Any) -> None:
                     "changes one of two that are alike but for case, or reads the other for it; "
                     "rename one in the file, or pass pl.scan_parquet or pyarrow.dataset of it."
                 )
-
-
-def _columns(X: Any) -> list[Any]:
-    if nw.dependencies.is_polars_lazyframe(X):
-        return list(X.collect_schema().names())
-    return list(X.columns)
 
 
 def _of_polars(X: Any, types: Mapping[str, Any]) -> Any:
@@ -666,7 +662,9 @@ class LazyTable:
         """
         enough = 2 * MOST_CELLS + 2
         known = self._counted and self.weight is None and self.n_rows <= enough
-        if fine and _is_sliced(frame) and not known:
+        # an engine that is asked for some rows, and reads no others
+        sliced = frame.implementation.is_polars() or frame.implementation.is_duckdb()
+        if fine and sliced and not known:
             rows = _COUNT if self.weight is None else _ROWS
             for n_first in sorted({min(_LOOKED_AT, enough), enough}):
                 first = collected(self._grouped(frame.head(n_first), keys))
@@ -713,11 +711,6 @@ def collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
         if frame.implementation.is_polars():
             return frame.collect("polars", engine="streaming")
         return frame.collect("pyarrow")
-
-
-def _is_sliced(frame: nw.LazyFrame[Any]) -> bool:
-    """Return whether an engine that is asked for some rows reads no others."""
-    return bool(frame.implementation.is_polars() or frame.implementation.is_duckdb())
 
 
 def _key(column: nw.Expr, dtype: Any) -> nw.Expr:

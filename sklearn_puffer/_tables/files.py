@@ -148,11 +148,6 @@ def stream_of(source: Any) -> Stream:
     return _checked(_of_pieces(source))
 
 
-def reader_of(schema: Any, batches: Iterator[Any]) -> Any:
-    """Return batches as what other libraries read; an error comes out as it is."""
-    return arrow("a stream of batches").RecordBatchReader.from_batches(schema, batches)
-
-
 def _scanned(dataset: Any, names: Sequence[str]) -> Any:
     """Return the batches of a data set, few of them ahead of time."""
     return dataset.to_batches(
@@ -196,13 +191,10 @@ def _of_pieces(source: Iterable[Any]) -> Stream:
     if first is None:
         raise ValueError("batches is empty, and a minimum of 1 row is required to release.")
     schema = _as_arrow(first).schema
+    if again:
+        return Stream(schema, True, lambda names: source, lambda: sum(map(_n_rows, source)))
     rest = chain([first], pieces)
-    return Stream(schema, again, lambda names: source if again else rest, partial(_in_all, source))
-
-
-def _in_all(pieces: Any) -> int | None:
-    """Return how many rows the pieces of a list have."""
-    return sum(map(_n_rows, pieces)) if isinstance(pieces, list | tuple) else None
+    return Stream(schema, False, lambda names: rest)
 
 
 def _n_rows(piece: Any) -> int:
@@ -378,33 +370,28 @@ class TableFile:
         """
         if self.kind == "parquet":
             return {}
-        self._check_told(self.layout.types)
-        left = {name: list(PATTERNS) for name in self.names}
-        some = set()
-        for table in self._csv(dict.fromkeys(self.names, self._whole.string())):
-            for name in self.names:
-                values = self._unique(table.column(name))
-                some |= {name} if len(values) else set()
-                left[name] = [kind for kind in left[name] if self._all(values, PATTERNS[kind])]
-        found = {name: left[name][0] for name in self.names if left[name] and name in some}
-        return {**dict.fromkeys(self.names, "string"), **found, **self.layout.types}
-
-    def _unique(self, column: Any) -> Any:
-        compute = import_module("pyarrow.compute")
-        return compute.drop_null(compute.unique(column))
-
-    def _all(self, values: Any, pattern: str) -> bool:
-        compute = import_module("pyarrow.compute")
-        fits = compute.all(compute.match_substring_regex(values, pattern), min_count=0)
-        return bool(fits.as_py())
-
-    def _check_told(self, types: Mapping[str, str]) -> None:
-        absent = [name for name in types if name not in self.names]
+        absent = [name for name in self.layout.types if name not in self.names]
         if absent:
             raise ValueError(
                 f"types names column {listed(absent)}, and those of {str(self.path)!r} are "
                 f"{listed(list(self.names), 10)}."
             )
+        compute = import_module("pyarrow.compute")
+        left = {name: list(PATTERNS) for name in self.names}
+        some = set()
+        for table in self._csv(dict.fromkeys(self.names, self._whole.string())):
+            for name in self.names:
+                values = compute.drop_null(compute.unique(table.column(name)))
+                some |= {name} if len(values) else set()
+                left[name] = [
+                    kind
+                    for kind in left[name]
+                    if compute.all(
+                        compute.match_substring_regex(values, PATTERNS[kind]), min_count=0
+                    ).as_py()
+                ]
+        found = {name: left[name][0] for name in self.names if left[name] and name in some}
+        return {**dict.fromkeys(self.names, "string"), **found, **self.layout.types}
 
     def _found_names(self) -> tuple[str, ...]:
         if self.kind == "parquet":

@@ -346,7 +346,7 @@ class _PandasTable(_FrameTable):
             name: done.data.copy() if done.passed else self._column(name, done)
             for name, done in columns.items()
         }
-        block = _whole_block(list(built.values()))
+        block = _own_block(list(built.values()))
         # copy=False keeps the filled columns as they are instead of gathering them once more
         result = (
             pd.DataFrame(built, index=self.frame.index, copy=False)
@@ -485,10 +485,12 @@ class _ArrayTable:
 
     def build(self, columns: Mapping[Name, Finished]) -> Array:
         arrays = [done.data if done.passed else self._column(done) for done in columns.values()]
-        whole = _common_block(arrays)
-        if whole is not None:
-            return whole
-        result = np.empty((self.n_rows, len(arrays)), dtype=self._result_type(arrays))
+        block = _own_block(arrays, down=True)
+        if block is not None:
+            return block
+        holds_objects = self.array.dtype.kind in "OUS"
+        kind = np.dtype(object) if holds_objects else np.result_type(*arrays)
+        result = np.empty((self.n_rows, len(arrays)), dtype=kind)
         for position, array in enumerate(arrays):
             result[:, position] = array
         return result
@@ -496,14 +498,11 @@ class _ArrayTable:
     def _column(self, done: Finished) -> Array:
         holds_objects = self.array.dtype.kind in "OUS"
         if done.levels is None:
-            return _take_object(done) if holds_objects and _is_counted(done) else _with_nan(done)
+            # whole numbers and booleans that are missing somewhere are no floats among objects
+            counted = done.missing is not None and np.asarray(done.data).dtype.kind in "biu"
+            return _take_object(done) if holds_objects and counted else _with_nan(done)
         labels = take_levels(done.levels, np.where(_mask(done), -1, done.data))
         return labels if holds_objects else labels.astype(_level_type(self.array.dtype, done))
-
-    def _result_type(self, arrays: Sequence[Array]) -> np.dtype[Any]:
-        if self.array.dtype.kind in "OUS":
-            return np.dtype(object)
-        return np.result_type(*arrays)
 
 
 def alike(column: Any) -> Any:
@@ -605,27 +604,18 @@ def _from_both(rows: Array) -> Array:
     return np.arange(len(rows)) + np.where(rows < 0, len(rows), 0)
 
 
-def _common_block(arrays: Sequence[Array]) -> Array | None:
-    """Return the block whose columns, in order, ``arrays`` are: the output filled in place."""
-    block = arrays[0].base
-    if block is None or block.ndim != 2 or block.shape[1] != len(arrays):
-        return None
-    own = all(array.base is block for array in arrays)
-    starts = [array.__array_interface__["data"][0] for array in arrays]
-    return block if own and starts == sorted(starts) else None
-
-
-def _whole_block(columns: Sequence[Any]) -> Array | None:
-    """Return the block whose rows, in order, ``columns`` are: what was filled in place."""
-    if not columns or not all(isinstance(column, np.ndarray) for column in columns):
+def _own_block(columns: Sequence[Any], *, down: bool = False) -> Array | None:
+    """Return the block whose rows, or columns, ``columns`` are: what was filled in place."""
+    if not columns or not all(isinstance(each, np.ndarray) for each in columns):
         return None
     block = columns[0].base
-    if block is None or block.ndim != 2 or len(block) != len(columns):
+    if block is None or block.ndim != 2:
         return None
-    same = all(column.base is block and column.shape == block.shape[1:] for column in columns)
-    starts = [column.__array_interface__["data"][0] for column in columns]
-    own = [row.__array_interface__["data"][0] for row in block]
-    return block if same and starts == own else None
+    own = block.T if down else block
+    if len(own) != len(columns):
+        return None
+    places = [(each.ctypes.data, each.shape) for each in columns]
+    return block if places == [(each.ctypes.data, each.shape) for each in own] else None
 
 
 def _level_type(own: np.dtype[Any], done: Finished) -> np.dtype[Any]:
@@ -699,11 +689,6 @@ def _narwhals_holds_level(dtype: Any, level: Any) -> bool:
     if dtype == nw.Boolean:
         return level in (0, 1)
     return bool(dtype.is_integer() and level == int(level)) or bool(dtype.is_float())
-
-
-def _is_counted(done: Finished) -> bool:
-    """Return whether the data are whole numbers or booleans that are missing somewhere."""
-    return done.missing is not None and np.asarray(done.data).dtype.kind in "biu"
 
 
 def _take_object(done: Finished) -> Array:

@@ -177,16 +177,9 @@ def _polars_part(frame: Any, release: Release, schema: Any) -> Any:
 
 # -------------------------------------------------------------------------------- DuckDB
 
-_NUMBERS: tuple[str, ...] = (
-    "boolean",
-    "tinyint",
-    "smallint",
-    "integer",
-    "bigint",
-    "utinyint",
-    "usmallint",
-)
-_NUMBERS += ("uinteger", "ubigint", "float", "double")
+_NUMBERS: tuple[str, ...] = ("boolean", "float", "double")
+_NUMBERS += ("tinyint", "smallint", "integer", "bigint")
+_NUMBERS += ("utinyint", "usmallint", "uinteger", "ubigint")
 _WORDS = ("varchar", "enum")
 _AS_TEXT: tuple[str, ...] = ("date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns")
 _AS_TEXT += ("decimal", "time", "hugeint", "uhugeint", "uuid", "timestamp with time zone", "blob")
@@ -293,15 +286,9 @@ def _on_dask(X: Any, names: Sequence[str], release: Release) -> Any:
     # the types are known without a part: an index has no place in them but its name
     empty = pd.DataFrame({name: pd.Series(dtype=own.dtypes[name]) for name in names})
     like = release(empty)
-    like.index = _no_index(X)
+    like.index = pd.Index([], dtype=X.index.dtype, name=X.index.name)
     part = partial(_dask_part, release=release, dtypes=dict(like.dtypes))
     return own.map_partitions(part, meta=like, align_dataframes=False)
-
-
-def _no_index(X: Any) -> Any:
-    """Return an index without rows of the type that X has."""
-    index = X.index
-    return pd.Index([], dtype=index.dtype, name=index.name)
 
 
 def _dask_part(frame: pd.DataFrame, release: Release, dtypes: dict[str, Any]) -> pd.DataFrame:
@@ -413,7 +400,9 @@ def _function(own: Any, schema: Any, result: Any, release: Release) -> Any:
         return pyarrow.StructArray.from_arrays(arrays, fields=list(result))
 
     # Ibis and DuckDB count the parameters
-    released.__signature__ = _signature(len(schema))  # type: ignore[attr-defined]
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [Parameter(f"column_{k}", kind) for k in range(len(schema))]
+    released.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return ibis.udf.scalar.pyarrow(
         released,
         name=f"puffer_release_{next(_numbers)}",
@@ -422,11 +411,6 @@ def _function(own: Any, schema: Any, result: Any, release: Release) -> Any:
         null_handling="special",
         side_effects=True,
     )
-
-
-def _signature(n_columns: int) -> Signature:
-    kind = Parameter.POSITIONAL_OR_KEYWORD
-    return Signature([Parameter(f"column_{k}", kind) for k in range(n_columns)])
 
 
 _PLANS: dict[str, Plan] = {

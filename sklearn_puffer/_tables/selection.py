@@ -160,17 +160,13 @@ def column_groups(
     >>> column_groups([["a", "c"], ["b"]], ["a", "b", "c"], ["a", "b", "c"])
     [[0, 2], [1]]
     """
-    if isinstance(dependence, str):
-        if dependence == "joint":
-            return [list(range(len(public)))]
-        if dependence == "independent":
-            return [[k] for k in range(len(public))]
-        raise ValueError(
-            'dependence must be "joint", "independent" or a list of column groups, '
-            f"got {dependence!r}."
-        )
-    if not isinstance(dependence, Iterable):
-        raise TypeError(
+    if isinstance(dependence, str) and dependence == "joint":
+        return [list(range(len(public)))]
+    if isinstance(dependence, str) and dependence == "independent":
+        return [[k] for k in range(len(public))]
+    if isinstance(dependence, str) or not isinstance(dependence, Iterable):
+        fault = ValueError if isinstance(dependence, str) else TypeError
+        raise fault(
             'dependence must be "joint", "independent" or a list of column groups, '
             f"got {dependence!r}."
         )
