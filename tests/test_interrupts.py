@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser, UncertifiedError, UtilityWarning
-from sklearn_puffer._base import aside, numerics
+from sklearn_puffer._base import numerics
 from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._noiser import channel_fit
 from sklearn_puffer.noise import OptimalChannel
@@ -81,7 +81,7 @@ def test_what_a_call_raises_is_raised_where_it_was_made():
         raise LookupError(threading.current_thread() is threading.main_thread())
 
     with pytest.raises(LookupError, match="False"):
-        aside(fails)
+        numerics.aside(fails)
 
 
 # ------------------------------------------------------------------------------------ what it says

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser, PufferfishSum
-from sklearn_puffer._base import MOST_PAIRS
 from sklearn_puffer._base import arguments as _validation
+from sklearn_puffer._base.arguments import MOST_PAIRS
 from sklearn_puffer._noiser import worst_case_loss
 from sklearn_puffer._tables import CodeArray, Secret, secret_pairs_of
 from sklearn_puffer.priors import Discrete

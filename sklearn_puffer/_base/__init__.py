@@ -2,7 +2,6 @@
 
 from sklearn_puffer._base.arguments import (
     LARGEST_INTEGER,
-    MOST_PAIRS,
     Array,
     BoolArray,
     FloatArray,
@@ -40,7 +39,6 @@ from sklearn_puffer._base.numerics import (
     SMALLEST,
     ULP,
     UNIT,
-    aside,
     coarse_up,
     log_sum,
     quotient_rounded_up,

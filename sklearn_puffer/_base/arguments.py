@@ -474,9 +474,9 @@ def _converted(array: Array, name: str) -> FloatArray:
     parts = array.ravel().tolist() if array.dtype.kind == "O" else ()
     strange = any(isinstance(part, str | bytes | complex) for part in parts)
     if array.dtype.kind not in "biufO" or strange:
-        raise TypeError(
-            f"{name} must hold real numbers, got {_sort_of(array)}; convert them first."
-        )
+        sort = {"c": "complex ones", "S": "bytes", "U": "strings"}
+        got = sort.get(array.dtype.kind, "other values")
+        raise TypeError(f"{name} must hold real numbers, got {got}; convert them first.")
     try:
         with np.errstate(over="ignore"):  # infinity is refused where it has no place
             return np.asarray(array, dtype=np.float64)
@@ -486,10 +486,6 @@ def _converted(array: Array, name: str) -> FloatArray:
         ) from error
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must hold numbers: {on_one_line(error)}.") from error
-
-
-def _sort_of(array: Array) -> str:
-    return {"c": "complex ones", "S": "bytes", "U": "strings"}.get(array.dtype.kind, "other values")
 
 
 def merged_values(before: Array, after: FloatArray) -> tuple[Any, Any] | None:

@@ -46,7 +46,7 @@ from sklearn_puffer._tables import (
     public_columns,
     read_secret,
     row_digests,
-    row_marks,
+    row_hashes,
     smallest,
 )
 
@@ -263,7 +263,7 @@ def _fetched(X: Any, names: Sequence[str], task: _Scored) -> tuple[Array, Any, A
 
 def _marks(ids: Array, digests: Array) -> IntArray:
     """Return 64 bits of what a row is, by which it is found again."""
-    return row_marks(ids[:, 0], ids[:, 1], digests)
+    return row_hashes(ids[:, 0], ids[:, 1], digests)
 
 
 @dataclass

@@ -745,7 +745,7 @@ class _NumberReader(Reader):
     def __init__(self, column: Column, values: Values, unknown: Unknown) -> None:
         super().__init__(column, values)
         self.unknown = unknown
-        self.lookup = _lookup_of(column).of_own()
+        self.lookup: Lookup = _table_of(column)
 
     def _find(self, rows: slice, out: Array) -> None:
         block = self.data(rows)
@@ -784,25 +784,21 @@ class _NumberReader(Reader):
 
 
 # tables of a fitted column, which a row released by itself would wait for
-_lookups: WeakKeyDictionary[Column, Lookup] = WeakKeyDictionary()
-_edges: WeakKeyDictionary[Column, Edges] = WeakKeyDictionary()
+_made: WeakKeyDictionary[Column, Any] = WeakKeyDictionary()
 
 
-def _lookup_of(column: Column) -> Lookup:
-    found = _lookups.get(column)
-    return _lookups.setdefault(column, Lookup(column.atoms)) if found is None else found
-
-
-def _edges_of(column: Column) -> Edges:
-    assert column.edges is not None
-    found = _edges.get(column)
-    return _edges.setdefault(column, Edges(column.edges)) if found is None else found
+def _table_of(column: Column) -> Any:
+    """Return the Edges of a column that has bins, and the Lookup of another one."""
+    if (found := _made.get(column)) is None:
+        made = Lookup(column.atoms) if column.edges is None else Edges(column.edges)
+        found = _made.setdefault(column, made)
+    return found.of_own()
 
 
 class _BinReader(Reader):
     def __init__(self, column: Column, values: Values) -> None:
         super().__init__(column, values)
-        self.edges = _edges_of(column).of_own()
+        self.edges: Edges = _table_of(column)
 
     def _find(self, rows: slice, out: Array) -> None:
         block = self.data(rows)

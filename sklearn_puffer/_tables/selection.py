@@ -403,9 +403,10 @@ def learn_column(
     if values.kind == "category":
         return _level_column(name, values, missing, unknown)
     column = _number_column(name, values, n_bins, weights)
-    if values.kind == "boolean" and missing == "category":
-        return _with_missing_boolean(column, values)
-    return column
+    if values.kind != "boolean" or missing != "category" or values.missing is None:
+        return column
+    atoms, known = np.append(column.atoms, 2.0), np.append(column.known, True)
+    return replace(column, atoms=atoms, known=known, missing_code=len(atoms) - 1)
 
 
 def _number_column(name: Name, values: Values, n_bins: int | None, weights: Array | None) -> Column:
@@ -431,14 +432,6 @@ def _number_column(name: Name, values: Values, n_bins: int | None, weights: Arra
     if n_bins is None or counts is None:
         return column
     return _binned(column, counts, n_bins)
-
-
-def _with_missing_boolean(column: Column, values: Values) -> Column:
-    if values.missing is None:
-        return column
-    atoms = np.append(column.atoms, 2.0)
-    known = np.ones(len(atoms), dtype=bool)
-    return replace(column, atoms=atoms, known=known, missing_code=len(atoms) - 1)
 
 
 def _binned(column: Column, counts: Array, n_bins: int) -> Column:

@@ -103,8 +103,10 @@ def take_levels(levels: Sequence[Any], codes: Array) -> Array:
 def pandas_values(column: pd.Series[Any], name: Name) -> Values:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        if not dtype.ordered:
-            _check_one_kind(dtype.categories, name)
+        inferred = pd.api.types.infer_dtype(dtype.categories)
+        # categories that cannot be ordered: pandas leaves them as they appear in the rows
+        if not dtype.ordered and inferred.startswith("mixed"):
+            raise TypeError(_mixed_message(pd.Series(dtype.categories), name, inferred))
         return declared_values(column.cat.codes.to_numpy(), dtype.categories, bool(dtype.ordered))
     _refuse_times(dtype, name)
     if isinstance(dtype, pd.SparseDtype):
@@ -236,13 +238,6 @@ def _whole_numbers(column: pd.Series[Any], missing: Array, name: Name) -> Array:
             f"column {name!r} holds integers beyond 64 bits; subtract an offset, or convert it "
             "with astype(float)."
         ) from error
-
-
-def _check_one_kind(levels: pd.Index[Any], name: Name) -> None:
-    """Refuse categories that cannot be ordered: pandas leaves them as they appear in the rows."""
-    inferred = pd.api.types.infer_dtype(levels)
-    if inferred.startswith("mixed"):
-        raise TypeError(_mixed_message(pd.Series(levels), name, inferred))
 
 
 def _mixed_message(column: pd.Series[Any], name: Name, inferred: str) -> str:
@@ -449,7 +444,6 @@ def check_integers(data: Array, name: Name) -> None:
         )
 
 
-_DAY = pd.Timedelta(days=1)
 _EPOCH = date(1970, 1, 1).toordinal()
 _DATES = frozenset({"date", "datetime", "datetime64", "period"})
 _DURATIONS = frozenset({"timedelta", "timedelta64"})
@@ -500,12 +494,11 @@ def _as_days(column: pd.Series[Any]) -> pd.Series[Any]:
     """Return whole days, as integers that may be missing where some are."""
     missing = column.isna()
     present = column[~missing]
-    days = _durations(present) if _kind(column) in _DURATIONS else _dates(present)
+    if _kind(column) in _DURATIONS:
+        days = (pd.to_timedelta(present) // pd.Timedelta(days=1)).astype("int64")
+    else:
+        days = _dates(present)
     return days.reindex(column.index).astype("Int64") if missing.any() else days
-
-
-def _durations(column: pd.Series[Any]) -> pd.Series[Any]:
-    return (pd.to_timedelta(column) // _DAY).astype("int64")
 
 
 def _dates(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -560,11 +553,11 @@ def row_digests(columns: Mapping[Name, Values]) -> Array:
     total: Array = np.zeros(1, dtype=np.uint64)
     for name, values in columns.items():
         # a sum has no order of columns; the name keeps two columns from being exchanged
-        total = total + _mixed(_marks(values) ^ _of_text(f"column {name}"))
+        total = total + _mixed(_hashes(values) ^ _of_text(f"column {name}"))
     return (_mixed(total) >> np.uint64(1)).astype(np.int64)
 
 
-def row_marks(*words: Array) -> Array:
+def row_hashes(*words: Array) -> Array:
     """Return 64 bits for each row of some columns of 64 bits, as signed numbers."""
     total: Array = np.zeros(1, dtype=np.uint64)
     for own in words:
@@ -585,7 +578,7 @@ def smallest(digests: Array, most: int) -> Array:
     return kept
 
 
-def _marks(values: Values) -> Array:
+def _hashes(values: Values) -> Array:
     """Return 64 bits for each value."""
     if values.kind == "category":
         levels = [_of_level(level) for level in values.levels or ()]

@@ -78,7 +78,9 @@ def _run(asked: Any) -> int:
         tell("stopped: the output is whole or absent; what a ledger has counted stays counted.")
         return INTERRUPTED
     except BrokenPipeError:  # whoever reads the text has read enough
-        return _end_quietly()
+        # nothing is left for Python to write at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
     except Exception as error:
         return _failed(error, asked)
     finally:
@@ -86,23 +88,13 @@ def _run(asked: Any) -> int:
             signal.signal(signal.SIGTERM, before)
 
 
-def _end_quietly() -> int:
-    """Leave nothing for Python to write at its end where nobody reads any more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return FINE
-
-
 def _failed(error: Exception, asked: Any) -> int:
+    from sklearn_puffer import OverspentError, UncertifiedError
+
     if asked.traceback:
         sys.stderr.write(traceback.format_exc())
     tell(f"{asked.command}: error: {one_line(error)}")
-    return NO_PROMISE if _lacks_a_promise(error) else WRONG
-
-
-def _lacks_a_promise(error: Exception) -> bool:
-    from sklearn_puffer import OverspentError, UncertifiedError
-
-    return isinstance(error, UncertifiedError | OverspentError)
+    return NO_PROMISE if isinstance(error, UncertifiedError | OverspentError) else WRONG
 
 
 def _show_warning(message: Warning | str, *others: Any) -> None:

@@ -383,14 +383,8 @@ def release(asked: Any) -> int:
         rows = _batches(noiser, stream, how, rows)
     with growing_file(place, force=asked.force) as out:
         record()
-        writer, n_rows, n_read = TableWriter(out, place, schema, layout), 0, 0
-        with listening(not asked.quiet, "release"), task("bytes read", file.size) as done:
-            for batch in rows:
-                writer.write(batch)
-                n_rows += batch.num_rows
-                done(file.n_read - n_read)
-                n_read = file.n_read
-        writer.close()
+        with listening(not asked.quiet, "release"):
+            n_rows = _write(TableWriter(out, place, schema, layout), rows, file)
         if _mark(file.path) != before:
             raise ValueError(
                 f"the file {asked.input!r} was changed while it was released; release it again "
@@ -503,6 +497,19 @@ def _each(ledger: PersonLedger, noiser: Any, tables: Iterator[Any], more: Any) -
         yield found
     for text in list(dict.fromkeys(told))[:_TOLD]:
         warnings.warn(text, PufferfishWarning, stacklevel=2)
+
+
+def _write(writer: TableWriter, rows: Iterator[Any], file: TableFile) -> int:
+    """Write the released batches, and return how many rows they have."""
+    n_rows = n_read = 0
+    with task("bytes read", file.size) as done:
+        for batch in rows:
+            writer.write(batch)
+            n_rows += batch.num_rows
+            done(file.n_read - n_read)
+            n_read = file.n_read
+    writer.close()
+    return n_rows
 
 
 def _record(noiser: Any, stream: Stream, how: dict[str, Any], file: TableFile) -> Any:
