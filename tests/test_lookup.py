@@ -12,7 +12,7 @@ from pandas.testing import assert_frame_equal
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._noiser import release
 from sklearn_puffer._tables import Values, distinct
-from sklearn_puffer._tables.columns import Edges, Lookup, places_of_ascending
+from sklearn_puffer._tables.columns import Column, Edges, Lookup
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", ">i4", ">u8"]
 ATOMS = {
@@ -115,7 +115,8 @@ def test_a_value_lies_above_as_many_edges_as_are_smaller(dtype, name):
         Edges(edges).find(block, codes)
         assert codes.tolist() == [sum(edge < float(v) for edge in edges) for v in block]
     ascending = np.sort(values.astype(float))
-    assert_array_equal(places_of_ascending(edges, ascending), np.searchsorted(edges, ascending))
+    column = Column("x", "float", np.zeros(1), np.ones(1, dtype=bool), edges=edges)
+    assert_array_equal(column.places_of_ascending(ascending), np.searchsorted(edges, ascending))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.12, 0.13, 1.0])

@@ -11,10 +11,10 @@ import numpy as np
 
 from sklearn_puffer._base import Array, listed, quoted
 from sklearn_puffer._tables import (
-    Cells,
     CodeArray,
     Coded,
     Column,
+    CountedRows,
     Name,
     Pair,
     Reader,
@@ -303,7 +303,7 @@ class _Patterns:
             if gone is not None:
                 out += gone.astype(np.intp) << bit
 
-    def laws(self, cells: Cells) -> Laws:
+    def laws(self, cells: CountedRows) -> Laws:
         """Split the cells of one secret by pattern, and drop what is missing."""
         laws: Laws = {}
         for pattern in np.unique(cells.codes[:, -1]):

@@ -13,9 +13,9 @@ from sklearn_puffer._tables.columns import (
     rule_of,
 )
 from sklearn_puffer._tables.counting import (
-    Cells,
     CodeArray,
     Coded,
+    CountedRows,
     FeatureForm,
     Features,
     count,

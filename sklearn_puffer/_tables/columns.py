@@ -233,25 +233,6 @@ def _equal_bins(atoms: FloatArray) -> tuple[float | None, Array | None, int]:
     return factor, None if len(firsts) == len(atoms) and not crowd else firsts, crowd
 
 
-def places_of_ascending(edges: FloatArray, values: FloatArray) -> Array:
-    """Return how many edges lie below each of some ascending values.
-
-    >>> places_of_ascending(np.array([1.0]), np.array([0.0, 1.0, 2.0])).tolist()
-    [0, 0, 1]
-    """
-    return np.repeat(np.arange(len(edges) + 1), runs_of_ascending(edges, values))
-
-
-def runs_of_ascending(edges: FloatArray, values: FloatArray) -> Array:
-    """Return how many of some ascending values lie below the edges, between two, and above.
-
-    >>> runs_of_ascending(np.array([1.0]), np.array([0.0, 1.0, 2.0])).tolist()
-    [2, 1]
-    """
-    ends = np.searchsorted(values, edges, side="right")
-    return np.diff(ends, prepend=0, append=len(values))
-
-
 def nearest(atoms: FloatArray, values: FloatArray) -> Array:
     """Return the code of the nearest atom; half-way goes up.
 
@@ -443,12 +424,13 @@ class Column:
         """Return the places of ascending values of the column among its atoms, or of their bins."""
         if self.edges is None:
             return np.searchsorted(self.atoms, values)
-        return places_of_ascending(self.edges, values)
+        return np.repeat(np.arange(len(self.edges) + 1), self.runs_of_ascending(values))
 
     def runs_of_ascending(self, values: FloatArray) -> Array:
         """Return how many of some ascending values lie in each bin."""
         assert self.edges is not None
-        return runs_of_ascending(self.edges, values)
+        ends = np.searchsorted(values, self.edges, side="right")
+        return np.diff(ends, prepend=0, append=len(values))
 
     def extended(self, values: FloatArray) -> Column:
         """Return the column with those placed values among its atoms, all of which may occur."""

@@ -137,7 +137,7 @@ def tally(coded: Coded, n_rows: int, weights: Array | None = None) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class CountedRows:
     """The distinct rows of codes that occur with one secret, and how often.
 
     Attributes
@@ -158,7 +158,7 @@ def count(
     groups: Sequence[Sequence[int]],
     n_rows: int,
     weights: Array | None = None,
-) -> list[list[list[Cells]]]:
+) -> list[list[list[CountedRows]]]:
     """Count the rows of every group of columns for each secret, in one pass over the data.
 
     Parameters
@@ -175,7 +175,7 @@ def count(
     Returns
     -------
     list
-        ``[sensitive column][group][secret]``, each a `Cells`.
+        ``[sensitive column][group][secret]``, each a `CountedRows`.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def count(
     if tables:
         _fill(tables, secrets, columns, groups, n_rows, weights)
 
-    def cells(s: int, g: int) -> list[Cells]:
+    def cells(s: int, g: int) -> list[CountedRows]:
         members = [columns[k] for k in groups[g]]
         if (s, g) in tables:
             return _cells_of(tables[s, g].reshape(secrets[s].size, -1), members)
@@ -278,18 +278,18 @@ def _add(table: Array, key: Array, weights: Array | None) -> None:
         np.add.at(table, key, 1)
 
 
-def _cells_of(table: Array, members: Sequence[Coded]) -> list[Cells]:
+def _cells_of(table: Array, members: Sequence[Coded]) -> list[CountedRows]:
     shape = tuple(member.size for member in members)
     found = []
     for counts in table:
         seen = np.flatnonzero(counts)
-        found.append(Cells(np.stack(np.unravel_index(seen, shape), axis=1), counts[seen]))
+        found.append(CountedRows(np.stack(np.unravel_index(seen, shape), axis=1), counts[seen]))
     return found
 
 
 def _sorted_cells(
     secret: Coded, members: Sequence[Coded], n_rows: int, weights: Array | None
-) -> list[Cells]:
+) -> list[CountedRows]:
     """Find the distinct rows by sorting, secret by secret: memory proportional to the rows."""
     codes = np.empty((n_rows, len(members) + 1), dtype=np.intp)
     for position, coded in enumerate([secret, *members]):
@@ -306,7 +306,7 @@ def _sorted_cells(
     counts, cells = np.add.reduceat(ones, firsts), codes[firsts]
     ends = np.searchsorted(cells[:, 0], np.arange(secret.size + 1))
     return [
-        Cells(cells[a:b, 1:][counts[a:b] > 0], counts[a:b][counts[a:b] > 0])
+        CountedRows(cells[a:b, 1:][counts[a:b] > 0], counts[a:b][counts[a:b] > 0])
         for a, b in pairwise(ends)
     ]
 

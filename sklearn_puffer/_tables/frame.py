@@ -38,8 +38,6 @@ from sklearn_puffer._tables.values import (
     take_levels,
 )
 
-_FEW_ROWS = 1000  # which are copied in no time, where pandas must gather them
-
 
 class Source(Protocol):
     """What can be learnt from: named or numbered columns."""
@@ -301,25 +299,7 @@ class _PandasTable(_FrameTable):
         return {}
 
     def values(self, name: Name) -> Values:
-        if self._few is None:
-            return pandas_values(self.original(name), name)
-        return number_values(self._few[:, self._places[name]], name)
-
-    @cached_property
-    def _few(self) -> Array | None:
-        """Few rows of numbers of one type at once: a column of pandas takes longer than a row."""
-        if len(self.frame) > _FEW_ROWS:
-            return None
-        first, *others = self.frame.dtypes
-        alike = isinstance(first, np.dtype) and all(dtype == first for dtype in others)
-        return self.frame.to_numpy() if alike and first.kind in "iuf" else None
-
-    def _dtype(self, name: Name) -> Any:
-        return self.original(name).dtype if self._few is None else self._few.dtype
-
-    @cached_property
-    def _places(self) -> dict[Name, int]:
-        return {name: place for place, name in enumerate(self.names)}
+        return pandas_values(self.original(name), name)
 
     def original(self, name: Name, rows: Array | None = None) -> Any:
         if name not in self._columns:  # pandas makes a new object each time
@@ -332,14 +312,9 @@ class _PandasTable(_FrameTable):
 
     def replaced(self, name: Name, other: Any, rows: Array) -> Any:
         own, others = self.in_form_of(name, other), other.original(name)
-        if len(rows) == 1:  # a service waits for it
-            source, row = (others, rows) if rows[0] >= 0 else (own, np.zeros(1, dtype=np.intp))
-            found = pd.Series(source.array.take(row), own.index, others.dtype, copy=False)
-        else:
-            values, there = own.array.copy(), rows >= 0
-            values[there] = others.array[rows[there]]
-            found = pd.Series(values, own.index, others.dtype, copy=False)
-        return found
+        values, there = own.array.copy(), rows >= 0
+        values[there] = others.array[rows[there]]
+        return pd.Series(values, own.index, others.dtype, copy=False)
 
     def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
         built = {
@@ -357,7 +332,7 @@ class _PandasTable(_FrameTable):
         return result
 
     def _column(self, name: Name, done: Finished) -> Any:
-        dtype = self._dtype(name)
+        dtype = self.original(name).dtype
         if done.levels is not None:
             return self._labels(dtype, done)
         if not done.native:
