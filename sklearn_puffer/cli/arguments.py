@@ -32,6 +32,8 @@ Release a table so that its public columns tell little about sensitive ones.
   puffer release release.json adult.csv released.csv
 """
 
+_A_FILE = "a .parquet, .csv or .tsv file"
+
 _STATUS = """
 Exit status: 0 where all is well; 1 where a certificate does not hold or a budget is spent, and
 nothing was released, or where rows do not look like those of fit, or an attack tells more than was
@@ -396,9 +398,6 @@ def _persons(actions: Any) -> None:
         each.add_argument("--changes", choices=["refuse", "count"], default="refuse", help=text)
     left.add_argument("person", metavar="ID", help="of the person")
     left.add_argument("--integer", action="store_true", help="the id is a whole number")
-
-
-_A_FILE = "a .parquet, .csv or .tsv file"
 
 
 def _out(own: argparse.ArgumentParser) -> None:
