@@ -116,10 +116,11 @@ def halves_of(n_rows: int, seed: int) -> tuple[Array, Array]:
     return np.sort(order[: n_rows // 2]), np.sort(order[n_rows // 2 :])
 
 
-def pairs_to_attack(codes: Array, n_labels: int, halves: Sequence[Array]) -> list[tuple[int, int]]:
-    """Return the pairs of secrets with rows enough in each half."""
-    counts = np.min([np.bincount(codes[half], minlength=n_labels) for half in halves], axis=0)
-    return [(i, j) for i, j in combinations(range(n_labels), 2) if min(counts[[i, j]]) >= LEAST]
+def pairs_to_attack(secrets: Secrets, halves: Sequence[Array]) -> list[tuple[int, int]]:
+    """Return the pairs of secrets with rows enough in each half; of missing ones the code is -1."""
+    n = len(secrets.labels)
+    counts = np.min([np.bincount(secrets.codes[h] + 1, minlength=n + 1) for h in halves], axis=0)
+    return [(i, j) for i, j in combinations(range(n), 2) if min(counts[[i + 1, j + 1]]) >= LEAST]
 
 
 def half_width(n: int, m: int) -> float:

@@ -36,7 +36,7 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._noiser import PufferfishNoiser, SwapCurve
 from sklearn_puffer._review import measured
-from sklearn_puffer._review.attack import Groups, attackers_of, seen
+from sklearn_puffer._review.attack import Groups, attackers_of, boosted, seen
 from sklearn_puffer._review.exact_tests import Promise
 from sklearn_puffer._review.measured import Attacked, Secrets, Task, in_memory, known_rows, task_of
 from sklearn_puffer._review.plan import (
@@ -400,15 +400,10 @@ def _most_telling(measurer: Measurer) -> Name:
     local = measurer.local(part)
     rows = seen(measurer.held.iloc[part], measurer.columns)
     alone = {
-        name: local.attacked(rows[[name]], _boosted(), copies=False).auc
+        name: local.attacked(rows[[name]], {"boosted": boosted(60)}, copies=False).auc
         for name in counted(list(measurer.columns), "columns")
     }
     return max(alone, key=lambda name: alone[name])
-
-
-def _boosted() -> dict[str, Any]:
-    """Return the one attacker that takes any column as it is."""
-    return {"boosted": attackers_of(None)["boosted"]}
 
 
 # -------------------------------------------------------------------------------------- the rows
@@ -500,7 +495,8 @@ def _measurer(
     sides = np.sort(some[::2]), np.sort(some[1::2])
     halves = groups.rows(sides[0]), groups.rows(sides[1])
     judged = [replace(e, codes=e.codes[groups.wide.first]) for e in secrets] if whole else secrets
-    judged = [_with_pairs(each, sides if whole else halves) for each in judged]
+    asked = sides if whole else halves
+    judged = [replace(each, pairs=measured.pairs_to_attack(each, asked)) for each in judged]
     _check_attackable(judged)
     secrets = [replace(a, pairs=b.pairs) for a, b in zip(secrets, judged, strict=True)]
     return Measurer(
@@ -551,11 +547,6 @@ def _some(order: Array, secrets: Sequence[Secrets], groups: Groups) -> Array:
             rare = order[codes[order] == code][:400]
             chosen = np.concatenate([chosen, np.setdiff1d(rare, chosen)])
     return chosen
-
-
-def _with_pairs(own: Secrets, halves: tuple[Array, Array]) -> Secrets:
-    there = tuple(half[own.codes[half] >= 0] for half in halves)
-    return replace(own, pairs=measured.pairs_to_attack(own.codes, len(own.labels), there))
 
 
 def _check_attackable(secrets: Sequence[Secrets]) -> None:
@@ -711,12 +702,12 @@ def _drift(measurer: Measurer) -> list[str]:
     rows = seen(measured.stacked(both), measurer.columns)
     own = Secrets("table", ["fitted", "held out"], codes, [(0, 1)])
     halves = measured.halves_of(len(codes), measurer.seed)
-    boosted = _boosted()
-    found = measured.attacked(rows, [own], halves, boosted, copies=False)
+    trees = {"boosted": boosted(60)}
+    found = measured.attacked(rows, [own], halves, trees, copies=False)
     if found.low <= _DRIFT:
         return []
     alone = {
-        name: measured.attacked(rows[[name]], [own], halves, boosted, copies=False).auc
+        name: measured.attacked(rows[[name]], [own], halves, trees, copies=False).auc
         for name in counted(list(measurer.columns), "columns")
     }
     worst = max(alone, key=lambda name: alone[name])
