@@ -93,6 +93,12 @@ class Drawn:
         """Return P(low <= K < high)."""
         return self.noise.mass(self.edge(low), self.edge(high))
 
+    def between(self, steps: FloatArray) -> FloatArray:
+        """Return the chances of the stretches that ascending steps, one row each, leave."""
+        ends = np.pad(steps, ((0, 0), (1, 1)), constant_values=np.inf)
+        ends[:, 0] = -np.inf
+        return self.chance(ends[:, :-1], ends[:, 1:])
+
     def log_chance(self, steps: IntArray) -> FloatArray:
         """Return log P(K = steps), up to 1e-13 of the chance."""
         middle = 0.5 * (self.edge(steps) + self.edge(steps + 1))

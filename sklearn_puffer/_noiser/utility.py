@@ -378,10 +378,7 @@ class _Remapped:
 
     def _chances(self, rows: Array) -> FloatArray:
         """Return how probable each stretch of the map is for each raw value."""
-        inner = (self.starts - self.places[rows, None]).astype(np.float64)
-        ends = np.pad(inner, ((0, 0), (1, 1)), constant_values=np.inf)
-        ends[:, 0] = -np.inf
-        return self.drawn.chance(ends[:, :-1], ends[:, 1:])
+        return self.drawn.between((self.starts - self.places[rows, None]).astype(np.float64))
 
 
 def smallest_change(
@@ -771,24 +768,16 @@ def _width(release: ColumnRelease, groups: Groups) -> int:
 
 def _noisy(release: ColumnRelease, atoms: FloatArray, groups: Groups) -> FloatArray:
     if release.noise is None:
-        return _at(groups.after(atoms), groups.n_released)
+        return np.eye(groups.n_released)[groups.after(atoms)]
     drawn = Drawn(release.noise, release.grid, release.whole)
     places = to_steps(atoms, release.grid)[:, None]
     if release.remapping is None:
         # x + g K lies below a cut where K is smaller than the first whole number at or beyond it
         steps = np.ceil(groups.cuts / release.grid - places)
-        return _between(drawn, steps)
-    chances = _between(drawn, (release.remapping.starts - places).astype(float))
+        return drawn.between(steps)
+    chances = drawn.between((release.remapping.starts - places).astype(float))
     ends = groups.after(release.column.atoms[release.remapping.codes])
-    return chances @ _at(ends, groups.n_released)
-
-
-def _between(drawn: Drawn, steps: FloatArray) -> FloatArray:
-    """Return the chances of the stretches between ascending steps."""
-    ends = np.pad(steps, ((0, 0), (1, 1)), constant_values=np.inf)
-    ends[:, 0] = -np.inf
-    chances: FloatArray = drawn.chance(ends[:, :-1], ends[:, 1:])
-    return chances
+    return chances @ np.eye(groups.n_released)[ends]
 
 
 def _mixed(release: ColumnRelease, atoms: FloatArray, groups: Groups) -> FloatArray:
@@ -800,14 +789,7 @@ def _mixed(release: ColumnRelease, atoms: FloatArray, groups: Groups) -> FloatAr
     laws[np.arange(len(atoms)), release.mixing.places(atoms)] += kept
     if release.remapping is not None:
         alphabet = release.column.atoms[release.remapping.codes]
-    return laws @ _at(groups.after(alphabet), groups.n_released)
-
-
-def _at(places: Array, size: int) -> FloatArray:
-    """Return rows that are 1 at these places."""
-    rows = np.zeros((len(places), size))
-    rows[np.arange(len(places)), places] = 1.0
-    return rows
+    return laws @ np.eye(groups.n_released)[groups.after(alphabet)]
 
 
 def _cells(channel: ChannelRelease, table: Table) -> Array:

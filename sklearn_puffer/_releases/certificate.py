@@ -508,18 +508,21 @@ loan by at most a factor of e^0.5 = 1.649.
         return [
             f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
             self.promise(),
+            *self._told_below(),
+            made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
+        ]
+
+    def _told_below(self) -> list[str]:
+        """Return what stands below the promise."""
+        remapped = self.output == "remapped"
+        return [
             *([self.remedy] if self.remedy else []),
             *([survival(self.utility)] if self.utility else []),
             *model_lines(self.models, self.counted),
             *self._glossary(),
             f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}"
-            f"{', output remapped: for single rows, not for sums or means' * self._remapped}.",
-            made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
+            f"{', output remapped: for single rows, not for sums or means' * remapped}.",
         ]
-
-    @property
-    def _remapped(self) -> bool:
-        return self.output == "remapped"
 
     def _glossary(self) -> list[str]:
         """Return what the words above mean."""

@@ -318,7 +318,7 @@ class Book:
         histories[where], changed[where] = own["history"], own["form"] != asked.forms[where]
         repeated = known.has(places, asked.draws)
         full, once = np.zeros(len(self.histories), dtype=bool), counts_of([(self.kinds[kind], 1)])
-        for history in _used(histories).tolist():
+        for history in np.flatnonzero(np.bincount(histories)).tolist():
             full[history] = not self._meter(self.histories[history]).allows(once)
         overspent = full[histories] & ~repeated
         changed &= ~repeated & ~overspent
@@ -489,11 +489,6 @@ def matched(persons: Marks, known: Marks) -> IntArray:
 def in_order(persons: Marks) -> NDArray[np.intp]:
     """Return the order of marks as it is on record."""
     return np.lexsort((persons[:, 1], persons[:, 0]))
-
-
-def _used(histories: IntArray) -> IntArray:
-    used: IntArray = np.flatnonzero(np.bincount(histories)) if histories.size else histories
-    return used
 
 
 def _counts(pairs: Any, n_kinds: int) -> Counts:

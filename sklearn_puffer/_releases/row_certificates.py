@@ -9,7 +9,7 @@ from math import isnan
 from typing import Any, ClassVar
 
 from sklearn_puffer._base import Section, listed, short_number, shown
-from sklearn_puffer._releases.certificate import Certificate, made_line
+from sklearn_puffer._releases.certificate import Certificate
 from sklearn_puffer._releases.evidence import (
     PairLoss,
     jsonable,
@@ -18,7 +18,7 @@ from sklearn_puffer._releases.evidence import (
     survival,
     utility_section,
 )
-from sklearn_puffer._releases.sentences import KEYED
+from sklearn_puffer._releases.sentences import KEYED, about_passed, about_secrets, about_seed
 from sklearn_puffer._tables import Name, records_frame
 
 KEY_MATERIAL = (
@@ -190,19 +190,17 @@ class ChannelCertificate(RowsCertificate):
     def _seen(self) -> str:
         return f"{super()._seen()} and not the table"
 
-    def _lines(self) -> list[str]:
+    def _told_below(self) -> list[str]:
         return [
-            f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
-            self.promise(),
             WHOLE_TABLE,
             KEY_MATERIAL,
-            f"{_unchanged(self.facts)}, and a guess that a row was not moved is right so often.",
+            f"{self.facts.unchanged:.1%} of the rows stay in their cells "
+            f"{_kept_shares(self.facts)}, and a guess that a row was not moved is right so often.",
             *([self._again()] if self.holds else []),
             survival(self.utility),
             *self._glossary(),
             f"Strategy {self.strategy}, {self.noise} in the place of noise, dependence "
             f"{self.dependence}.",
-            made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
         ]
 
     def _again(self) -> str:
@@ -218,7 +216,11 @@ class ChannelCertificate(RowsCertificate):
         )
 
     def _about_rows(self) -> Section:
-        return Section("The channel", _about_channel(self.facts), _cells_of_channel(self.facts))
+        return Section(
+            "The channel",
+            _about_channel(self.facts),
+            _kept_cells(self.facts, "unchanged", "all rows"),
+        )
 
     def conditions(self, *, figures: bool = True) -> list[str]:
         """Return the four things that the promise takes for granted: no figure is among them."""
@@ -231,13 +233,6 @@ class ChannelCertificate(RowsCertificate):
         ]
 
 
-def _unchanged(facts: ChannelFacts) -> str:
-    """Return the share of rows that stay, overall and for each secret."""
-    by_secret = ", ".join(f"{shown(k.secret)} {k.share:.1%}" for k in facts.kept[:20])
-    more = f" and {len(facts.kept) - 20} more" if len(facts.kept) > 20 else ""
-    return f"{facts.unchanged:.1%} of the rows stay in their cells ({by_secret}{more})"
-
-
 def _about_channel(facts: ChannelFacts) -> str:
     what = "secret" if facts.balance == "secrets" else "row"
     return (
@@ -246,10 +241,21 @@ def _about_channel(facts: ChannelFacts) -> str:
     )
 
 
-def _cells_of_channel(facts: ChannelFacts) -> list[list[str]]:
-    head, every = ["sensitive", "secret", "unchanged"], ["", "all rows", f"{facts.unchanged:.1%}"]
+def _kept_cells(facts: ChannelFacts | SwapFacts, stays: str, all_of_them: str) -> list[list[str]]:
+    """Return the shares that stay as a table: of all, and for each secret."""
     rows = [[shown(k.sensitive), shown(k.secret), f"{k.share:.1%}"] for k in facts.kept]
-    return [head, every, *rows]
+    return [["sensitive", "secret", stays], ["", all_of_them, f"{facts.unchanged:.1%}"], *rows]
+
+
+def _kept_shares(facts: ChannelFacts | SwapFacts) -> str:
+    """Return the same in brackets, of twenty secrets at most."""
+    by_secret = ", ".join(f"{shown(k.secret)} {k.share:.1%}" for k in facts.kept[:20])
+    more = f" and {len(facts.kept) - 20} more" if len(facts.kept) > 20 else ""
+    return f"({by_secret}{more})"
+
+
+def _every(names: Sequence[Name]) -> str:
+    return listed(names, len(names))
 
 
 def channel_assumptions(
@@ -265,10 +271,6 @@ def channel_assumptions(
     seed: int | None,
 ) -> list[str]:
     """Return under which conditions a channel's promise holds, and what it does not cover."""
-
-    def every(names: Sequence[Name]) -> str:
-        return listed(names, len(names))
-
     said = [
         about_prior,
         WHOLE_TABLE,
@@ -282,8 +284,7 @@ def channel_assumptions(
         "Rows are independent of each other: what one person's row tells about another person is "
         "not covered.",
         "The released row as a whole is protected, all its columns together.",
-        f"Each protected secret is one value of one sensitive column ({every(sensitive)}); "
-        "combinations of several sensitive columns are not secrets.",
+        about_secrets(sensitive),
         f"The promise is for {releases} release(s) of the same rows"
         + (
             "; a second one may tell everything."
@@ -291,7 +292,7 @@ def channel_assumptions(
             else f" together; each further one tells {floor:.6g} at most."
         ),
         *([KEYED] if seed is None else []),
-        f"Only column(s) {every(released)} are protected, and only as released by this noiser "
+        f"Only column(s) {_every(released)} are protected, and only as released by this noiser "
         "without a random_state; the number of rows, their order, their index and the types of "
         "the columns are handed through.",
         "Refusals and warnings that depend on the rows are not covered: transform refuses values "
@@ -302,13 +303,10 @@ def channel_assumptions(
     ]
     if binned:
         said.append(
-            f"{every(binned)} are released as representatives of bins; the promise is about these."
+            f"{_every(binned)} are released as representatives of bins; the promise is about these."
         )
     if passed:
-        said.append(
-            f"{every(passed)} are passed through and NOT protected: whatever they tell about a "
-            "secret is told."
-        )
+        said.append(about_passed(passed))
     if delta > 0.0:
         said.append(
             f"delta = {delta:g} is what the probability of any set of rows may exceed e^epsilon "
@@ -316,10 +314,7 @@ def channel_assumptions(
             "the number of rows."
         )
     if seed is not None:
-        said.append(
-            f"random_state={seed} makes the draws reproducible, so whoever knows the seed can "
-            "undo them: NOTHING is promised outside tests."
-        )
+        said.append(about_seed(seed, "draws", "undo them"))
     return said
 
 
@@ -543,34 +538,26 @@ class SwapCertificate(RowsCertificate):
     def _verdict(self) -> str:
         return f"{self._kept()}{self._to_come() if self.holds else ''}, on four conditions"
 
-    def _lines(self) -> list[str]:
-        facts = self.facts
+    def _told_below(self) -> list[str]:
+        facts, strata = self.facts, [_about_strata(self.facts)] if self.facts.strata else []
         if self.reserve is not None:
-            return [
-                f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
-                self.promise(),
-                *_about_reserve(self.reserve, facts),
-                *([_about_strata(facts)] if facts.strata else []),
-                survival(self.utility),
-                made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
-            ]
+            return [*_about_reserve(self.reserve, facts), *strata, survival(self.utility)]
         return [
-            f"Budget: {self.notion.budget_name()}; proven loss {short_number(self.loss)}.",
-            self.promise(),
             f"{_stay(facts)}; the released table has exactly the rows of the original one.",
-            *([_about_strata(facts)] if facts.strata else []),
+            *strata,
             "Who finds his own row with another person moves the odds about that person by up to "
             f"e^{short_number(facts.moved_loss)}: whoever holds it was moved.",
             *([_about_sample(facts, self.n_rows)] if facts.learnt < self.n_rows else []),
             survival(self.utility),
             "This certificate is about the fitted rows; transform(table) counts the rows of that "
             "table, and proves its own flows before anything is released.",
-            made_line(self.version, self.date, f"{self.n_rows} rows", self.n_columns),
         ]
 
     def _about_rows(self) -> Section:
         about = _about_swap(self.facts, one_by_one=self.reserve is not None)
-        return Section("The swap", about, _cells_of_swap(self.facts))
+        return Section(
+            "The swap", about, _kept_cells(self.facts, "stay", f"all {self.facts.what}s")
+        )
 
     def conditions(self, *, figures: bool = True) -> list[str]:
         """Return the four things that the promise takes for granted, in plain words."""
@@ -640,9 +627,8 @@ def _limits(reserve: ReserveFacts) -> str:
 
 
 def _stay(facts: SwapFacts) -> str:
-    by_secret = ", ".join(f"{shown(kept.secret)} {kept.share:.1%}" for kept in facts.kept[:20])
-    more = f" and {len(facts.kept) - 20} more" if len(facts.kept) > 20 else ""
-    return f"{facts.unchanged:.1%} of the {facts.what}s stay with their owners ({by_secret}{more})"
+    what = facts.what
+    return f"{facts.unchanged:.1%} of the {what}s stay with their owners {_kept_shares(facts)}"
 
 
 def _about_strata(facts: SwapFacts) -> str:
@@ -677,15 +663,6 @@ def _about_swap(facts: SwapFacts, *, one_by_one: bool) -> str:
     )
 
 
-def _cells_of_swap(facts: SwapFacts) -> list[list[str]]:
-    rows = [[shown(k.sensitive), shown(k.secret), f"{k.share:.1%}"] for k in facts.kept]
-    return [
-        ["sensitive", "secret", "stay"],
-        ["", f"all {facts.what}s", f"{facts.unchanged:.1%}"],
-        *rows,
-    ]
-
-
 _IN_TABLES = (
     "Rows to come (transform) are taken to have the secrets of fitted rows of their cell, as "
     "often as these; over_set says what sampling error may add. Their cells are counted anew, "
@@ -717,10 +694,6 @@ def swap_assumptions(
     groups: Name | None = None,
 ) -> list[str]:
     """Return under which conditions a swap's promise holds, and what it does not cover."""
-
-    def every(names: Sequence[Name]) -> str:
-        return listed(names, len(names))
-
     said = [
         "People are exchangeable given the list of their rows: who they are, in which order they "
         "stand and what their ids are tells nothing of their rows.",
@@ -732,9 +705,8 @@ def swap_assumptions(
         *(_ONE_BY_ONE if one_by_one else _IN_TABLES),
         "Values that fit has not seen, and missing ones, are taken as the classifier takes them; "
         "nothing is refused for them.",
-        f"Each protected secret is one value of one sensitive column ({every(sensitive)}); "
-        "combinations of several sensitive columns are not secrets.",
-        f"Only column(s) {every(released)} are exchanged; the number of rows, their order, their "
+        about_secrets(sensitive),
+        f"Only column(s) {_every(released)} are exchanged; the number of rows, their order, their "
         "index and the types of the columns are handed through.",
         "The fitted noiser holds counts of secrets, and its models were learnt from them: keep it "
         "where you keep the table. Realised flows are kept nowhere.",
@@ -747,10 +719,10 @@ def swap_assumptions(
             "taken as known. There is no release by row_id=."
         )
     if missing:
-        said.append(f"{every(missing)} have missing values, which are exchanged as values are.")
+        said.append(f"{_every(missing)} have missing values, which are exchanged as values are.")
     if passed:
         said.append(
-            f"{every(passed)} are passed through, and stay with their owners: rows are exchanged "
+            f"{_every(passed)} are passed through, and stay with their owners: rows are exchanged "
             "within their values alone. A column joined later by owner is not covered."
         )
     if delta > 0.0:
@@ -759,8 +731,5 @@ def swap_assumptions(
             "times its probability under the other secret by."
         )
     if seed is not None:
-        said.append(
-            f"random_state={seed} makes the swap reproducible, so whoever knows the seed can undo "
-            "it: NOTHING is promised outside tests."
-        )
+        said.append(about_seed(seed, "swap", "undo it"))
     return said

@@ -75,8 +75,7 @@ def assumptions_of(facts: Facts) -> list[str]:
         "theta, this table and the priors are functions of the same rows as the release; nothing "
         "is promised about what these numbers themselves reveal.",
         _about_columns(facts),
-        "Each protected secret is one value of one sensitive column "
-        f"({_all(facts.sensitive)}); combinations of several sensitive columns are not secrets.",
+        about_secrets(facts.sensitive),
         _about_releases(facts.noise, facts.releases) + _about_kernels(facts),
         *([KEYED] if facts.seed is None else []),
         f"Only column(s) {_all([c.name for c in facts.columns])} are protected, and only as "
@@ -111,10 +110,7 @@ def assumptions_of(facts: Facts) -> list[str]:
             "and rare ones hardly come out: sums, means and spreads of them are biased."
         )
     if facts.passed:
-        said.append(
-            f"{_all(facts.passed)} are passed through and NOT protected: whatever they tell about "
-            "a secret is told."
-        )
+        said.append(about_passed(facts.passed))
     if facts.propagated:
         said.append(
             f"Which values of {_all(facts.propagated)} are missing is released as it is and NOT "
@@ -126,13 +122,34 @@ def assumptions_of(facts: Facts) -> list[str]:
             f"exact loss{_needed(facts.least)}."
         )
     if facts.seed is not None:
-        said.append(
-            f"random_state={facts.seed} makes the noise reproducible, so whoever knows the seed "
-            "can remove it: NOTHING is promised outside tests."
-        )
+        said.append(about_seed(facts.seed, "noise", "remove it"))
     if facts.notion.delta > 0.0:
         said.append(_about_delta(facts.notion))
     return said
+
+
+def about_secrets(sensitive: Sequence[Name]) -> str:
+    """Return what is a secret, and what is none."""
+    return (
+        f"Each protected secret is one value of one sensitive column ({_all(sensitive)}); "
+        "combinations of several sensitive columns are not secrets."
+    )
+
+
+def about_passed(names: Sequence[Name]) -> str:
+    """Return what is said of columns that come out as they are, row by row."""
+    return (
+        f"{_all(names)} are passed through and NOT protected: whatever they tell about a secret is "
+        "told."
+    )
+
+
+def about_seed(seed: int, drawn: str, undone: str) -> str:
+    """Return what is said where ``drawn`` can be repeated."""
+    return (
+        f"random_state={seed} makes the {drawn} reproducible, so whoever knows the seed can "
+        f"{undone}: NOTHING is promised outside tests."
+    )
 
 
 def _about_rows(rows: RowsTogether | None) -> list[str]:
@@ -270,18 +287,15 @@ OCCUR_ONCE = "occur once, so that the law counted from them is this table"
 
 def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> str:
     """Return the warning about a counted law that is the list of rows."""
+    # few rows make boosting by default surer of itself than it should be
+    boosting = "HistGradientBoostingClassifier()" if n_rows >= _MANY_ROWS else MODEST
     return (
         f"{share:.0%} of the {n_rows} rows of columns {listed(names)} {OCCUR_ONCE} and not the "
         "population: it says which row is whose, and "
         "noise against that says little about what can be learnt; take as prior what a classifier "
-        f"learns, prior={_boosting(n_rows)} of sklearn.ensemble (fits.ClassifierFit has the "
+        f"learns, prior={boosting} of sklearn.ensemble (fits.ClassifierFit has the "
         'settings), with noise="swap", which changes rows least; or release fewer columns or bins.'
     )
-
-
-def _boosting(n_rows: int) -> str:
-    """Return boosting that so many rows do not make surer of itself than it should be."""
-    return "HistGradientBoostingClassifier()" if n_rows >= _MANY_ROWS else MODEST
 
 
 def collapsed_sentence(name: Name, n_bins: int, medians: Sequence[float]) -> str:

@@ -479,7 +479,11 @@ class Store:
                 _let_go()
             left = deadline - time.monotonic()
             if left <= 0.0:
-                waiting = OSError(errno.ETIMEDOUT, _waited(timeout))
+                waiting = OSError(
+                    errno.ETIMEDOUT,
+                    f"another process or thread still holds it after {timeout:g} s; wait for that "
+                    "one, or end it, or open the ledger with a longer timeout",
+                )
                 said = "the ledger cannot be locked, and nothing was spent"
                 raise told(waiting, self.path, said)
             time.sleep(min(pause, left))
@@ -595,13 +599,6 @@ def _database(fill: Callable[[Sheet], None]) -> bytes:
 def _let_go() -> None:
     with suppress(RuntimeError):  # it is not held
         _one.release()
-
-
-def _waited(timeout: float) -> str:
-    return (
-        f"another process or thread still holds it after {timeout:g} s; wait for that one, or end "
-        "it, or open the ledger with a longer timeout"
-    )
 
 
 @contextmanager
