@@ -64,10 +64,10 @@ def test_the_certificate_states_the_loss_over_the_set_without_being_asked():
 
 def test_the_certificate_splits_the_scale_into_prior_and_sampling_error():
     own, robust = student(None, epsilon=0.1), student(0.95, epsilon=0.1)
-    assert robust.certificate_.worst_case_loss.share == pytest.approx(
+    assert robust.certificate_.over_set.share == pytest.approx(
         own.theta_["choice"] / robust.theta_["choice"], rel=1e-9
     )
-    assert robust.certificate_.worst_case_loss.loss == pytest.approx(0.1, abs=1e-9)
+    assert robust.certificate_.over_set.loss == pytest.approx(0.1, abs=1e-9)
     assert str(robust.certificate_).startswith(
         "Certificate: holds for the counted prior, and for every prior within sampling error "
         "(95%): 0.1\n"
@@ -79,8 +79,8 @@ def test_the_certificate_splits_the_scale_into_prior_and_sampling_error():
 
 def test_a_theta_that_pays_for_no_sampling_error_is_not_split():
     certificate = student(None).certificate_
-    assert certificate.worst_case_loss.share == 1.0
-    assert certificate.worst_case_loss.loss > certificate.notion.budget
+    assert certificate.over_set.share == 1.0
+    assert certificate.over_set.loss > certificate.notion.budget
     assert "sampling error for the rest" not in str(certificate)
 
 
@@ -166,7 +166,7 @@ def test_a_secret_with_few_rows_is_named():
     noiser = PufferfishNoiser(sensitive="secret", public="x", adversaries="confidence")
     with pytest.warns(UserWarning, match=r"secret\(s\) 'rare' have so few rows"):
         noiser.fit(X[["secret", "x"]])
-    assert noiser.certificate_.worst_case_loss.decided == ("rare",)
+    assert noiser.certificate_.over_set.decided == ("rare",)
 
 
 def test_a_grid_too_large_for_the_sets_gets_the_noise_of_sensitivity():
