@@ -534,12 +534,9 @@ class LearntChannel:
         return channel_assumptions(
             about_prior=say.about_prior(
                 given=settings.prior is not None,
-                model=None,
                 n_further=n_further,
                 n_rows=self.read.rows.total,
                 fewest_rows=self.read.fewest_rows(),
-                models=(),
-                covered=False,
             ),
             sensitive=[secret.name for secret in self.read.secrets],
             released=[column.name for column in self.columns],

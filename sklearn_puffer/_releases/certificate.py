@@ -472,10 +472,6 @@ loan by at most a factor of e^0.5 = 1.649.
         """Return the same for a title, below which stands what it takes for granted."""
         return f"{self._kept()}{self._beyond()}"
 
-    def _taken_for_granted(self) -> list[str]:
-        """Return the conditions that such a title only counts."""
-        return []
-
     def _kept(self) -> str:
         """Return whether the budget is kept, by what, and under which prior."""
         verdict = "holds" if self.holds else "DOES NOT HOLD"

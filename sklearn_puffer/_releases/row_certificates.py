@@ -104,9 +104,6 @@ class RowsCertificate(Certificate):
     def _about_rows(self) -> Section:
         """Return what is done to the rows of `fit`."""
 
-    def _taken_for_granted(self) -> list[str]:
-        return [f"The conditions: {self._conditions()}."] if self.holds else []
-
     def _conditions(self) -> str:
         letters = zip("abcd", self.conditions(), strict=True)
         return "; ".join(f"({letter}) {told}" for letter, told in letters)

@@ -70,7 +70,15 @@ KEYED = (
 def assumptions_of(facts: Facts) -> list[str]:
     """Return under which conditions the promise holds, and what it does not cover."""
     said = [
-        _about_prior(facts),
+        about_prior(
+            given=facts.given_prior,
+            model=facts.model,
+            n_further=facts.n_adversaries - 1,
+            n_rows=facts.n_rows,
+            fewest_rows=facts.fewest_rows,
+            models=facts.models,
+            covered=facts.over_set,
+        ),
         *_about_rows(facts.rows),
         "theta, this table and the priors are functions of the same rows as the release; nothing "
         "is promised about what these numbers themselves reveal.",
@@ -474,31 +482,18 @@ def _either(known: Sequence[Sequence[Name]]) -> str:
     return " or ".join(" and ".join(map(shown, names)) for names in known)
 
 
-def _about_prior(facts: Facts) -> str:
-    return about_prior(
-        given=facts.given_prior,
-        model=facts.model,
-        n_further=facts.n_adversaries - 1,
-        n_rows=facts.n_rows,
-        fewest_rows=facts.fewest_rows,
-        models=facts.models,
-        covered=facts.over_set,
-    )
-
-
 def about_prior(
     *,
     given: bool,
-    model: str | None,
     n_further: int,
     n_rows: int,
     fewest_rows: int,
-    models: Sequence[ModelFacts],
-    covered: bool,
+    model: str | None = None,
+    models: Sequence[ModelFacts] = (),
+    covered: bool = False,
 ) -> str:
     """Return whose knowledge the promise is about; ``covered`` is whether sampling error is."""
-    others = n_further
-    further = f", and the {others} further prior(s) of adversaries=" if others else ""
+    further = f", and the {n_further} further prior(s) of adversaries=" if n_further else ""
     learnt = [each for each in models if each.argument == "prior"]
     if learnt:
         kinds = ", ".join(dict.fromkeys(f"{each.model}, {each.way}" for each in learnt))
