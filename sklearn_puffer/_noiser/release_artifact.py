@@ -553,9 +553,10 @@ def _read_channel(own: Fields, releases: list[ColumnRelease]) -> ChannelRelease:
 def _read_codes(own: Fields, sizes: Sequence[int]) -> Array:
     cells = own.read("cells", tuple[tuple[int, ...], ...])
     own.check(bool(cells) and all(len(cell) == len(sizes) for cell in cells), "cells")
-    within = all(0 <= code < size for cell in cells for code, size in zip(cell, sizes, strict=True))
-    own.check(within and len(set(cells)) == len(cells), "cells")
-    return np.array(cells, dtype=np.intp)
+    own.check(len(set(cells)) == len(cells) and min(map(min, cells)) >= 0, "cells")
+    codes = np.array(cells, dtype=np.intp)
+    own.check(bool((codes < np.array(sizes)).all()), "cells")
+    return codes
 
 
 # ------------------------------------------------------------------------------- the certificate
