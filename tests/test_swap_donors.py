@@ -24,7 +24,7 @@ from test_swap_noiser import people
 
 from sklearn_puffer import OverspentError, PufferfishNoiser, UtilityWarning, audit, report
 from sklearn_puffer._noise import Choices, system_entropy
-from sklearn_puffer._swaps import Pool, UsedUpError, most_rows, reserve
+from sklearn_puffer._swaps import Pool, UsedUpError, exchange, most_rows
 from sklearn_puffer.noise import RecordSwap
 
 pytestmark = [
@@ -138,7 +138,7 @@ class ThinStay(Pool):
 def test_what_is_released_is_a_row_of_the_cell_that_was_drawn_whatever_the_own_row_was(
     monkeypatch, cells
 ):
-    monkeypatch.setattr(reserve, "MATCHED", 2)
+    monkeypatch.setattr(exchange, "MATCHED", 2)
     assert released_one_by_one(cells) == promised(cells)
 
 
@@ -157,7 +157,7 @@ def test_more_senders_and_donors_change_nothing(cells):
     ],
 )
 def test_broken_variants_fail_the_comparison(monkeypatch, broken, cells, n_donors):
-    monkeypatch.setattr(reserve, "MATCHED", 2)
+    monkeypatch.setattr(exchange, "MATCHED", 2)
     found = released_one_by_one(cells, kind=broken, n_donors=n_donors)
     assert sum(found.values()) == 1
     assert found != promised(cells)

@@ -17,7 +17,7 @@ from sklearn_puffer._noiser.problems import Problem
 from sklearn_puffer._noiser.read_table import check_one_secret, group_codes
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint, remapped
 from sklearn_puffer._noiser.scales import find_scales
-from sklearn_puffer._noiser.swap_again import HeldSwap, SwapCurve, held_swap
+from sklearn_puffer._noiser.swap_result import HeldSwap, SwapCurve, held_swap
 from sklearn_puffer._noiser.swap_rows import RowByRow, WideRows, of_place
 from sklearn_puffer._noiser.transformer import PufferfishRelease, ReleaseTransformer
 from sklearn_puffer._noiser.utility import RawLaw, column_moves, released_shares, utilities

@@ -28,6 +28,7 @@ from sklearn_puffer._noiser.read_table import (
 from sklearn_puffer._noiser.release import Draw, TableRules
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.swap_fit import find_swap, read_rows
+from sklearn_puffer._noiser.swap_release import check_size
 from sklearn_puffer._noiser.swap_reserve import (
     NO_RESERVE,
     Service,
@@ -38,8 +39,7 @@ from sklearn_puffer._noiser.swap_reserve import (
     refuse_share,
     with_reserve,
 )
-from sklearn_puffer._noiser.swap_result import LearntSwap
-from sklearn_puffer._noiser.swap_tables import beside_labels, check_swappable, label_codes
+from sklearn_puffer._noiser.swap_result import LearntSwap, beside_labels, label_codes
 from sklearn_puffer._noiser.transformer import ReleaseTransformer
 from sklearn_puffer._releases import UtilityWarning
 from sklearn_puffer._releases import sentences as say
@@ -338,7 +338,8 @@ class PufferfishNoiser(ReleaseTransformer):
                 'sample_weight counts rows of which X has one each, and noise="swap" exchanges the '
                 "rows of X; give each row as often as it counts, or call fit and transform."
             )
-        check_swappable(known(X))
+        if hasattr(table := known(X), "__len__"):
+            check_size(len(table))
         donors = refuse_share(self.noise)
         self.fit(X, y, **fit_params)
         if y is None and donors is None:

@@ -33,8 +33,6 @@ from sklearn_puffer._noiser.conditional_priors import (
     named_laws,
 )
 from sklearn_puffer._noiser.drift import Margin
-from sklearn_puffer._noiser.kept_columns import check_kept, with_kept
-from sklearn_puffer._noiser.known_values import who_know_values
 from sklearn_puffer._noiser.mechanism import NoiseOfColumns
 from sklearn_puffer._noiser.problems import Problem, cells_of, too_wide, ways_to_exact
 from sklearn_puffer._noiser.read_table import TableRead, read_table
@@ -42,6 +40,7 @@ from sklearn_puffer._noiser.release import ColumnRelease, Patterns, remapped, sc
 from sklearn_puffer._noiser.remapping import check_remappable
 from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
 from sklearn_puffer._noiser.settings import Settings
+from sklearn_puffer._noiser.side_information import check_kept, who_know_values, with_kept
 from sklearn_puffer._noiser.utility import utilities
 from sklearn_puffer._noiser.worst_case_loss import Around, FittedNoise, Unknown, priors_around
 from sklearn_puffer._releases import (

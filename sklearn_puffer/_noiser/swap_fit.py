@@ -46,12 +46,15 @@ from sklearn_puffer._noiser.swap_rows import (
     WideRows,
     columns_of,
     fixed_and_numbers,
+    learnt_cells,
+    learnt_centres,
     likeness,
+    log_posteriors,
     size_of,
 )
 from sklearn_puffer._releases import ReserveFacts
 from sklearn_puffer._sets import ONE, cell_bounds, cell_share
-from sklearn_puffer._swaps import learnt_cells, learnt_centres, least_cost, log_posteriors
+from sklearn_puffer._swaps import least_cost
 from sklearn_puffer._tables import (
     FeatureForm,
     Features,

@@ -1,14 +1,22 @@
-"""Who gets whose row: leavers and places by lot, and then the matches that change least."""
+"""Who gets whose row: flows in whole rows, leavers and places by lot, and matches of least change.
+
+Flows are rounded as Cox has it (1987): as long as an entry is no whole row there is a cycle of such
+entries, along which rows and columns keep their sums when one entry gains what the next loses.
+
+Rows that are released one by one are given rows of a reserve, which is used up.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.special import betainc
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
-from sklearn_puffer._swaps.rounding import Draws
+from sklearn_puffer._swaps.flows import ROW
 
 MOST_MATCHED = 800
 """Leavers and places that are matched at once; more are cut into random parts."""
@@ -16,8 +24,82 @@ MOST_MATCHED = 800
 PART = 300
 """Of so many each: where there are many, near ones are in every part, and time grows as a power."""
 
+MATCHED = 4
+"""Senders, the row itself among them, that are matched with as many donors."""
+
+RUNS_OUT = 1e-4
+"""The chance with which some cell's donors run out before the limit of rows."""
+
+_MOST = 1 << 40
+
 Costs = Callable[[Array, Array], FloatArray]
 """What it costs that owners of some rows get others, shape (n, m)."""
+
+
+class Draws(Protocol):
+    """A source of uniform choices."""
+
+    def below(self, end: int) -> int:
+        """Return a whole number from 0 to ``end - 1``, each as probable as any other."""
+
+    def shuffled(self, count: int) -> Array:
+        """Return the numbers below ``count`` in an order, each as probable as any other."""
+
+
+def whole_rows(flows: IntArray, draws: Draws) -> IntArray:
+    r"""Return flows in whole rows, drawn so that each entry's mean is its flow, exactly.
+
+    Along a cycle with alternating signs, :math:`d_+` and :math:`d_-` are the largest steps before
+    an entry is whole; one of them is taken, the first with chance
+    :math:`d_- / (d_+ + d_-)`, in whole numbers.
+    """
+    table = flows.copy()
+    rest = table % ROW
+    rows = [set(np.flatnonzero(row).tolist()) for row in rest]
+    columns = [set(np.flatnonzero(column).tolist()) for column in rest.T]
+    for a, own in enumerate(rows):
+        while own:
+            cycle = _cycle(a, rows, columns)
+            _step(table, cycle, draws)
+            for row, column in cycle:
+                if table[row, column] % ROW == 0:
+                    rows[row].discard(column)
+                    columns[column].discard(row)
+    return np.asarray(table // ROW)
+
+
+def _cycle(start: int, rows: list[set[int]], columns: list[set[int]]) -> list[tuple[int, int]]:
+    """Return the entries of a cycle: each row and column of it has two of them, one after another.
+
+    A row whose sum is whole has no single entry that is not, so a walk never ends but on itself.
+    """
+    path: list[tuple[int, int]] = []
+    seen: dict[tuple[str, int], int] = {}
+    row, last = start, -1
+    while True:
+        if ("row", row) in seen:
+            return path[seen["row", row] :]
+        seen["row", row] = len(path)
+        column = next(each for each in rows[row] if each != last)
+        path.append((row, column))
+        if ("column", column) in seen:
+            return path[seen["column", column] :]
+        seen["column", column] = len(path)
+        last = column
+        row = next(each for each in columns[column] if each != row)
+        path.append((row, column))
+
+
+def _step(table: IntArray, cycle: list[tuple[int, int]], draws: Draws) -> None:
+    """Move along a cycle until an entry is whole, either way with the chance that keeps means."""
+    signs = np.where(np.arange(len(cycle)) % 2 == 0, 1, -1)
+    where = tuple(np.array(cycle).T)
+    below = table[where] % ROW
+    above = ROW - below
+    up = int(np.where(signs > 0, above, below).min())
+    down = int(np.where(signs > 0, below, above).min())
+    step = up if draws.below(up + down) < down else -down
+    table[where] += signs * step
 
 
 def leavers_and_places(
@@ -77,3 +159,115 @@ def least_cost(own: Array, others: Array, costs: Costs) -> float:
     """Return the mean cost of matching rows with others, as many, at the least cost."""
     between = costs(own, others)
     return float(between[linear_sum_assignment(between)].mean())
+
+
+# ------------------------------------------------------------------------------- rows one by one
+
+
+class UsedUpError(Exception):
+    """A cell without donors."""
+
+
+class Pool:
+    r"""What is left of the reserve of one stratum.
+
+    Parameters
+    ----------
+    homes : ndarray of int of shape (n_cells,)
+        The place, among the cells that have donors, of the one that each cell counts with.
+    cells : ndarray of int of shape (n_homes,)
+        Which cells these are.
+    flows : ndarray of int64 of shape (n_homes, n_homes)
+        F; a row of home a goes to b with chance :math:`K(b|a) = F(a, b) / \sum_b F(a, b)`.
+    senders : sequence of lists of int
+        Rows of the reserve by cell, each list in a random order.
+    donors : sequence of lists of int
+        The same by home; all of them lie in its own cell.
+
+    Notes
+    -----
+    *Formal guarantees.* Let the rows of a cell, those of the reserve among them, be exchangeable.
+    Then, given b and all earlier releases, each donor left in b is given with the same chance,
+    whatever cell the row came from (DESIGN, section 14.5): the row is put among senders of its own
+    cell, so that the owner of each match is uniform among them, and what they are matched with is
+    a uniform draw of donors. Senders are used up, for a second match beside them would tell; a
+    donor is given once. A row that stays is one of cell b, too.
+    """
+
+    def __init__(
+        self,
+        homes: Array,
+        cells: Array,
+        flows: IntArray,
+        senders: Sequence[list[int]],
+        donors: Sequence[list[int]],
+    ) -> None:
+        self.homes, self.cells = homes, cells
+        self.ends = [[int(end) for end in np.cumsum(row)] for row in flows]
+        self.senders, self.donors = senders, donors
+
+    def given(self, row: int, cell: int, costs: Costs, draws: Draws) -> int | None:
+        """Return the row of the reserve that is released for a row, or None for the row itself.
+
+        Raises
+        ------
+        UsedUpError
+            If no donor of the cell that was drawn is left.
+        """
+        ends = self.ends[self.homes[cell]]
+        drawn = draws.below(ends[-1])
+        to = next(place for place, end in enumerate(ends) if drawn < end)
+        return None if self.cells[to] == cell else self._match(row, cell, to, costs, draws)
+
+    def _match(self, row: int, cell: int, to: int, costs: Costs, draws: Draws) -> int:
+        donors, senders = self.donors[to], self.senders[cell]
+        if not donors:
+            raise UsedUpError
+        few = min(MATCHED, len(donors), len(senders) + 1)
+        own = np.array([row, *(senders.pop() for _ in range(few - 1))])
+        own = own[draws.shuffled(few)]  # no tie may be broken by who comes first
+        offered = _by_lot(donors, few, draws)
+        sources, places = linear_sum_assignment(costs(own, offered))
+        found = int(offered[places[own[sources] == row]][0])
+        donors.remove(found)
+        return found
+
+
+def _by_lot(donors: list[int], few: int, draws: Draws) -> Array:
+    """Return some of the donors, each as probable as any other, which become the first ones."""
+    for place in range(few):
+        other = place + draws.below(len(donors) - place)
+        donors[place], donors[other] = donors[other], donors[place]
+    return np.array(donors[:few])
+
+
+def most_rows(rates: FloatArray, donors: Array, chance: float) -> int:
+    r"""Return the most rows of which the donors of some cell run out with no more than a chance.
+
+    .. math:: \max \left\{n : \sum_b P(\mathrm{Bin}(n, r_b) > d_b) \le p\right\}
+
+    Parameters
+    ----------
+    rates : ndarray of shape (n_cells,)
+        The chance, or more, with which a row takes a donor of each cell.
+    donors : ndarray of int of shape (n_cells,)
+    chance : float
+
+    Examples
+    --------
+    >>> most_rows(np.array([0.5]), np.array([1]), 0.25)
+    2
+    """
+
+    def fails(n: int) -> bool:
+        some = donors < n  # of more donors than rows none runs out
+        tails = betainc(donors[some] + 1.0, n - donors[some], np.minimum(rates[some], 1.0))
+        return float(tails.sum()) > chance
+
+    low, high = 0, 1
+    while not fails(high) and high < _MOST:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fails(middle) else (middle, high)
+    return low

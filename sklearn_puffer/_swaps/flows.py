@@ -1,18 +1,53 @@
-"""How many rows go from cell to cell on average, in whole numbers that were held to the budget."""
+"""How many rows go from cell to cell on average: a linear program, and its answer made whole.
+
+The program has rows of a sparse matrix for margins, laws and budget. Its answer is not believed:
+whole numbers of parts of a row are held to the budget by the checker.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Any
 
-from sklearn_puffer._base import FloatArray, IntArray
-from sklearn_puffer._losses import swap_losses
-from sklearn_puffer._swaps.program import SwapProblem, solved_flows
+import numpy as np
+from scipy.sparse import coo_array
+
+from sklearn_puffer._base import Array, FloatArray, HockeyStick, IntArray, Notion, solved
+from sklearn_puffer._losses import SwapLaws, swap_losses
 
 ROW = 1 << 32
 """Flows are whole numbers of this part of a row."""
 
+_SMALL = 30_000  # non-zeros, up to which the simplex method is quicker
 _INSIDE = (1e-6, 1e-5, 1e-4, 1e-3)  # of the budget, kept from the solver
 _MIXED = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.3)
+
+
+@dataclass(frozen=True, eq=False)
+class SwapProblem:
+    r"""What flows must keep, and what they cost.
+
+    Attributes
+    ----------
+    sizes : ndarray of int64 of shape (n_cells,)
+        :math:`N_a`: how many of the rows to be released lie in each cell, each at least one.
+    laws : sequence of SwapLaws
+        One for each sensitive column and adversary.
+    costs : ndarray of shape (n_cells, n_cells)
+        What it costs that a row of cell a takes the place of one of cell b.
+    weights : ndarray of shape (n_cells,)
+        How much a row of each cell counts in the cost.
+    notion : Notion
+        Pure, or with a delta.
+    """
+
+    sizes: IntArray
+    laws: Sequence[SwapLaws]
+    costs: FloatArray
+    weights: FloatArray
+    notion: Notion
 
 
 def mean_flows(problem: SwapProblem) -> IntArray:
@@ -68,3 +103,129 @@ def whole_flows(flows: FloatArray, sizes: IntArray) -> IntArray:
     sources, places = (np.searchsorted(each, cuts[some]) for each in ends)
     np.add.at(whole, (sources, places), amounts[some])
     return whole
+
+
+def solved_flows(problem: SwapProblem, inside: float) -> FloatArray | None:
+    r"""Return flows F that cost least, in rows, as the solver has them; None where it has none.
+
+    .. math:: \sum_b F(a, b) = N_a, \qquad \sum_a F(a, b) = N_b
+
+    and for each law :math:`g_s(b) = \sum_a F(a, b) q_s(a) / \sum_a N_a q_s(a)` within the budget,
+    of which the solver is told all but the share ``inside``, for its own tolerance.
+    """
+    rows = _Rows(len(problem.sizes), problem.sizes / problem.sizes.sum())
+    for laws in problem.laws:
+        lower, upper = rows.masses(laws)
+        rows.within(lower, upper, laws.pairs, problem.notion, 1.0 - inside)
+    return rows.solved(problem.costs * problem.weights[:, None], problem.sizes.sum())
+
+
+class _Rows:
+    """A program that grows: variables of 0 or more, and rows of equations and bounds.
+
+    A variable of flow is a share of the most that can go from a to b, and the probability of a cell
+    is that over its share of the rows: so all are near 1, and a tolerance of the solver means as
+    much in a cell of one row as in one of a million.
+    """
+
+    def __init__(self, n: int, shares: FloatArray) -> None:
+        self.n, self.shares, self.width = n, shares, n * n
+        self.flow = np.arange(n * n).reshape(n, n)
+        self.most_flow = np.minimum.outer(shares, shares)
+        self.equal, self.most = _Matrix(), _Matrix()
+        self.equal.add(self.flow, self.most_flow / shares[:, None], 1.0)
+        self.equal.add(self.flow.T, self.most_flow.T / shares[:, None], 1.0)
+
+    def new(self, *shape: int) -> Array:
+        """Return the places of new variables."""
+        count = int(np.prod(shape))
+        self.width += count
+        return np.arange(self.width - count, self.width).reshape(shape)
+
+    def masses(self, laws: SwapLaws) -> tuple[Array, Array]:
+        """Return variables for the least and the largest probability of each cell, by secret."""
+        n_secrets = len(laws.counts)
+        if laws.boxes is not None:
+            low, high = laws.boxes
+            return self._ends(low, high, -1.0), self._ends(low, high, 1.0)
+        mass = self.new(n_secrets, self.n)
+        totals = laws.shares @ self.shares
+        into = self.most_flow.T / self.shares[:, None]
+        for own, shares, total in zip(mass, laws.shares, totals, strict=True):
+            if total > 0.0:  # no pair asks for a secret that is not there
+                where = np.column_stack([self.flow.T, own])
+                values = np.column_stack([into * (shares / total), np.full(self.n, -1.0)])
+                self.equal.add(where, values, 0.0)
+        return mass, mass
+
+    def _ends(self, low: FloatArray, high: FloatArray, sign: float) -> Array:
+        r"""Return variables at or beyond the probabilities of cells over boxes.
+
+        x is at least the largest one if and only if :math:`\sum_a n_a (l_a (K_a - x) + (h_a - l_a)
+        w_a) \le 0` for some :math:`w_a \ge (K_a - x)_+`, with :math:`K_a = F(a, b) / N_a`; for the
+        smallest one all signs change.
+        """
+        n, shares = self.n, self.shares
+        ends, beyond = self.new(len(low), n), self.new(len(low), n, n)
+        largest = np.maximum.outer(shares, shares)
+        into = self.most_flow.T / shares[:, None]
+        for end, over, least, most in zip(ends, beyond, low, high, strict=True):
+            above = np.stack([self.flow, np.broadcast_to(end, (n, n)), over.T], axis=2)
+            factors = [np.full((n, n), sign), -sign * largest, -largest]
+            self.most.add(above.reshape(-1, 3), np.stack(factors, axis=2).reshape(-1, 3), 0.0)
+            where = np.column_stack([self.flow.T, end, over])
+            rest = np.broadcast_to(shares * (most - least), (n, n))
+            middle = np.full(n, -sign * (least @ shares))
+            self.most.add(where, np.column_stack([sign * into * least, middle, rest]), 0.0)
+        return ends
+
+    def within(
+        self, lower: Array, upper: Array, pairs: Array, notion: Notion, share: float
+    ) -> None:
+        """Ask that no cell is much more probable under one secret of a pair than the other."""
+        factor = exp(notion.epsilon * share)
+        stick = isinstance(notion.divergence, HockeyStick)
+        for first, second in [*pairs, *np.asarray(pairs)[:, ::-1]]:
+            where, values = [upper[first], lower[second]], [1.0, -factor]
+            if stick:
+                where, values = [*where, self.new(self.n)], [*values, -1.0]
+            self.most.add(np.column_stack(where), np.array(values), 0.0)
+            if stick:
+                self.most.add(where[2][None, :], self.shares, notion.budget * share)
+
+    def solved(self, costs: FloatArray, n_rows: int) -> FloatArray | None:
+        """Return the flows that cost least."""
+        objective = np.zeros(self.width)
+        objective[: costs.size] = (costs * self.most_flow).ravel()
+        objective /= max(objective.max(), 1e-300)
+        equal, most = self.equal.built(self.width), self.most.built(self.width)
+        interior = equal[0].nnz + most[0].nnz > _SMALL
+        answer = solved(objective, most=most, equal=equal, interior=interior)
+        if answer is None:
+            return None
+        flows: FloatArray = answer.x[: costs.size].reshape(self.n, self.n)
+        return flows * self.most_flow * n_rows
+
+
+class _Matrix:
+    """The rows of a sparse matrix, and their right-hand sides."""
+
+    def __init__(self) -> None:
+        self._where: list[Array] = []
+        self._values: list[FloatArray] = []
+        self._right: list[FloatArray] = []
+
+    def add(self, where: Array, values: FloatArray | float, right: float) -> None:
+        """Add rows: the places of their entries, shape (m, k), what stands there, and the sides."""
+        self._where.append(where)
+        self._values.append(np.broadcast_to(values, where.shape).ravel())
+        self._right.append(np.broadcast_to(right, len(where)))
+
+    def built(self, width: int) -> tuple[Any, FloatArray]:
+        """Return the matrix and the right-hand sides."""
+        lengths = np.concatenate([np.full(len(where), where.shape[1]) for where in self._where])
+        owners = np.repeat(np.arange(len(lengths)), lengths)
+        columns = np.concatenate([where.ravel() for where in self._where])
+        shape = (len(lengths), width)
+        matrix = coo_array((np.concatenate(self._values), (owners, columns)), shape=shape)
+        return matrix.tocsr(), np.concatenate(self._right)

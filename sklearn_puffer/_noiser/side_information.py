@@ -1,0 +1,286 @@
+r"""Side information: who knows some public columns of a row besides, and what these columns tell.
+
+Under noise they stay as they are, and must tell little by themselves: the released row holds the
+value v of such a column, so that at a row (v, y) it loses
+
+.. math:: \log \frac{p_s(v)}{p_{s'}(v)} + \log \frac{p_s(y \mid v)}{p_{s'}(y \mid v)},
+
+whose first part no noise on the other columns takes away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from math import isinf, prod
+from typing import cast
+
+import numpy as np
+
+from sklearn_puffer._base import Array, FloatArray, check_pairs, listed, plain, quoted
+from sklearn_puffer._losses import LossTable, bare_ratios
+from sklearn_puffer._noise import Mixing, Unchanged
+from sklearn_puffer._noiser.conditional_priors import Adversary, Laws, Members, Part
+from sklearn_puffer._noiser.problems import Problem, known
+from sklearn_puffer._noiser.read_table import TableRead
+from sklearn_puffer._tables import cells_frame
+from sklearn_puffer.calibration import exact
+from sklearn_puffer.priors import Discrete, PriorPair
+
+_CLOSE = 1e-9  # of the budget: what no noise could do with
+
+Values = Mapping[int, float | None]  # column -> value, None where it is missing
+_Choices = tuple[Adversary, list[list[Values]]]
+
+
+def who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[Adversary]:
+    """Return the adversaries who know columns besides, one for each of their values.
+
+    A secret that does not occur with a value has no law there: the promise is about secrets that
+    are possible. Of columns that are known together some may be missing, which then is what is
+    known of them; and in groups that are taken as independent every value goes with every other.
+
+    Raises
+    ------
+    ValueError
+        If ``known`` makes more pairs than there is time for.
+    """
+    found = _choices_of(adversaries, read.known, read.groups)
+    n_adversaries = sum(prod(map(len, choices)) for _, choices in found)
+    check_pairs(
+        n_adversaries * sum(map(len, read.pairs.values())),
+        f"the pairs of {listed(list(read.pairs))}, given each value of what may be known,",
+        "bin those columns (n_bins), or list fewer in known=",
+        alone=not read.settings.at_once,
+    )
+    return _who_know(found, read.groups)
+
+
+def with_known(
+    adversary: Adversary, known: Sequence[Sequence[int]], groups: Sequence[Sequence[int]]
+) -> list[Adversary]:
+    """Return an adversary, and behind it those who know columns besides, as in a fit."""
+    return [adversary, *_who_know(_choices_of([adversary], known, groups), groups)]
+
+
+def known_among(known: Sequence[Sequence[int]], places: Sequence[int]) -> list[list[int]]:
+    """Return what is known where only the columns at some places are looked at.
+
+    >>> known_among([[0, 4], [1]], [2, 4])
+    [[1]]
+    """
+    some = [[places.index(k) for k in each if k in places] for each in known]
+    return [each for each in some if each]
+
+
+def _choices_of(
+    adversaries: Sequence[Adversary],
+    known: Sequence[Sequence[int]],
+    groups: Sequence[Sequence[int]],
+) -> list[_Choices]:
+    """Return what each adversary may know of the columns that are known together, by group."""
+    found = []
+    for members in known:
+        inside = [([k for k in members if k in group], group) for group in groups]
+        for adversary in adversaries:
+            choices = [_values(adversary, own, group) for own, group in inside if own]
+            found.append((adversary, choices))
+    return found
+
+
+def _who_know(found: Sequence[_Choices], groups: Sequence[Sequence[int]]) -> list[Adversary]:
+    """Return the adversaries who know values, one for each choice of them."""
+    return [
+        _given(adversary, {k: v for of_group in values for k, v in of_group.items()}, groups)
+        for adversary, choices in found
+        for values in product(*choices)
+        if any(value is not None for of_group in values for value in of_group.values())
+    ]
+
+
+def _values(adversary: Adversary, members: Sequence[int], group: Sequence[int]) -> list[Values]:
+    """Return the values of some columns of a group that have mass under some law."""
+    found = {
+        values
+        for of_secrets in adversary.values()
+        for laws in of_secrets.values()
+        for own, law in laws.items()
+        if set(own) <= set(group)
+        for values in _held(law, own, members)
+    }
+    in_order = sorted(found, key=lambda row: [(v is None, 0.0 if v is None else v) for v in row])
+    return [dict(zip(members, values, strict=True)) for values in in_order]
+
+
+def _held(law: Discrete, own: Members, members: Sequence[int]) -> set[tuple[float | None, ...]]:
+    """Return the values of some columns in the rows of a law that have mass."""
+    rows = law.rows[np.asarray(law.counts > 0, dtype=bool)]
+    gaps = [None] * len(rows)
+    axes = [rows[:, own.index(k)].tolist() if k in own else gaps for k in members]
+    return set(zip(*axes, strict=True))
+
+
+def _given(adversary: Adversary, known: Values, groups: Sequence[Sequence[int]]) -> Adversary:
+    """Return what is known given the values of some columns of some groups."""
+    return {
+        name: {label: _laws_given(laws, known, groups) for label, laws in of_secrets.items()}
+        for name, of_secrets in adversary.items()
+    }
+
+
+def _laws_given(laws: Laws, known: Values, groups: Sequence[Sequence[int]]) -> Laws:
+    """Return the laws of the rows with these values; of groups without any, as they are."""
+    found: Laws = {}
+    for own, law in laws.items():
+        group = next(group for group in groups if own[0] in group)
+        some = _with_values(law, own, {k: known[k] for k in group if k in known})
+        if some.any():
+            found[own] = Discrete.from_counts(law.atoms[some], law.counts[some])
+    return found
+
+
+def _with_values(law: Discrete, own: Members, known: Values) -> FloatArray:
+    some = np.asarray(law.counts > 0, dtype=bool)
+    for column, value in known.items():
+        if column in own and value is not None:
+            some &= law.rows[:, own.index(column)] == value
+        elif column in own or value is not None:  # there and missing, or the other way round
+            some[:] = False
+    return some
+
+
+# ---------------------------------------------------------------------------- what stays, and tells
+
+
+def _kept(read: TableRead) -> list[int]:
+    """Return the positions of the columns that stay as they are."""
+    return sorted({k for members in read.known for k in members})
+
+
+def with_kept(read: TableRead, mixings: tuple[Mixing | None, ...]) -> tuple[Mixing | None, ...]:
+    """Return the kernels of the columns, of which those that may be known stay as they are."""
+    found = list(mixings)
+    for k in _kept(read):
+        found[k] = Unchanged.of_values(read.columns[k].atoms.tolist())
+    return tuple(found)
+
+
+def check_kept(read: TableRead, problem: Problem, n_adversaries: int) -> None:
+    """Refuse what no noise on the other columns helps, and what cannot be computed.
+
+    Raises
+    ------
+    ValueError
+        If the columns that stay tell more than the budget by themselves, or the exact loss of rows
+        that hold them is out of reach.
+    """
+    kept = _kept(read)
+    if not kept:
+        return
+    unaware = np.array([pair.adversary < n_adversaries for pair in problem.asked], dtype=bool)
+    _check_told(read, problem, kept, unaware)
+    for part in _parts_with(problem, kept):
+        if problem.strategy is not exact:
+            raise ValueError(
+                f"known={quoted(read.settings.known)} keeps columns unchanged, for which there is "
+                f"the exact loss and no other bound, got strategy={read.settings.strategy_name!r}; "
+                "leave it out, or leave out known."
+            )
+        if not known(problem, part, problem.notion):
+            raise ValueError(_out_of_reach(read, part))
+
+
+def _parts_with(problem: Problem, kept: Sequence[int]) -> Iterator[Part]:
+    """Yield the parts in which a column that stays varies."""
+    for group in problem.groups:
+        for part in group:
+            axes = [axis for axis, k in enumerate(part.members) if k in kept]
+            rows = np.concatenate([law.rows[:, axes] for law in part.priors()])
+            if axes and np.ptp(rows, axis=0).any():
+                yield part
+
+
+def _check_told(read: TableRead, problem: Problem, kept: Sequence[int], unaware: Array) -> None:
+    """Refuse where columns that stay tell more than the budget by themselves.
+
+    Named are those that tell most to who knows nothing else, or else all that stay.
+    """
+    most = problem.notion.budget * (1.0 - _CLOSE)
+    told = float(_told(problem, kept).max(initial=0.0))
+    if told <= most:
+        return
+    alone = [(float(_told(problem, each)[unaware].max()), each) for each in read.known]
+    lost, members = max(alone)
+    asked = unaware
+    if not lost > most:
+        lost, members, asked = told, list(kept), np.ones(problem.n_pairs, dtype=bool)
+    names = [read.public[k] for k in members]
+    notion, worst = problem.notion, _worst(read, problem, members, asked)
+    how = "by itself that already tells" if len(names) == 1 else "together they already tell"
+    what = listed([secret.name for secret in read.secrets])
+    last = "choose a larger epsilon"
+    if isinf(lost):
+        last = "allow a delta, for such a value rules some secret out"
+    raise ValueError(
+        f"known={quoted(read.settings.known)} leaves {listed(names, len(names))} unchanged, and "
+        f"{how} {lost:.3g} ({'delta' if notion.is_chance else 'nats'}) about {what} (most at "
+        f"{worst}), more than {notion.budget_name()} allows; leave it out of known=, bin or merge "
+        f"it more coarsely (n_bins, categories), or {last}."
+    )
+
+
+def _told(problem: Problem, members: Sequence[int]) -> FloatArray:
+    """Return what each pair of secrets loses to who sees some columns alone, shape (n_pairs, 2)."""
+    groups = [np.zeros((problem.n_pairs, 2))]
+    for group in problem.groups:
+        lost = np.zeros((problem.n_pairs, 2))
+        for part in group:
+            pairs = _seen(part, members)
+            if pairs:
+                losses = LossTable(pairs, problem.notion).without_noise()
+                np.maximum.at(lost, part.owners, losses)
+        groups.append(lost)
+    how = np.sum if problem.notion.adds_up else np.max
+    total: FloatArray = how(groups, axis=0)
+    return total
+
+
+def _seen(part: Part, members: Sequence[int]) -> list[PriorPair]:
+    """Return the laws of some columns of a part."""
+    axes = [axis for axis, k in enumerate(part.members) if k in members]
+    return part.mapped(lambda law: law.marginal(axes), ()).pairs if axes else []
+
+
+def _worst(read: TableRead, problem: Problem, members: Sequence[int], asked: Array) -> str:
+    """Return the values that tell most about some pairs of secrets, as people know them."""
+    worst, told = -1.0, ""
+    for part in (part for group in problem.groups for part in group):
+        own = [k for k in part.members if k in members]
+        seen = zip(part.owners.tolist(), _seen(part, members), strict=False)
+        for p, q in (pair for owner, pair in seen if asked[owner]):
+            rows, ratios = bare_ratios(cast(Discrete, p), cast(Discrete, q))
+            place = int(np.abs(ratios).argmax())
+            if abs(ratios[place]) > worst:
+                worst, row = abs(float(ratios[place])), rows[place].tolist()
+                named = [_as_known(read, k, value) for k, value in zip(own, row, strict=True)]
+                told = " and ".join(named)
+    return told
+
+
+def _as_known(read: TableRead, k: int, value: float) -> str:
+    """Return a column and its value as people know it."""
+    column = read.columns[k]
+    place = np.searchsorted(column.atoms, value)
+    return (
+        f"{read.public[k]}={quoted(plain(cells_frame([column], np.array([[place]])).iloc[0, 0]))}"
+    )
+
+
+def _out_of_reach(read: TableRead, part: Part) -> str:
+    names = [read.public[k] for k in part.members]
+    return (
+        f"known={quoted(read.settings.known)} keeps columns unchanged, which needs the exact loss "
+        f"of rows of {listed(names, 10)}, and under {read.settings.noise_name} noise and this "
+        "promise it is not computed for so many columns, values or secrets; use fewer of them, "
+        "bins (n_bins), Laplace noise without delta and alpha, or noise='swap'."
+    )
