@@ -35,7 +35,6 @@ from sklearn_puffer._noiser.swap_reserve import (
     check_keyless,
     few_served,
     gives_donors,
-    refuse_lazy_donors,
     refuse_share,
     with_reserve,
 )
@@ -419,7 +418,6 @@ class PufferfishNoiser(ReleaseTransformer):
             given = secret_columns(sensitive_features, table.n_rows, X)
         service = None
         if settings.swap is not None and settings.swap.donors is not None:
-            refuse_lazy_donors(table)
             entropy = system_entropy() if settings.seed is None else seeded_entropy(settings.seed)
             found, service = with_reserve(settings, table, given, sample_weight, entropy)
             self._take(LearntSwap(found), table)

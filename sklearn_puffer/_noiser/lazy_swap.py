@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ def _below(
     """Return the rows of a lazy table whose digests are at most that, where they are."""
     sent = [str(name) for name in (*names, *([table.weight] if table.weight else []))]
     digest = plans.free_name(sent, "digest")
-    task = _AddDigests([str(name) for name in public], digest)
+    task = partial(_add_digests, [str(name) for name in public], digest)
     return _with_numbers(table, sent, task).where(digest, limit)
 
 
@@ -162,7 +163,7 @@ def _counted(
     sent = list(dict.fromkeys([*names, *map(str, release.seen)]))
     sent += [] if table.weight is None else [table.weight]
     places = [plans.free_name(sent, each) for each in ("stratum", "cell")]
-    placed = _with_numbers(table, sent, _AddPlaces(release, places))
+    placed = _with_numbers(table, sent, partial(_add_places, release, places))
     found = placed.count([*names, *places])
     assert found  # secrets, strata and cells are few
     columns, counts = placed.rows([*names, *places])
@@ -176,29 +177,17 @@ def _counted(
     return codes, strata, cells, counts
 
 
-class _AddDigests:
-    """What adds digests to a part of a table, wherever an engine has it; it has no state."""
-
-    def __init__(self, public: Sequence[str], name: str) -> None:
-        self.public, self.name = public, name
-
-    def __call__(self, part: Any) -> Any:
-        """Return a part of the table with one more column."""
-        table = frame_table(part)
-        found = row_digests({name: table.values(name) for name in self.public})
-        return plans.with_numbers(part, {self.name: found})
+def _add_digests(public: Sequence[str], name: str, part: Any) -> Any:
+    """Return a part of the table with one more column, wherever an engine has it."""
+    table = frame_table(part)
+    found = row_digests({name: table.values(name) for name in public})
+    return plans.with_numbers(part, {name: found})
 
 
-class _AddPlaces:
-    """What adds the stratum and the cell of each row to a part of a table."""
-
-    def __init__(self, release: SwapRelease, names: Sequence[str]) -> None:
-        self.release, self.names = release, names
-
-    def __call__(self, part: Any) -> Any:
-        """Return a part of the table with two more columns."""
-        places = _places(self.release, frame_table(part))[1]
-        return plans.with_numbers(part, dict(zip(self.names, places, strict=True)))
+def _add_places(release: SwapRelease, names: Sequence[str], part: Any) -> Any:
+    """Return a part of the table with the stratum and the cell of each row."""
+    places = _places(release, frame_table(part))[1]
+    return plans.with_numbers(part, dict(zip(names, places, strict=True)))
 
 
 def _places(release: SwapRelease, table: Table) -> tuple[Columns, tuple[Array, Array]]:
@@ -237,18 +226,18 @@ def plan_swap(fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
     check_ids(X, keyed[2])
     ids, places, digests = _fetched(X, names, _Scored(swap, *keyed))
     check_swappable(len(ids))
-    marks = _marks(ids, digests)
-    ranked = np.argsort(marks)
-    if (np.diff(marks[ranked]) == 0).any():
+    pseudonyms = _pseudonyms(ids, digests)
+    ranked = np.argsort(pseudonyms)
+    if (np.diff(pseudonyms[ranked]) == 0).any():
         raise ValueError(CHANGED_SINCE)
     found = swap.solved(*places)
     swap.prove(found)
     choices, order, _ = keyed_choices(keying.key, keyed[1], ids, places, digests, found)
-    leavers = _Leavers(X, names, swap, keyed, marks)
+    leavers = _Leavers(X, names, swap, keyed, pseudonyms)
     gets = swap.permutation(places, leavers.points, choices, found, order)
     del places, digests, ids
     rows, sources = leavers.sources(gets)
-    task = _Exchanged(swap, fitted.rules.order, marks[ranked], sources[ranked], rows, *keyed)
+    task = _Exchanged(swap, fitted.rules.order, pseudonyms[ranked], sources[ranked], rows, *keyed)
     return plans.planned(X, names, task)
 
 
@@ -261,7 +250,7 @@ def _fetched(X: Any, names: Sequence[str], task: _Scored) -> tuple[Array, Any, A
     return ids, tuple(places), digests
 
 
-def _marks(ids: Array, digests: Array) -> IntArray:
+def _pseudonyms(ids: Array, digests: Array) -> IntArray:
     """Return 64 bits of what a row is, by which it is found again."""
     return row_hashes(ids[:, 0], ids[:, 1], digests)
 
@@ -277,14 +266,14 @@ class _Leavers:
     swap : SwapRelease
     keyed : tuple
         What a `KeyedPart` is made of.
-    marks : ndarray of int64 of shape (n_rows,)
+    pseudonyms : ndarray of int64 of shape (n_rows,)
     """
 
     X: Any
     names: list[str]
     swap: SwapRelease
     keyed: tuple[ShippedKey, str, str, plans.Text]
-    marks: IntArray
+    pseudonyms: IntArray
     _leaving: Array | None = None
     _rows: Any = None
 
@@ -295,9 +284,9 @@ class _Leavers:
 
     def fetch(self, leaving: Array) -> Any:
         """Return the public columns of those rows, in this order."""
-        order = np.argsort(self.marks[leaving])
+        order = np.argsort(self.pseudonyms[leaving])
         name = plans.free_name(self.names, "place")
-        task = _Leaving(self.swap, name, self.marks[leaving][order], *self.keyed)
+        task = _Leaving(self.swap, name, self.pseudonyms[leaving][order], *self.keyed)
         frame = plans.rows_with(plans.planned(self.X, self.names, task), name)
         found = frame_table(frame).values(name).data.astype(np.intp)
         if not np.array_equal(np.sort(found), np.arange(len(leaving))):
@@ -338,10 +327,12 @@ class _SwapPart(KeyedPart):
                 found.append(name)
         return found
 
-    def marks(self, part: Any, bits: KeyedBits) -> IntArray:
-        """Return the marks of the rows."""
+    def pseudonyms(self, part: Any, bits: KeyedBits) -> IntArray:
+        """Return the pseudonyms of the rows."""
         table = frame_table(part)
-        return _marks(self.keyed(table, bits).ids, row_digests(columns_of(table, self._swap.seen)))
+        return _pseudonyms(
+            self.keyed(table, bits).ids, row_digests(columns_of(table, self._swap.seen))
+        )
 
 
 class _Scored(_SwapPart):
@@ -366,9 +357,9 @@ class _Leaving(_SwapPart):
 
     def made(self, part: Any, bits: KeyedBits) -> Any:
         """Return the public columns, and the place of each row among those that leave, or -1."""
-        marks = self.marks(part, bits)
-        places = np.searchsorted(self._leaving, marks)
-        places[~_found(self._leaving, places, marks)] = -1
+        pseudonyms = self.pseudonyms(part, bits)
+        places = np.searchsorted(self._leaving, pseudonyms)
+        places[~_found(self._leaving, places, pseudonyms)] = -1
         return plans.with_numbers(plans.chosen(part, self._swap.public), {self._name: places})
 
 
@@ -389,17 +380,17 @@ class _Exchanged(_SwapPart):
 
     def made(self, part: Any, bits: KeyedBits) -> Any:
         """Return the released rows of a part, all of which must be those that were counted."""
-        marks, table = self.marks(part, bits), frame_table(part)
-        places = np.searchsorted(self._known, marks)
-        if not _found(self._known, places, marks).all():
+        pseudonyms, table = self.pseudonyms(part, bits), frame_table(part)
+        places = np.searchsorted(self._known, pseudonyms)
+        if not _found(self._known, places, pseudonyms).all():
             raise ValueError(CHANGED_SINCE)
         own = plans.chosen(part, self._swap.public)
         found = frame_table(plans.replaced(own, self._rows, self._sources[places]))
         return self._swap.written(table, self._order, found.original)
 
 
-def _found(known: Array, places: Array, marks: Array) -> Array:
-    """Return which marks are where they would be."""
+def _found(known: Array, places: Array, pseudonyms: Array) -> Array:
+    """Return which pseudonyms are where they would be."""
     if not len(known):
-        return np.zeros(len(marks), dtype=bool)
-    return np.asarray(known[np.minimum(places, len(known) - 1)] == marks)
+        return np.zeros(len(pseudonyms), dtype=bool)
+    return np.asarray(known[np.minimum(places, len(known) - 1)] == pseudonyms)

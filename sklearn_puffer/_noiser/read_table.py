@@ -506,11 +506,11 @@ def read_table(
         passed=[n for n in table.names if n not in used and (passing or n in grouping)],
         n_columns=len({*table.names, *(given_secrets or ())}),
         grouped=grouped,
-        known=_known_columns(settings.known, table.names, public),
+        known=known_columns(settings.known, table.names, public),
     )
 
 
-def _known_columns(known: Any, names: Sequence[Name], public: list[Name]) -> list[list[int]]:
+def known_columns(known: Any, names: Sequence[Name], public: list[Name]) -> list[list[int]]:
     """Return the positions of the columns that may be known, those known together in one list."""
     if known is None:
         return []

@@ -24,6 +24,7 @@ from sklearn_puffer._noiser.read_table import (
     Rows,
     fitted_groups,
     group_names,
+    known_columns,
     rows_of,
     secret_of,
     sensitive_of,
@@ -63,7 +64,6 @@ from sklearn_puffer._tables import (
     Source,
     Values,
     public_columns,
-    resolve,
     row_digests,
     secret_pairs_of,
 )
@@ -178,7 +178,8 @@ def read_rows(
     public = public_columns(settings.public, table.names, hidden, grouping)
     passing = settings.remainder == "passthrough"
     passed = [n for n in table.names if passing and n not in {*public, *hidden, *grouping}]
-    known = _known(settings, table.names, public)
+    together = known_columns(settings.known, table.names, public)
+    known = list(dict.fromkeys(public[k] for members in together for k in members))
     names = list(given) if given is not None else hidden
     secrets = [secret_of(settings, rows, given, name) for name in names]
     columns = columns_of(rows, [*public, *passed])
@@ -229,20 +230,6 @@ def _widened(read: SwapRead, table: Source, column: Name, form: WideForm | None)
         digests=row_digests({name: columns[name] for name in public}),
         groups=Grouped(read, wide, form),
     )
-
-
-def _known(settings: Settings, names: Sequence[Name], public: Sequence[Name]) -> list[Name]:
-    """Return the columns that may be known, all of them together."""
-    if settings.known is None:
-        return []
-    items = settings.known if isinstance(settings.known, list) else [settings.known]
-    found = [resolve(list(i) if isinstance(i, tuple) else i, names, "known") for i in items]
-    own = list(dict.fromkeys(name for each in found for name in each))
-    strange = [name for name in own if name not in public]
-    if strange or not own:
-        what = f"names column {strange[0]!r}, which is not public" if strange else "is empty"
-        raise ValueError(f"known {what}; the public columns are {listed(list(public), 10)}.")
-    return own
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +309,9 @@ def find_swap(read: SwapRead) -> SwapFound:
         form = FeatureForm.of(read.columns)
         said = [each.posteriors(form, read.columns, read.digests) for each in models]
         shuffle = swap.within == "shuffle"
-        numbers = (_many(read),) if shuffle else TRIED
+        # of rows that are alike there are some hundred in a cell
+        many = int(np.clip(read.n_rows // 100, 8, _MOST_CELLS))
+        numbers = (many,) if shuffle else TRIED
         numbers = numbers if swap.cells == "auto" else (swap.cells,)
         level = 1.0 - (1.0 - _LEVEL) / (len(numbers) + narrow)
         for number in counted(numbers, "numbers of cells tried"):
@@ -377,11 +366,6 @@ def _cells(
         return ScoredCells(form, models, learnt_cells(said, read.weights, number))
     points = likeness(read.columns, said, form, distance)
     return LikeCells(form, models, distance, learnt_centres(points, read.weights, number))
-
-
-def _many(read: SwapRead) -> int:
-    """Return how many cells of rows that are alike there are by default: some hundred rows each."""
-    return int(np.clip(read.n_rows // 100, 8, _MOST_CELLS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -568,8 +552,7 @@ def _within(read: SwapRead, at: Array, cells: ScoredCells) -> Within:
     """
     told = np.zeros((len(at), 0))
     if read.groups is not None:
-        said = [each.posteriors(cells.form, read.columns, read.digests) for each in cells.models]
-        told = log_posteriors(said)
+        told = log_posteriors(cells.said(read.columns, read.digests))
     found = [_found_by_model(read, secret, at, cells.count, told) for secret in read.secrets]
     found += [_found_by_counting(read, secret, at, cells.count) for secret in read.secrets]
     return max(found, key=lambda each: np.inf if np.isnan(each.gain) else each.gain)

@@ -272,44 +272,30 @@ class SwapRelease:
         order : ndarray of int, optional
             The rows in an order that does not depend on how they came; what is drawn then does not.
         """
-        gets = np.arange(len(places[1]))
-        moves = self.moves(places, choices, found, order)
-        if self.shuffle or not moves:
-            for leavers, to in moves:
-                gets[leavers] = to
-            return gets
-        leaving = np.sort(np.concatenate([leavers for leavers, _ in moves]))
-        costs = _costs_of(points(leaving), leaving)
-        for leavers, to in counted(moves, "cells matched"):
-            gets[leavers] = matched(leavers, to, costs)
-        return gets
-
-    def moves(
-        self,
-        places: tuple[Array, Array],
-        choices: Choices,
-        found: Sequence[Solved],
-        order: Array | None = None,
-    ) -> list[tuple[Array, Array]]:
-        """Return the rows that leave each cell of each stratum, and their places, not matched."""
         strata, cells = places
-        order = np.arange(len(cells)) if order is None else order
-        moves = []
+        gets = np.arange(len(cells))
+        order = gets.copy() if order is None else order
+        pairs = []  # who leaves a cell of a stratum, and the places for them, not matched
         for solved in found:
             own = order[strata[order] == solved.stratum]
             local = np.searchsorted(solved.cells, cells[own])
             flows = whole_rows(solved.flows, choices)
-            pairs = leavers_and_places(local, flows, choices, shuffle=self.shuffle)
-            moves += [(own[leavers], own[to]) for leavers, to in pairs]
-        return moves
+            allotted = leavers_and_places(local, flows, choices, shuffle=self.shuffle)
+            pairs += [(own[leavers], own[to]) for leavers, to in allotted]
+        if self.shuffle or not pairs:
+            for leavers, to in pairs:
+                gets[leavers] = to
+            return gets
+        leaving = np.sort(np.concatenate([leavers for leavers, _ in pairs]))
+        as_points = points(leaving)
 
+        def costs(own: Array, others: Array) -> FloatArray:
+            """Return what changes between rows that leave."""
+            return as_points.between(*(np.searchsorted(leaving, rows) for rows in (own, others)))
 
-def _costs_of(points: Points, leaving: Array) -> Callable[[Array, Array], FloatArray]:
-    def costs(leavers: Array, places: Array) -> FloatArray:
-        own, others = (np.searchsorted(leaving, rows) for rows in (leavers, places))
-        return points.between(own, others)
-
-    return costs
+        for leavers, to in counted(pairs, "cells matched"):
+            gets[leavers] = matched(leavers, to, costs)
+        return gets
 
 
 def keyed_choices(

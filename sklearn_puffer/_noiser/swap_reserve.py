@@ -115,6 +115,11 @@ def with_reserve(
         If rows are weighted, the donors do not fit, or are too few.
     """
     assert settings.swap is not None
+    if isinstance(table, LazyTable):
+        raise ValueError(
+            "donors are kept in memory, and X is a lazy table; collect it first, or leave donors "
+            "out of RecordSwap."
+        )
     if sample_weight is not None:
         raise ValueError(
             "sample_weight counts rows several times, and a donor is given once; leave it out, or "
@@ -143,7 +148,10 @@ def with_reserve(
         raise ValueError(
             f"donors lack column(s) {listed(absent, 10)}; give a table with the columns of X."
         )
-    _check_forms(table, aside, read.public)
+    both: tuple[Any, Any] = table, aside
+    for name in read.public:  # refused in another form, such as shorter floats
+        for rows in both:
+            rows.in_form_of(name, aside)
     found = find_swap(read)
     rows, columns = _reserve(found, aside, weights)
     strata, cells = found.release.places(columns)
@@ -194,13 +202,6 @@ def _reserve(found: SwapFound, aside: Any, weights: Array | None) -> tuple[Array
         mask[np.flatnonzero(mask)[~np.isin(own, cells.digests)]] = 0
         columns = columns_of(Rows(aside, mask), found.read.seen)
     return np.flatnonzero(mask), columns
-
-
-def _check_forms(table: Any, aside: Any, names: Sequence[Name]) -> None:
-    """Refuse donors in another form than the fitted rows, such as shorter floats."""
-    for name in names:
-        table.in_form_of(name, aside)
-        aside.in_form_of(name, aside)
 
 
 def _check_others(found: SwapFound, columns: Columns) -> None:
@@ -486,15 +487,6 @@ def check_keyless(keying: Any) -> None:
         raise ValueError(
             "row_id asks for a release that can be repeated, and a donor is given once; leave "
             "row_id and key out, and keep what was released, or leave donors out of RecordSwap."
-        )
-
-
-def refuse_lazy_donors(table: Any) -> None:
-    """Refuse donors beside a lazy table: they are given from the memory of one process."""
-    if isinstance(table, LazyTable):
-        raise ValueError(
-            "donors are kept in memory, and X is a lazy table; collect it first, or leave donors "
-            "out of RecordSwap."
         )
 
 

@@ -136,11 +136,13 @@ class LearntSwap:
             counts={each.sensitive: each.counts.T for each in counted},
             costs=self.found.release.costs,
             flows=self.flows,
-            unchanged=self._unchanged(),
+            unchanged=self.unchanged,
             unchanged_by_secret=by_secret,
         )
 
-    def _unchanged(self) -> float:
+    @property
+    def unchanged(self) -> float:
+        """The share of the rows that stay with their owners, on average."""
         if self.found.release.shuffle:
             return 0.0
         if self.found.reserve is None:
@@ -193,7 +195,7 @@ class LearntSwap:
             strategy="exact",
             noise=settings.noise_name,
             dependence="joint",
-            n_rows=self._n_rows,
+            n_rows=self.found.n_rows if self.grouped is None else self.read.n_rows,
             releases=1,
             rule=Draws(1, ONE_SWAP),
             prior=f"the {self.found.n_rows} {what} fitted",
@@ -208,10 +210,6 @@ class LearntSwap:
             reserve=self.found.reserve,
             groups=None if self.grouped is None else self.grouped.told(),
         )
-
-    @property
-    def _n_rows(self) -> int:
-        return self.found.n_rows if self.found.read.groups is None else self.read.n_rows
 
     def _losses(self, *, boxes: bool) -> list[FloatArray]:
         """Return the worst loss of each pair of each sensitive column over all strata."""
@@ -251,7 +249,7 @@ class LearntSwap:
             strata=tuple(map(shown, strata)),
             n_strata=found.release.strata.count,
             n_values=len(found.release.strata.digests),
-            unchanged=self.swap().unchanged,
+            unchanged=self.unchanged,
             kept=self.kept,
             expected_change=self._expected_change(),
             learnt=self.read.n_rows,

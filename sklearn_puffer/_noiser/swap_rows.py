@@ -179,11 +179,21 @@ def log_posteriors(posteriors: Sequence[FloatArray]) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class ScoredCells:
-    """The cell of a row by what classifiers say of it."""
+class _ModelCells:
+    """Cells of what classifiers say of a row."""
 
     form: FeatureForm
     models: Sequence[FoldModels]
+
+    def said(self, columns: Columns, digests: Array) -> list[FloatArray]:
+        """Return the posteriors of each classifier: of the fold of a row's public values."""
+        return [each.posteriors(self.form, columns, digests) for each in self.models]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredCells(_ModelCells):
+    """The cell of a row by what classifiers say of it."""
+
     cells: OddsCells | NearestCells
 
     @property
@@ -192,27 +202,21 @@ class ScoredCells:
         return self.cells.count
 
     def of(self, columns: Columns, public: Sequence[Name]) -> Array:
-        """Return the cell of each row, scored by the model of the fold of its public values."""
-        digests = row_digests({name: columns[name] for name in public})
-        said = [each.posteriors(self.form, columns, digests) for each in self.models]
-        return self.cells.of(said)
+        """Return the cell of each row."""
+        return self.cells.of(self.said(columns, row_digests({n: columns[n] for n in public})))
 
 
 @dataclass(frozen=True, eq=False)
-class LikeCells:
+class LikeCells(_ModelCells):
     """The cell of a row by what classifiers say of it, and by what it holds: alike rows lie in one.
 
     Attributes
     ----------
-    form, models
-        As of `ScoredCells`.
     distance : Distance
         Whose units numbers are counted in.
     centres : ndarray of shape (n_cells, n_axes)
     """
 
-    form: FeatureForm
-    models: Sequence[FoldModels]
     distance: Distance
     centres: FloatArray
 
@@ -223,8 +227,7 @@ class LikeCells:
 
     def of(self, columns: Columns, public: Sequence[Name]) -> Array:
         """Return the cell of each row."""
-        digests = row_digests({name: columns[name] for name in public})
-        said = [each.posteriors(self.form, columns, digests) for each in self.models]
+        said = self.said(columns, row_digests({name: columns[name] for name in public}))
         points = likeness(columns, said, self.form, self.distance)
         found = np.empty(len(points), dtype=np.intp)
         for start in range(0, len(points), BLOCK):
@@ -275,7 +278,15 @@ class ValueCells:
             If a row is none of those of `fit`.
         """
         own = row_digests({name: columns[name] for name in self.names})
-        return _places(self.digests, own, self.names, "cells='values'")
+        cells = np.minimum(np.searchsorted(self.digests, own), len(self.digests) - 1)
+        strange = int((self.digests[cells] != own).sum())
+        if strange:
+            raise ValueError(
+                f"{strange} of {len(own)} rows have values of column(s) {listed(self.names, 10)} "
+                "that no row of fit had together, and cells='values' are those of fit; fit on rows "
+                "that have them, or take coarser columns."
+            )
+        return cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,18 +377,6 @@ def numbers_of(values: Values) -> FloatArray:
     """Return the numbers of a column, NaN where they are missing."""
     found = values.data.astype(float)
     return found if values.missing is None else np.where(values.missing, np.nan, found)
-
-
-def _places(known: Array, asked: Array, names: Sequence[Name], what: str) -> Array:
-    places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-    strange = int((known[places] != asked).sum())
-    if strange:
-        raise ValueError(
-            f"{strange} of {len(asked)} rows have values of column(s) {listed(list(names), 10)} "
-            f"that no row of fit had together, and {what} are those of fit; fit on rows that have "
-            "them, or take coarser columns."
-        )
-    return places
 
 
 @dataclass(frozen=True, eq=False)
