@@ -4,6 +4,7 @@ The tables lie in a folder beside the checkout. ``SKLEARN_PUFFER_TABLES`` names 
 ``PUFFER_REQUIRE_TABLES=1`` makes a missing table a failure, so that CI cannot skip it unseen.
 """
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -34,6 +35,8 @@ def pytest_cmdline_main(config):
     if not (is_worker or is_decided or is_watched) and all(map(os.path.isdir, config.args)):
         config.option.numprocesses = "auto"
     if config.getoption("numprocesses", 0):
+        if config.option.dist == "no":
+            config.option.dist = "loadfile"  # what a file fits once is fitted by one worker
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
@@ -49,6 +52,11 @@ def pytest_configure(config):
 os.environ.setdefault("MPLBACKEND", "agg")  # displays draw when they are made
 
 _BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@functools.cache
+def _read(path, options):
+    return pd.read_csv(path, **dict(options))
 
 
 def _folder():
@@ -77,7 +85,7 @@ def table():
     def read(name, **options):
         path = _folder() / f"{name}.csv"
         if path.is_file():
-            return pd.read_csv(path, **options)
+            return _read(path, tuple(options.items())).copy()  # a test may change its own
         reason = f"the public table {path.name} is not in {path.parent}"
         if os.environ.get("PUFFER_REQUIRE_TABLES") == "1":
             pytest.fail(f"{reason}, and PUFFER_REQUIRE_TABLES=1 asks for it")

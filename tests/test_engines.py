@@ -63,8 +63,11 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("described", [False, True])
-@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+@pytest.mark.parametrize(
+    ("read", "described"),
+    [(read, k % 2 == 1) for k, read in enumerate(READERS.values())],
+    ids=READERS,
+)
 def test_dictionaries_and_gaps_of_a_file_are_those_of_pandas(read, described, tmp_path):
     assert fits_of_file(read, dictionary_file(tmp_path, described)) == []
 
@@ -265,8 +268,11 @@ def test_what_is_fitted_to_distinct_rows_is_that_of_all_of_them(lazy, options):
     assert shown(lazy(TABLE), options) == shown(TABLE, options)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64"])
-@pytest.mark.parametrize("options", [{}, {"n_bins": 3}, LEARNT["a channel"]], ids=repr)
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    [("int8", {}), ("uint16", {"n_bins": 3}), ("int64", LEARNT["a channel"])],
+    ids=repr,
+)
 def test_weights_are_a_column_of_whole_numbers(lazy, options, dtype):
     counts = np.arange(N_ROWS) % 5 * 25
     weighted = TABLE.assign(w=counts.astype(dtype))

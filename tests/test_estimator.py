@@ -163,6 +163,7 @@ def test_no_check_of_scikit_learn_fails_with_an_optimal_channel():
 TOO_FEW = ("and a swap needs 50", "30 at least; merge", "so that there is one cell and nothing to")
 
 
+@pytest.mark.slow
 def test_no_check_of_scikit_learn_fails_with_a_swap_but_of_few_rows_or_labels():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

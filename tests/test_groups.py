@@ -195,10 +195,19 @@ def test_pure_losses_of_independent_rows_are_those_of_all_joint_outcomes(no, yes
 
 
 @of_little_use
-@pytest.mark.parametrize("g", [1, 2, 4])
-@pytest.mark.parametrize("params", [{"delta": 0.01}, {"alpha": 3.0}, {}])
 @pytest.mark.parametrize(
-    ("no", "yes"), [((6, 4), (4, 6)), ((9, 1), (2, 8)), ((5, 1, 2), (1, 4, 3))]
+    ("g", "params", "no", "yes"),
+    [
+        (1, {"delta": 0.01}, (6, 4), (4, 6)),
+        (1, {"alpha": 3.0}, (9, 1), (2, 8)),
+        (1, {}, (5, 1, 2), (1, 4, 3)),
+        (2, {"delta": 0.01}, (9, 1), (2, 8)),
+        (2, {"alpha": 3.0}, (5, 1, 2), (1, 4, 3)),
+        (2, {}, (6, 4), (4, 6)),
+        (4, {"delta": 0.01}, (5, 1, 2), (1, 4, 3)),
+        (4, {"alpha": 3.0}, (6, 4), (4, 6)),
+        (4, {}, (9, 1), (2, 8)),
+    ],
 )
 def test_losses_of_independent_rows_without_an_order_are_those_of_all_outcomes(no, yes, params, g):
     table = table_of(no, yes)

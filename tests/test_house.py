@@ -374,16 +374,16 @@ def test_pages_are_made_by_one_module_which_asks_for_jinja_when_it_makes_one():
     assert set(extra) <= set(_project()["optional-dependencies"]["test"])
     users = {m.name for m in modules().values() for i in m.imports if i.path == "jinja2"}
     assert users == {"_review.report"}
-    assert "jinja2" not in _loaded("import sklearn_puffer; sklearn_puffer.report")
+    assert "jinja2" not in _loaded("sklearn_puffer.report")
 
 
 def test_every_warning_is_of_a_kind_of_its_own():
     """Only classes of other libraries' warnings are named elsewhere, to be ignored."""
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for module in modules().values():
+        for node in ast.walk(module.tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
                 kind = ast.unparse(node.args[1])
-                assert kind in ("PufferfishWarning", "kind"), (path, node.lineno)
+                assert kind in ("PufferfishWarning", "kind"), (module.name, node.lineno)
 
 
 def test_pictures_are_drawn_by_one_module_which_asks_for_matplotlib_when_it_draws():
@@ -392,7 +392,7 @@ def test_pictures_are_drawn_by_one_module_which_asks_for_matplotlib_when_it_draw
     drawing = {(m.name, i.path) for m in modules().values() for i in m.imports}
     users = {name for name, path in drawing if path.split(".")[0] == "matplotlib"}
     assert users == {"displays.noisers"}
-    assert "matplotlib" not in _loaded("import sklearn_puffer; sklearn_puffer.displays")
+    assert "matplotlib" not in _loaded("sklearn_puffer.displays")
 
 
 def test_bars_are_drawn_by_one_module_which_asks_for_tqdm_when_it_draws():
@@ -431,12 +431,26 @@ def test_dependencies_state_a_minimum_version():
     assert set(project["optional-dependencies"]) == engines | extras
 
 
+# What a fresh process does, one after the other.
+STATEMENTS = (
+    "import sklearn.base, sklearn, pandas",
+    "import sklearn_puffer",
+    "sklearn_puffer.report",
+    "sklearn_puffer.displays",
+)
+
+
 @functools.cache
+def _all_loaded():
+    code = ["import sys", *(f"{each}; print(*sys.modules)" for each in STATEMENTS)]
+    run = [sys.executable, "-c", "\n".join(code)]
+    shown = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
+    return dict(zip(STATEMENTS, map(frozenset, map(str.split, shown)), strict=True))
+
+
 def _loaded(statement):
-    """Return the modules that a fresh process holds after ``statement``."""
-    code = f"import sys; {statement}; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return frozenset(run.stdout.split())
+    """Return the modules that a fresh process holds after ``statement``, and those before it."""
+    return _all_loaded()[statement]
 
 
 def test_the_import_brings_little_beyond_scikit_learn_and_pandas():

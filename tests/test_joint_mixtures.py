@@ -60,7 +60,7 @@ def assert_none_unsound(noise, notion, seed, d, n_pairs):
 
 @pytest.mark.parametrize(("noise", "notion"), PRODUCT)
 def test_no_bound_is_below_the_quadrature_in_two_columns(noise, notion):
-    assert_none_unsound(noise, notion, 0, 2, 3)
+    assert_none_unsound(noise, notion, 0, 2, 1)
 
 
 @pytest.mark.slow
@@ -103,11 +103,9 @@ def test_a_narrower_law_of_the_same_mean_loses_what_is_lost_at_the_mean():
 @pytest.mark.parametrize("noise", NOISES[:3])
 @pytest.mark.parametrize("notion", NOTIONS)
 def test_bounds_of_rows_never_rise_with_the_noise(noise, notion):
-    rng = np.random.default_rng(7)
-    for _ in range(2):
-        bound = tightest([PriorPair(*random_pair(rng, 2))], noise, notion)
-        losses = np.array([bound.losses(f)[0] for f in np.geomspace(0.05, 50.0, 15)])
-        assert (np.diff(losses, axis=0) <= 1e-6 * losses[:-1] + 1e-12).all()
+    bound = tightest([PriorPair(*random_pair(np.random.default_rng(7), 2))], noise, notion)
+    losses = np.array([bound.losses(f)[0] for f in np.geomspace(0.05, 50.0, 8)])
+    assert (np.diff(losses, axis=0) <= 1e-6 * losses[:-1] + 1e-12).all()
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -475,15 +475,14 @@ def test_against_another_prior_is_the_loss_to_who_holds_it_and_may_know_values(
     options, promise, known
 ):
     released = with_noise(options["noise"])
-    for seed in range(4):
-        noiser = fitted(0.1, weakly_ill(seed), known=known, output="noisy", **options)
-        prior = some_prior(seed)
-        lost = lost_under(noiser, list(prior.values()), known, released, epsilon=0.1, **promise)
-        told = noiser.certificate_.against(prior)
-        assert told.loss >= lost * (1.0 - 1e-9)
-        assert told.loss == pytest.approx(lost, rel=2e-2, abs=1e-9)
-        assert len(told.pairs) == len(told.table) == 2
-        assert told.loss == max(pair.upper for pair in told.pairs)
+    noiser = fitted(0.1, weakly_ill(0), known=known, output="noisy", **options)
+    prior = some_prior(0)
+    lost = lost_under(noiser, list(prior.values()), known, released, epsilon=0.1, **promise)
+    told = noiser.certificate_.against(prior)
+    assert told.loss >= lost * (1.0 - 1e-9)
+    assert told.loss == pytest.approx(lost, rel=2e-2, abs=1e-9)
+    assert len(told.pairs) == len(told.table) == 2
+    assert told.loss == max(pair.upper for pair in told.pairs)
 
 
 @pytest.mark.parametrize("options", [{}, {"noise": "gaussian", "delta": 1e-3}])

@@ -256,7 +256,7 @@ def check_flips(kind, path, noiser, bits):
 
 def test_a_flipped_bit_gives_nobody_a_third_release(kind, path, noiser):
     def some(n):
-        return random.Random(5).sample(range(n), 120) + list(range(0, 800, 7))
+        return random.Random(5).sample(range(n), 80) + list(range(0, 800, 12))
 
     assert check_flips(kind, path, noiser, some) > 20
 
@@ -668,7 +668,7 @@ def interrupt_everywhere(kind, path, noiser, monkeypatch, every):
 def test_an_interrupt_at_any_instruction_leaves_a_whole_state_and_a_free_lock(
     kind, path, patient, monkeypatch
 ):
-    interrupts, on_record = interrupt_everywhere(kind, path, patient, monkeypatch, every=41)
+    interrupts, on_record = interrupt_everywhere(kind, path, patient, monkeypatch, every=97)
     assert 0 < on_record < interrupts
 
 

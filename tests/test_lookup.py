@@ -2,10 +2,12 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+from all_pairs import all_pairs
 from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 
@@ -280,9 +282,16 @@ def test_a_release_writes_nothing_into_the_table_that_it_reads(options, containe
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("options", ["as it is", "bins", "noisy"])
-@pytest.mark.parametrize("order", ["C", "F", "every other", "backwards"])
-@pytest.mark.parametrize("dtype", ["int64", "uint16", "float32"])
+@pytest.mark.parametrize(
+    ("dtype", "order", "options"),
+    all_pairs(
+        product(
+            ["int64", "uint16", "float32"],
+            ["C", "F", "every other", "backwards"],
+            ["as it is", "bins", "noisy"],
+        )
+    ),
+)
 def test_arrays_of_any_layout_release_what_contiguous_ones_do(dtype, order, options):
     plain = np.stack([SECRET, PLACES, PLACES[::-1]], axis=1).astype(dtype)
     noiser = PufferfishNoiser(sensitive=0, random_state=5, **OPTIONS[options]).fit(plain)

@@ -160,7 +160,10 @@ def test_scales_on_real_priors_are_reproduced(table, title):
     assert scale("distribution_aware", "gaussian") == pytest.approx(gauss["DAGWM"], rel=1e-9)
 
 
-@pytest.mark.parametrize(("table", "title"), REAL)
+@pytest.mark.parametrize(
+    ("table", "title"),
+    [pytest.param(*of, marks=pytest.mark.slow if k % 3 else ()) for k, of in enumerate(REAL)],
+)
 def test_the_exact_renyi_scales_on_real_priors_are_reproduced(table, title):
     expected = GOLDEN["real"][table][title]
     pair = pair_of(TABLES.get(table, table), title)

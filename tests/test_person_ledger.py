@@ -186,7 +186,7 @@ class Oracle:
 @pytest.mark.parametrize("most", [1024, 2])
 @pytest.mark.parametrize("changes", ["refuse", "count"])
 @given(plan=calls)
-@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_every_spend_is_that_of_an_oracle_with_a_list_for_every_person(
     tmp_path_factory, noiser, table, changes, most, plan
 ):

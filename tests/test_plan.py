@@ -305,6 +305,7 @@ def test_whole_groups_are_held_out():
     assert told.noiser(0).groups is None
 
 
+@pytest.mark.slow
 def test_whole_groups_are_promised_and_attacked_where_they_are_asked_for():
     rng = np.random.default_rng(0)
     person = np.repeat(np.arange(600), 3)

@@ -17,6 +17,7 @@ import oracle
 import pandas as pd
 import polars as pl
 import pytest
+from all_pairs import all_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -1041,9 +1042,12 @@ def test_pairs_that_keep_the_budget_anyway_are_not_convolved():
 # ---------------------------------------------------------------------------- extreme budgets
 
 
-@pytest.mark.parametrize("secrets", SECRETS)
-@pytest.mark.parametrize("strategy", ["exact", "worst_case", "published"])
-@pytest.mark.parametrize("epsilon", [1e-8, 1e-5, 1e-3, 20.0, 800.0])
+@pytest.mark.parametrize(
+    ("epsilon", "strategy", "secrets"),
+    all_pairs(
+        product([1e-8, 1e-5, 1e-3, 20.0, 800.0], ["exact", "worst_case", "published"], SECRETS)
+    ),
+)
 def test_the_certificate_holds_at_every_budget(epsilon, strategy, secrets):
     pairs = [(P4, Q4), (Discrete([-4, 2, 3], [0.2, 0.5, 0.3]), Discrete([-1, 4], [0.5, 0.5]))]
     users = [User(p, alternative=q, presence=0.5) for p, q in pairs]

@@ -794,14 +794,14 @@ def test_the_noise_that_is_drawn_has_the_calibrated_scale(place):
     model = PufferfishSGDRegressor(0.05, noise_at=place, batch_size=10, radius=50.0)
     X, y = data(60)
     released = []
-    for seed in range(200):
+    for seed in range(100):
         model.set_params(random_state=seed).fit(X, y)
         released.append(np.append(model.coef_, model.intercept_ / 0.5))
     expected = np.eye(4)
     if place == "steps":
         _, expected = linear_response(model, X, 60)
     cov = np.cov(np.array(released).T) / model.certificate_.sigma**2
-    # 200 draws: a variance is off by 10 % (one standard deviation); residuals may be clipped
+    # 100 draws: a variance is off by 14 % (one standard deviation); residuals may be clipped
     assert np.trace(cov) == pytest.approx(np.trace(expected), rel=0.25)
     if place == "end":
         assert np.allclose(cov, expected, atol=0.4)
