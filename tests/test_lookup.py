@@ -231,8 +231,10 @@ def off(lookup, flag):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize(
+    ("column", "options"),
+    [(c, o) for i, c in enumerate(COLUMNS) for j, o in enumerate(OPTIONS) if (i + j) % 2 == 0],
+)
 def test_the_quick_ways_release_what_the_plain_ones_do(column, options, monkeypatch):
     table = pd.DataFrame({"s": SECRET, "x": COLUMNS[column]})
     given = OPTIONS[options]

@@ -662,11 +662,15 @@ def test_a_set_of_priors_costs_no_more_than_all_of_them(noise, promise, public):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("case", "weaker", "epsilon"),
-    all_pairs(itertools.product(SCALED, range(len(WEAKER)), [0.05, 1.0])),
+    ("strategy", "released", "weaker", "epsilon"),
+    all_pairs(
+        itertools.product(
+            ORDERED, sorted({case[1:] for case in SCALED}), range(len(WEAKER)), [0.05, 1.0]
+        )
+    ),
 )
-def test_no_weaker_promise_costs_more_across_the_product(case, weaker, epsilon):
-    assert_weaker_costs_no_more(1, epsilon, case, WEAKER[weaker])
+def test_no_weaker_promise_costs_more_across_the_product(strategy, released, weaker, epsilon):
+    assert_weaker_costs_no_more(1, epsilon, (strategy, *released), WEAKER[weaker])
 
 
 # ----------------------------------------------------------------- what does not exist, and options
