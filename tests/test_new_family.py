@@ -23,7 +23,7 @@ from sklearn_puffer.bounds import Impossible
 from sklearn_puffer.calibration import STRATEGIES, calibrate
 from sklearn_puffer.closed_forms import Shift
 from sklearn_puffer.iteration import iteration_loss
-from sklearn_puffer.noise import FAMILIES, ROUNDING, Laplace, is_family
+from sklearn_puffer.noise import FAMILIES, ROUNDING, Cauchy, Gaussian, Laplace, is_family
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
@@ -342,3 +342,16 @@ def test_distances_and_iterations_take_it_where_a_theorem_does():
     with pytest.raises(ValueError, match="noise must be Laplace for a distance in the l1 norm"):
         Shift(2.0, "l1", "a move").calibrate(NOTIONS[0], Logistic())
     assert 0.0 < iteration_loss([2.0, 0.0], 1.0, alpha=2.0, noise=Logistic()) < math.inf
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("family", [Laplace, Gaussian, Cauchy, Logistic])
+def test_a_ratio_of_densities_moves_no_further_than_is_said(family, scale):
+    noise, y = family(scale), np.linspace(0.0, 60.0, 601)
+    for near in (0.0, 0.7, 4.0):
+        for span in (0.1, 1.0, 5.0):
+            told = float(noise.drift(near, span))
+            for x in (0.3 * span, span):
+                ratio = noise.log_density((near + y)[:, None])
+                ratio = ratio - noise.log_density((near + y + x)[:, None])
+                assert np.abs(ratio - ratio[0]).max() <= told
