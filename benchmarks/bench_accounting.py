@@ -13,7 +13,7 @@ import mpmath
 import numpy as np
 from _measure import alone
 
-from sklearn_puffer._losses import Grid
+from sklearn_puffer._losses.convolution import Grid
 from sklearn_puffer.accounting import LossTable, privacy_loss
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace, Noise
 from sklearn_puffer.notions import Notion, Pufferfish

@@ -7,7 +7,8 @@ import time
 import numpy as np
 from _measure import alone
 
-from sklearn_puffer._sets import SetLosses, error_share, set_around_counts
+from sklearn_puffer._sets import SetLosses, error_share
+from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer.calibration import smallest_factor
 from sklearn_puffer.noise import Cauchy, Laplace
 from sklearn_puffer.notions import Pufferfish

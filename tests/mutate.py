@@ -46,8 +46,7 @@ TESTS = {
     "_releases.store": "ledger_faults",
     "_noise.keyed": "person_ledger",
     "_noise.sampler": "sampling",
-    "_noise.sampling": "sampling",
-    "_noise.table_sampler": "samplers",
+    "_noise.table_sampler": "samplers sampling",
     "_noise.mixing": "integer_rows",
     "_channels": "channels whole_rows",
 }

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sklearn_puffer._losses import Grid, Wide, grid_cells, loss_table
+from sklearn_puffer._losses import grid_cells, loss_table
+from sklearn_puffer._losses.convolution import Grid, Wide
 from sklearn_puffer.accounting import (
     MAX_CELLS,
     Loss,

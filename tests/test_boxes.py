@@ -9,7 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import directed_losses
 
-from sklearn_puffer._losses import MOST_CELLS, box_panels, boxes_computable, divergence_interval
+from sklearn_puffer._losses.boxes import MOST_CELLS, box_panels, boxes_computable
+from sklearn_puffer._losses.divergences import divergence_interval
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete

@@ -7,8 +7,9 @@ import pytest
 from scipy.optimize import linprog
 
 from sklearn_puffer._noise import MixedNoise, Mixing
-from sklearn_puffer._sets import ONE, SetLosses, error_share, set_around_counts
+from sklearn_puffer._sets import ONE, SetLosses, error_share
 from sklearn_puffer._sets.laminar import Tree, ordered_masses
+from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 

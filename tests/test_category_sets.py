@@ -11,17 +11,9 @@ from scipy.optimize import linprog
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._noise import MixedNoise, Mixing
-from sklearn_puffer._sets import (
-    ONE,
-    Jumps,
-    Line,
-    SetLosses,
-    Tree,
-    computable,
-    error_share,
-    nearest_masses,
-    set_around_counts,
-)
+from sklearn_puffer._sets import ONE, SetLosses, computable, error_share
+from sklearn_puffer._sets.laminar import Jumps, Line, Tree, nearest_masses
+from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_puffer._losses import Panels, compose, divergence_interval
+from sklearn_puffer._losses import Panels, compose
+from sklearn_puffer._losses.divergences import divergence_interval
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 

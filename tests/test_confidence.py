@@ -11,21 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog
 from scipy.special import logsumexp
 
-from sklearn_puffer._sets import (
-    ONE,
-    Line,
-    SetLosses,
-    Tree,
-    computable,
-    error_share,
-    interval_masses,
-    n_events,
-    nearest_masses,
-    rows_needed,
-    set_around,
-    set_around_counts,
-)
-from sklearn_puffer._sets.simultaneous_sets import _errors
+from sklearn_puffer._sets import ONE, SetLosses, computable, error_share, rows_needed, set_around
+from sklearn_puffer._sets.laminar import Line, Tree, interval_masses, nearest_masses
+from sklearn_puffer._sets.simultaneous_sets import _errors, n_events, set_around_counts
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace

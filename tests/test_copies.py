@@ -12,7 +12,8 @@ from channel_oracle import channel, dense
 from scipy.stats import binom
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._losses import Readers, copies_law, moved_by_copies
+from sklearn_puffer._losses import Readers, moved_by_copies
+from sklearn_puffer._losses.channel_losses import copies_law
 from sklearn_puffer._noise import WHOLE
 from sklearn_puffer.priors import Discrete
 

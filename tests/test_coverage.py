@@ -7,7 +7,8 @@ around the counts, and the loss of the *true* laws at that scale is held against
 import numpy as np
 import pytest
 
-from sklearn_puffer._sets import SetLosses, error_share, set_around_counts
+from sklearn_puffer._sets import SetLosses, error_share
+from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 

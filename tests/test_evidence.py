@@ -15,7 +15,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._sets import SetLosses, error_share, set_around_counts
+from sklearn_puffer._sets import SetLosses, error_share
+from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer._strategies import monotone, w_infinity
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import Relaxed

@@ -12,14 +12,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sklearn_puffer._losses import (
-    ROUGHLY,
-    DiscretePair,
-    Panels,
-    divergence_interval,
-    gaps,
-    quadrature,
-)
+from sklearn_puffer._losses import Panels, quadrature
+from sklearn_puffer._losses.discrete_laws import DiscretePair
+from sklearn_puffer._losses.divergences import ROUGHLY, divergence_interval, gaps
 from sklearn_puffer.accounting import LossTable, is_computable, privacy_loss
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

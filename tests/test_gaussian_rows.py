@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from sklearn_puffer._losses import row_interval, rows_computable
+from sklearn_puffer._losses import row_interval
+from sklearn_puffer._losses.gaussian_rows import rows_computable
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import GaussianMixture

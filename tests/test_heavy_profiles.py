@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import voigt_profile
 
-from sklearn_puffer._losses import LawPair, law_of, loss_interval, profile
-from sklearn_puffer._losses.gaussian_student import _NODES, _RULE, _WEIGHTS
+from sklearn_puffer._losses.gaussian_mixtures import law_of
+from sklearn_puffer._losses.gaussian_student import _NODES, _RULE, _WEIGHTS, profile
+from sklearn_puffer._losses.line import loss_interval
+from sklearn_puffer._losses.mixtures import LawPair
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Cauchy, GeneralizedCauchy
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

@@ -15,16 +15,15 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import log_ndtr
 
 from sklearn_puffer import bounds
-from sklearn_puffer._strategies import (
-    GaussianShift,
+from sklearn_puffer._strategies.mixture_bounds import (
+    _filled,
+    _flow,
     bottleneck_coupling,
-    log_exponential_means,
     shortest_coupling,
     squared_distances,
     stretches,
-    tails,
 )
-from sklearn_puffer._strategies.mixture_bounds import _filled, _flow
+from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
 from sklearn_puffer.bounds import Impossible, Relaxed
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

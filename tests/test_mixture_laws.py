@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_puffer._losses import LawPair, computable, law_of, loss_interval
+from sklearn_puffer._losses.gaussian_mixtures import computable, law_of
+from sklearn_puffer._losses.line import loss_interval
+from sklearn_puffer._losses.mixtures import LawPair
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import GaussianMixture

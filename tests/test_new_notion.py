@@ -11,7 +11,8 @@ import pytest
 from all_pairs import pairs_first
 
 from sklearn_puffer._losses import compose
-from sklearn_puffer._sets import SetLosses, error_share, set_around_counts
+from sklearn_puffer._sets import SetLosses, error_share
+from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer._strategies import reason_of
 from sklearn_puffer.accounting import LossTable, privacy_loss
 from sklearn_puffer.calibration import STRATEGIES, calibrate

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sklearn_puffer._noise import QUADRATURE_MARGIN
+from sklearn_puffer._noise.family import QUADRATURE_MARGIN
 from sklearn_puffer.noise import (
     FAMILIES,
     ROUNDING,

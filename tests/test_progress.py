@@ -17,7 +17,8 @@ from sklearn_puffer import (
     PufferfishSum,
 )
 from sklearn_puffer._base import progress as _progress
-from sklearn_puffer._losses import DiscreteBoxes, DiscreteLine, DiscretePair
+from sklearn_puffer._losses.discrete_laws import DiscretePair
+from sklearn_puffer._losses.pair_losses import DiscreteBoxes, DiscreteLine
 from sklearn_puffer._noiser import scales as weighting
 from sklearn_puffer.accounting import LossTable, privacy_loss
 from sklearn_puffer.calibration import calibrate

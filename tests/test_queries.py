@@ -6,6 +6,7 @@ import io
 import json
 import math
 import pickle
+import sys
 import warnings
 from fractions import Fraction
 from itertools import product
@@ -26,7 +27,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishSum, UncertifiedError
-from sklearn_puffer._noise import sampler_loss, sampling
+from sklearn_puffer._noise import Sampler, sampler_loss
 from sklearn_puffer._releases import LedgerError
 from sklearn_puffer._sums import SECRETS, PrivateAnswer
 from sklearn_puffer._sums.estimator import _rule, answers_about
@@ -668,7 +669,7 @@ def test_a_failed_fit_changes_nothing():
 
 def test_a_failed_release_draws_no_noise(monkeypatch):
     query = PufferfishSum(0.5).fit([User(P4)])
-    monkeypatch.setattr(sampling, "_SystemEntropy", None)
+    monkeypatch.setattr(sys.modules[Sampler.__module__], "_SystemEntropy", None)
     with pytest.raises(ValueError, match="reports 7"):
         query.release([7])
 

@@ -13,7 +13,8 @@ import sklearn
 from sklearn.datasets import load_diabetes
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._sets import SetLosses, error_share, set_around_counts
+from sklearn_puffer._sets import SetLosses, error_share
+from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import calibrate, rows_needed, smallest_factor

@@ -27,9 +27,7 @@ from scipy import stats
 
 from sklearn_puffer._noise import (
     MAX_STEPS,
-    RELATIVE_ERROR,
     Bell,
-    HeavyPower,
     grid_step,
     power,
     release,
@@ -37,6 +35,8 @@ from sklearn_puffer._noise import (
     seeded_entropy,
     table_sampler,
 )
+from sklearn_puffer._noise.sampler import RELATIVE_ERROR
+from sklearn_puffer._noise.table_sampler import HeavyPower
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 
 UNIT = 2.0**-53

@@ -33,18 +33,18 @@ from sklearn_puffer import PufferfishNoiser, PufferfishSGDRegressor, PufferfishS
 from sklearn_puffer._noise import (
     FINEST,
     MAX_STEPS,
-    RELATIVE_ERROR,
     CheckedEntropy,
     Choices,
     coarse_enough,
     grid_step,
     release,
     sampler,
-    sampling,
     seeded_entropy,
     system_entropy,
+    table_sampler,
     to_steps,
 )
+from sklearn_puffer._noise.sampler import RELATIVE_ERROR
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User
@@ -127,7 +127,7 @@ def test_the_chunks_of_each_cell_are_as_many_as_the_tables_say(scale):
 
 @given(st.floats(0.5, 1.0, exclude_max=True), st.integers(40, 42))
 def test_the_tables_have_the_shares_that_the_stated_error_takes_for_granted(mantissa, exponent):
-    law = sampling._law.__wrapped__(mantissa, exponent)
+    law = table_sampler._laplace_tables.__wrapped__(mantissa, exponent)
     assert 0.011 < 1 - law.body.sum() / CHUNKS < 0.013
     assert law.intercept.min() >= 2.0**64 / 150
     # a proposal is accepted with at most probability 1, even where the rest is largest
@@ -139,7 +139,7 @@ def test_the_tables_have_the_shares_that_the_stated_error_takes_for_granted(mant
 
 @given(st.floats(0.5, 1.0, exclude_max=True), st.integers(40, 42))
 def test_the_tables_add_up_to_the_share_of_the_rest(mantissa, exponent):
-    mass, body, above = sampling._body_and_rest(mantissa, exponent)
+    mass, body, above = table_sampler._body_and_rest(mantissa, exponent)
     t = 1 / (mpf(mantissa) * 2**exponent)
     length = 2 ** (exponent - 7)
     mean = mp.expm1(-t * length) / mp.expm1(-t) / length - 1
@@ -242,7 +242,7 @@ def test_the_loss_of_a_shift_stays_below_shift_over_scale(scale, shift, every):
 
 
 def test_the_stated_error_covers_900_scales():
-    passes = 900 / sampling._REACH
+    passes = 900 / table_sampler._REACH
     assert 110 * (1 + passes) * UNIT <= fine_sampler().relative_error == RELATIVE_ERROR <= 1e-11
     assert 900 / math.log(10) > 390
 

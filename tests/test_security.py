@@ -18,7 +18,8 @@ from sklearn_puffer import (
     PufferfishSGDRegressor,
     PufferfishSum,
 )
-from sklearn_puffer._noise import BATCH, grid_step, sampler
+from sklearn_puffer._noise import grid_step, sampler
+from sklearn_puffer._noise.sampler import BATCH
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace, RecordSwap
 
 ROOT = Path(__file__).parents[1]

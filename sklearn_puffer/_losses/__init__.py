@@ -1,23 +1,18 @@
 """Exact privacy losses of released columns and rows, as proven intervals."""
 
 from sklearn_puffer._losses import pair_losses, quadrature
-from sklearn_puffer._losses.boxes import MOST_CELLS, box_panels, boxes_computable, lumped_lower
+from sklearn_puffer._losses.boxes import lumped_lower
 from sklearn_puffer._losses.channel_losses import (
     Readers,
     SwapLaws,
     channel_floor,
     channel_losses,
-    copies_law,
     moved_by_copies,
     repeated_losses,
     swap_losses,
 )
-from sklearn_puffer._losses.convolution import Grid, Wide
-from sklearn_puffer._losses.discrete_laws import DiscretePair
-from sklearn_puffer._losses.divergences import ROUGHLY, Panels, compose, divergence_interval, gaps
-from sklearn_puffer._losses.gaussian_mixtures import computable, law_of
-from sklearn_puffer._losses.gaussian_rows import corner_losses, row_interval, rows_computable
-from sklearn_puffer._losses.gaussian_student import profile
+from sklearn_puffer._losses.divergences import Panels, compose
+from sklearn_puffer._losses.gaussian_rows import corner_losses, row_interval
 from sklearn_puffer._losses.joint_grids import (
     MAX_CELLS,
     all_computable,
@@ -29,7 +24,5 @@ from sklearn_puffer._losses.joint_grids import (
     pairs_at_places,
     plane_cells,
 )
-from sklearn_puffer._losses.line import loss_interval
 from sklearn_puffer._losses.loss_table import LossTable
-from sklearn_puffer._losses.mixtures import LawPair
-from sklearn_puffer._losses.pair_losses import DiscreteBoxes, DiscreteLine, PairLoss, bare_ratios
+from sklearn_puffer._losses.pair_losses import bare_ratios

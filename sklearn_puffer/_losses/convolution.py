@@ -321,7 +321,10 @@ class Grid:
         # An axis with one atom changes nothing.
         self._kept = [k for k, atoms in enumerate(axes) if len(atoms) > 1] or [0]
         mixed = shares or [None] * len(axes)
-        self._axes = [_axis(axes[k], mixed[k], masses.size // len(axes[k])) for k in self._kept]
+        self._axes = [
+            Axis(axes[k], masses.size // len(axes[k])) if own is None else MixingAxis(own)
+            for k, own in ((k, mixed[k]) for k in self._kept)
+        ]
         self._passes = _passes(self._axes)
         self._masses = _turned(masses, len(self._axes))
         self._exponents = None if exponents is None else _turned(exponents, len(self._axes))
@@ -387,10 +390,6 @@ class Grid:
         if size > _DENSE_ATOMS:
             return self._axes[members[0]].scan_units
         return size + sum(self._axes[k].kernel_units for k in members)
-
-
-def _axis(atoms: FloatArray, shares: FloatArray | None, lanes: int) -> Axis | MixingAxis:
-    return Axis(atoms, lanes) if shares is None else MixingAxis(shares)
 
 
 def _passes(axes: Sequence[Axis | MixingAxis]) -> list[list[int]]:

@@ -53,7 +53,7 @@ _CLOSEST = 0.25
 _OUTER = np.array([2.0, 6.0])
 
 
-class Points(NamedTuple):
+class PointDensities(NamedTuple):
     """Log densities and slopes at points, with bounds on their errors, each (2, m): p, then q."""
 
     value: FloatArray
@@ -62,13 +62,13 @@ class Points(NamedTuple):
     slope_error: FloatArray
 
     @classmethod
-    def empty(cls, count: int) -> Points:
+    def empty(cls, count: int) -> PointDensities:
         """Return fields to be filled."""
         return cls(*(np.empty((2, count)) for _ in cls._fields))
 
-    def taken(self, places: NDArray[np.generic]) -> Points:
+    def taken(self, places: NDArray[np.generic]) -> PointDensities:
         """Return some of the points."""
-        return Points(*(field[:, places] for field in self))
+        return PointDensities(*(field[:, places] for field in self))
 
 
 class DiscretePair:
@@ -150,8 +150,8 @@ class DiscretePair:
         self,
         low: FloatArray,
         high: FloatArray,
-        a: Points,
-        b: Points,
+        a: PointDensities,
+        b: PointDensities,
         sag: FloatArray,
         share: FloatArray,
         error: FloatArray,
@@ -177,8 +177,8 @@ class DiscretePair:
         self,
         low: FloatArray,
         high: FloatArray,
-        a: Points,
-        b: Points,
+        a: PointDensities,
+        b: PointDensities,
         bend: FloatArray,
         sag: FloatArray,
         error: FloatArray,
@@ -295,19 +295,19 @@ class DiscretePair:
         at = self._at(np.array([edge]))
         return at.value[:, 0] + at.error[:, 0], self._log_masses[:, -1 if side == 1 else 0]
 
-    def _at(self, points: FloatArray) -> Points:
+    def _at(self, points: FloatArray) -> PointDensities:
         order = np.argsort(points, kind="stable")
         points = points[order]
-        found = Points.empty(len(points))
+        found = PointDensities.empty(len(points))
         rows = max(1, _BLOCK // len(self.atoms))
         for start in range(0, len(points), rows):
             block = slice(start, start + rows)
-            self._fill(points[block], Points(*(field[:, block] for field in found)))
+            self._fill(points[block], PointDensities(*(field[:, block] for field in found)))
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return found.taken(back)
 
-    def _fill(self, points: FloatArray, found: Points) -> None:
+    def _fill(self, points: FloatArray, found: PointDensities) -> None:
         """Write the values at neighbouring points into ``found``."""
         kernel, atoms = self._kernel, self.atoms
         near = self._window(float(points[0]), float(points[-1]))
@@ -328,7 +328,7 @@ class DiscretePair:
         found.slope_error[:] = 3.0 * kernel.steepest(points, atoms) / self.unit * found.error
 
     def _fill_by_logs(
-        self, k: int, points: FloatArray, found: Points, lost: NDArray[np.int64]
+        self, k: int, points: FloatArray, found: PointDensities, lost: NDArray[np.int64]
     ) -> None:
         """Sum the terms of one prior over its own largest one."""
         kernel, size = self._kernel, len(self.atoms)
@@ -347,7 +347,7 @@ class DiscretePair:
 
 
 def _sag(
-    a: Points, b: Points, width: FloatArray, bend: FloatArray, error: FloatArray
+    a: PointDensities, b: PointDensities, width: FloatArray, bend: FloatArray, error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return by how much chords exceed tangents at most, and where."""
     chord = b.value - a.value

@@ -505,7 +505,8 @@ def _with_share(mean: PowerMean, share: float) -> PowerMean:
 
 def _composed_hockey_stick(groups: Sequence[Panels], stick: HockeyStick) -> tuple[float, float]:
     epsilon = stick.epsilon
-    if sum(_largest_loss(panels) for panels in groups) <= epsilon * (1.0 - 1e-12):
+    largest = [float(each.log_high[each.p_high > 0.0].max(initial=-np.inf)) for each in groups]
+    if sum(largest) <= epsilon * (1.0 - 1e-12):
         return 0.0, 0.0
     cut = _cut(groups, epsilon)
     upper = _upper(groups, epsilon, cut)
@@ -514,10 +515,6 @@ def _composed_hockey_stick(groups: Sequence[Panels], stick: HockeyStick) -> tupl
         *(interval_of(panels, stick)[0] for panels in groups),  # data processing
     )
     return min(lower, upper), upper
-
-
-def _largest_loss(panels: Panels) -> float:
-    return float(panels.log_high[panels.p_high > 0.0].max(initial=-np.inf))
 
 
 # ------------------------------------------------------------------------------- where to look

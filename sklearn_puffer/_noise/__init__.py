@@ -1,9 +1,8 @@
 """How noise is drawn: shifts in units of the scale, samplers on a grid, and their bits."""
 
-from sklearn_puffer._noise import sampling, table_sampler
+from sklearn_puffer._noise import table_sampler
 from sklearn_puffer._noise.family import (
     LOG_ROUNDING,
-    QUADRATURE_MARGIN,
     ROUNDING,
     ProductNoise,
     cauchy_hockey_stick,
@@ -40,11 +39,9 @@ from sklearn_puffer._noise.mixing import (
     without_mixings,
 )
 from sklearn_puffer._noise.sampler import (
-    BATCH,
     FINEST,
     GRID_BITS,
     MAX_STEPS,
-    RELATIVE_ERROR,
     SPARE,
     CheckedEntropy,
     Choices,
@@ -52,20 +49,17 @@ from sklearn_puffer._noise.sampler import (
     Grid,
     NotCopied,
     Sampler,
+    Source,
     Stream,
     coarse_enough,
     grid_step,
-    sampler_loss,
-    single_scale,
-    to_steps,
-)
-from sklearn_puffer._noise.sampling import (
-    LaplaceSampler,
-    Source,
     noisy_steps,
     release,
     sampler,
+    sampler_loss,
     seeded_entropy,
+    single_scale,
     system_entropy,
+    to_steps,
 )
-from sklearn_puffer._noise.table_sampler import Bell, HeavyPower, Shape, Steep, TableSampler, power
+from sklearn_puffer._noise.table_sampler import Bell, LaplaceSampler, Shape, Steep, power

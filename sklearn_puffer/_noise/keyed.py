@@ -38,8 +38,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, IntArray
-from sklearn_puffer._noise.sampler import CheckedEntropy, NotCopied, RowEntropy, Sampler, Words
-from sklearn_puffer._noise.sampling import system_entropy
+from sklearn_puffer._noise.sampler import (
+    CheckedEntropy,
+    NotCopied,
+    RowEntropy,
+    Sampler,
+    Words,
+    system_entropy,
+)
 
 _PERSON = b"sklearn_puffer/1"
 _SHARED = 0  # a label; columns have those from 1 on
@@ -69,7 +75,8 @@ class Prf(NotCopied, ABC):
 
     def id_of(self, text: str) -> bytes:
         """Return the 128 bits that stand for an id which is a string."""
-        return hashlib.blake2b(_utf8(text), digest_size=16, key=self._ids).digest()
+        data = text.encode("utf-8", "surrogatepass")  # every string has bytes of its own
+        return hashlib.blake2b(data, digest_size=16, key=self._ids).digest()
 
     def ids_of(self, texts: Sequence[str]) -> Words:
         """Return the 128 bits of each id that is a string, shape (n, 2)."""
@@ -188,10 +195,6 @@ def _blake(key: bytes, messages: Words, size: int) -> Words:
         one.update(row)
         taken.append(one.digest())
     return _words(b"".join(taken), size // 8)
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")  # every string has bytes of its own
 
 
 def _bytes(words: Words) -> bytes:

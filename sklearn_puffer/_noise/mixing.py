@@ -37,8 +37,8 @@ from sklearn_puffer._noise.sampler import (
     Sampler,
     Words,
     blocks,
+    system_entropy,
 )
-from sklearn_puffer._noise.sampling import system_entropy
 
 WHOLE = 1 << 62
 """What the shares of a row sum to."""
@@ -593,7 +593,7 @@ class Noise(Protocol):
         Returns
         -------
         Sampler
-            See `_noise.sampling.sampler`.
+            See `_noise.sampler.sampler`.
         """
 
     @property

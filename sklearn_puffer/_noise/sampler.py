@@ -1,13 +1,18 @@
-"""What all samplers share: their grid, their bits, their scratch memory, and chunks of a draw.
+r"""What all samplers share: their grid, their bits, their scratch memory, and chunks of a draw.
 
 Values are counted in steps of the grid. Bits pass a health check before anything is made of them;
 some are for uniform choices: a whole number below a bound, an order of some things.
+
+Nothing is kept that could replay the noise. The law drawn is the continuous one rounded to a grid
+of step g, :math:`K = \lfloor N/g \rfloor`, so with X on the grid ``X + g K`` is a rounding of ``X +
+N``: a post-processing of the continuous release, which inherits its privacy loss.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray, check_positive
+from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray, check_count, check_positive
 
 GRID_BITS = 40
 """A grid step is at most 2^-39 of the scale of the noise (unless the data's range forbids it)."""
@@ -717,3 +722,278 @@ class Stream(NotCopied):
         self._block += 1
         data = shake_256(b"sklearn_puffer.stream/1" + block + self._seed).digest(8 * count)
         return np.frombuffer(data, dtype="<u8").astype(np.uint64)
+
+
+_FAR = 2**61  # where the sum of a value and saturated noise is itself saturated
+
+
+# ---------------------------------------------------------------------------------------- the bits
+
+
+class _SystemEntropy(NotCopied):
+    """Bits of OpenSSL's generator. It holds no state: nothing is buffered between two calls."""
+
+    def words(self, count: int) -> Words:
+        return np.frombuffer(ssl.RAND_bytes(8 * count), np.uint64)
+
+
+class _SeededEntropy(NotCopied):
+    def __init__(self, seed: int, key: tuple[int, ...]) -> None:
+        # spawn keys, unlike further words of entropy, tell (1,) and (1, 0) apart
+        sequence = np.random.SeedSequence(seed, spawn_key=key)
+        self._bits = np.random.Philox(sequence)
+
+    def words(self, count: int) -> Words:
+        return self._bits.random_raw(count)
+
+
+def system_entropy() -> Entropy:
+    """Return the cryptographic generator of OpenSSL, seeded by the operating system.
+
+    Notes
+    -----
+    *Formal guarantees.* The generator reseeds itself after a fork, and no bit is kept here, so no
+    two calls, threads or processes ever share bits. It cannot be pickled or copied. Whatever draws
+    from it first puts its words to the health tests of NIST SP 800-90B.
+
+    Examples
+    --------
+    >>> system_entropy().words(3).shape
+    (3,)
+    """
+    return _SystemEntropy()
+
+
+def seeded_entropy(seed: int, *key: int) -> Entropy:
+    """Return a reproducible generator, for tests only: who knows the seed can undo the noise.
+
+    Parameters
+    ----------
+    seed : int
+        Any integer that is not negative.
+    *key : int
+        Integers from 0 to 2^32 - 1 (a column, a call); different keys give independent streams.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not an integer in its range.
+
+    Examples
+    --------
+    >>> first, second = seeded_entropy(0, 1).words(2), seeded_entropy(0, 2).words(2)
+    >>> bool((first == second).any())
+    False
+    """
+    for part in key:
+        if check_count(part, "key", minimum=0) >= 2**32:
+            raise ValueError(f"key must lie below 2**32, got {part!r}.")
+    return _SeededEntropy(check_count(seed, "seed", minimum=0), key)
+
+
+# ------------------------------------------------------------------------------------ the samplers
+
+
+class Drawable(Protocol):
+    """Noise of a family that says how it is drawn."""
+
+    @property
+    def scale(self) -> float | tuple[float, ...]:
+        """The scale, which is a single one."""
+
+    def sampler(self, grid: Grid, entropy: Entropy) -> Sampler:
+        """Return what draws the noise on a grid."""
+
+
+def sampler(
+    noise: Drawable, step: float, entropy: Entropy | None = None, *, nearest: bool = False
+) -> Sampler:
+    r"""Return a sampler of noise rounded to a grid.
+
+    Parameters
+    ----------
+    noise : Drawable
+        The continuous law, with a single scale: an object of a family of `noise`.
+    step : float
+        The step g of the grid, a power of two; at least ``grid_step(noise.scale)``.
+    entropy : Entropy, optional
+        Source of bits, by default `system_entropy`. It is an error (`RuntimeError`) to draw from
+        one that is stuck or lopsided.
+    nearest : bool, default=False
+        Whether to draw :math:`\lfloor N/g + 1/2 \rfloor`, which is symmetric, in place of
+        :math:`\lfloor N/g \rfloor`.
+
+    Returns
+    -------
+    Sampler
+
+    Raises
+    ------
+    TypeError
+        If the family has no sampler, or several scales.
+    ValueError
+        If the step is no power of two, or finer than the grid of the scale; if k of generalised
+        Cauchy noise is below 1 + 2^-10 or above 2^20.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Laplace
+    >>> steps = np.empty(4, dtype=np.int64)
+    >>> sampler(Laplace(2.0), 1.0, nearest=True).fill(steps)
+    >>> steps.shape
+    (4,)
+    """
+    if not hasattr(noise, "sampler"):
+        raise TypeError(f"noise must be of a noise family, such as Laplace(1.0), got {noise!r}.")
+    grid = grid_of(single_scale(noise), step, nearest)
+    return noise.sampler(grid, entropy or _SystemEntropy())
+
+
+# ------------------------------------------------------------------------------------- the release
+
+
+class Source(Protocol):
+    """What a release adds: a sampler, or one that draws from the bits of given rows."""
+
+    step: float
+    saturated: bool
+
+    def draw(self, size: int) -> IntArray:
+        """Return draws, of at most 2^16, in memory that may be overwritten."""
+
+
+def release(
+    steps: IntArray,
+    source: Source,
+    out: NDArray[Any],
+    *,
+    bound: int = MAX_STEPS,
+    reach: int = MAX_STEPS,
+) -> None:
+    r"""Write values plus noise into ``out``, block by block, in 64-bit integers until the end.
+
+    Parameters
+    ----------
+    steps : ndarray of int64 of shape (n,)
+        The values, in steps of ``source.step``, at most 2^62 from 0 (see `to_steps`).
+    source : Sampler
+        Draws the noise, in the same steps.
+    out : ndarray of shape (n,)
+        A column of floats, or of integers: these are saturated at the range of their type. It may
+        be a strided view.
+    bound : int, default=2**62
+        The sum is saturated this many steps from 0; floats are not at the default, unless the
+        noise is saturated. It must not depend on the values.
+    reach : int, default=2**62
+        The values are known to lie within so many steps of 0. Up to 2^61 no sum reaches the default
+        bound, as noise that is not saturated does not leave 2^61 either.
+
+    Notes
+    -----
+    *Formal guarantees.* Value plus noise never leaves 64 bits, and what is written is a function of
+    the exact sum x + K: saturation and conversion are post-processing. A sampler that gives noise
+    beyond S = 2^62 steps as S (`Sampler.saturated`) changes nothing, because its sums are saturated
+    at B <= 2^61 steps: for :math:`|x| \le 2^{61}`, either K is exact, or :math:`|K| \ge S` and then
+    :math:`|x + K| \ge S - 2^{61} \ge B` with the true K and with S.
+
+    Raises
+    ------
+    TypeError
+        If ``out`` holds neither floats nor integers.
+    ValueError
+        If ``out`` holds integers and the step is a fraction, or ``bound`` is out of range; if the
+        noise is saturated and a value lies more than 2^61 steps from 0.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Laplace
+    >>> ages = np.empty(3, dtype=np.int8)
+    >>> release(np.array([30, 40, 50]), sampler(Laplace(1e6), 1.0, nearest=True), ages)
+    >>> ages.dtype
+    dtype('int8')
+    """
+    if source.saturated:
+        bound = _bound_that_hides(steps, bound)
+    low, high, factor = _range_in_steps(out.dtype, source.step, bound)
+    # value and noise lie within 2^62 and 2^61 steps, or 2^61 and 2^62: their sum fits into 64 bits
+    bounded = bound < MAX_STEPS or out.dtype.kind != "f"
+    plain = factor == 1 and out.dtype.kind != "f"  # what is cut off is the value itself
+    free = plain and out.dtype == np.int64 and reach <= _FAR and not source.saturated
+    free = free and bound == MAX_STEPS
+    for block in blocks(steps.size):
+        total = source.draw(block.stop - block.start)
+        if free:
+            np.add(total, steps[block], out=out[block])
+            continue
+        np.add(total, steps[block], out=total)
+        if bounded and plain:
+            np.clip(total, low, high, out=out[block], casting="unsafe")
+            continue
+        if bounded:
+            np.clip(total, low, high, out=total)
+        with np.errstate(over="ignore"):  # beyond the range of floats is infinity
+            np.multiply(total, factor, out=out[block], casting="unsafe")
+
+
+def noisy_steps(steps: IntArray, source: Source, out: IntArray) -> None:
+    r"""Write values plus noise into ``out`` as they are drawn, in steps of the grid.
+
+    Parameters
+    ----------
+    steps : ndarray of int64 of shape (n,)
+        As in `release`.
+    source : Sampler
+        Draws the noise, in the same steps.
+    out : ndarray of int64 of shape (n,)
+        Sums; where the noise is saturated, so are they, 2^61 steps from 0.
+
+    Notes
+    -----
+    *Formal guarantees.* As `release`.
+
+    Raises
+    ------
+    ValueError
+        If the noise is saturated and a value lies more than 2^61 steps from 0.
+
+    Examples
+    --------
+    >>> from sklearn_puffer.noise import Laplace
+    >>> sums = np.empty(3, dtype=np.int64)
+    >>> noisy_steps(np.array([30, 40, 50]), sampler(Laplace(1.0), 2.0**-40), sums)
+    >>> sums.dtype
+    dtype('int64')
+    """
+    bound = _bound_that_hides(steps, MAX_STEPS) if source.saturated else None
+    for block in blocks(steps.size):
+        np.add(source.draw(block.stop - block.start), steps[block], out=out[block])
+    if bound is not None:
+        np.clip(out, -bound, bound, out=out)
+
+
+def _bound_that_hides(steps: IntArray, bound: int) -> int:
+    """Return a bound of the sum below which saturated noise is as good as exact noise."""
+    if steps.size and max(-int(steps.min()), int(steps.max())) > _FAR:
+        raise ValueError(
+            "steps must lie within 2**61 steps of 0 for noise with heavy tails; take a coarser "
+            "step, as coarse_enough returns it."
+        )
+    return min(bound, _FAR) if 0 <= bound <= MAX_STEPS else bound
+
+
+@lru_cache(maxsize=64)
+def _range_in_steps(
+    dtype: np.dtype[Any], step: float, bound: int
+) -> tuple[int, int, float | np.int64]:
+    """Return the bounds of the sum, and what a step is worth in ``dtype``."""
+    if not 0 <= bound <= MAX_STEPS:
+        raise ValueError(f"bound must lie between 0 and 2**62 steps, got {bound!r}.")
+    if dtype.kind == "f":
+        return -bound, bound, step
+    if dtype.kind not in "iu":
+        raise TypeError(f"out must hold floats or integers, got {dtype}.")
+    if step < 1.0:
+        raise ValueError(f"step must be at least 1 for {dtype}, got {step!r}; draw with step=1.")
+    info, whole = np.iinfo(dtype), int(step)
+    low, high = max(-bound, -(-info.min // whole)), min(bound, info.max // whole)
+    return low, high, np.int64(min(whole, MAX_STEPS))

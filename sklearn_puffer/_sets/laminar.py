@@ -211,7 +211,8 @@ class Tree:
 
     def totals(self, counts: Integers) -> Integers:
         """Return the sum of the cells' counts at each node, exactly, shape (2 n - 1,)."""
-        whole = counts.astype(object) if _may_overflow(counts) else counts.astype(np.int64)
+        is_large = counts.dtype == object or float(counts.astype(float).sum()) >= 2.0**62
+        whole = counts.astype(object if is_large else np.int64)
         sums = np.append(0, np.cumsum(whole[self.cells]))
         totals: Integers = sums[self.stop] - sums[self.start]
         return totals
@@ -517,7 +518,3 @@ def _size(block: tuple[tuple[int, int], ...]) -> int:
 
 def _cell(block: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> int:
     return int(np.ravel_multi_index([begin for begin, _ in block], shape))
-
-
-def _may_overflow(counts: Integers) -> bool:
-    return counts.dtype == object or float(counts.astype(float).sum()) >= 2.0**62

@@ -599,7 +599,7 @@ class SetLosses:
     --------
     The Student table at level 0.95: no noise would be needed if its counts were the law itself.
 
-    >>> from sklearn_puffer._sets import error_share, set_around_counts
+    >>> from sklearn_puffer._sets.simultaneous_sets import error_share, set_around_counts
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.notions import Pufferfish
     >>> share = error_share(0.95, [2, 2])
@@ -654,7 +654,7 @@ class SetLosses:
         return decided
 
     @cached_property
-    def _groups(self) -> list[_Group]:
+    def _groups(self) -> list[_PairsOnGrid]:
         return _grouped(self.pairs, self.noise, self.notion)
 
     @cached_property
@@ -687,7 +687,7 @@ class SetLosses:
 
 
 @dataclass(frozen=True, eq=False)
-class _Group(ABC):
+class _PairsOnGrid(ABC):
     """Pairs of sets on one grid."""
 
     members: Integers  # (n_members,)
@@ -705,7 +705,7 @@ class _Group(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class _Vertices(_Group):
+class _Vertices(_PairsOnGrid):
     """A pure promise where the worst is at a vertex of the grid."""
 
     extremes: Extremes | MixedExtremes
@@ -716,7 +716,7 @@ class _Vertices(_Group):
 
 
 @dataclass(frozen=True, eq=False)
-class _Cells(_Group):
+class _CellsAlone(_PairsOnGrid):
     """Unordered columns alone: what is released is a cell, and all of them are looked at."""
 
     extremes: MixedExtremes
@@ -729,7 +729,7 @@ class _Cells(_Group):
 
 
 @dataclass(frozen=True, eq=False)
-class _Layers(_Group):
+class _Layers(_PairsOnGrid):
     """Unordered columns and one number, any noise and notion: a line for each category."""
 
     cells: FloatArray
@@ -749,7 +749,7 @@ class _Layers(_Group):
 
 
 @dataclass(frozen=True, eq=False)
-class _Integrals(_Group):
+class _Integrals(_PairsOnGrid):
     """One column, any noise and notion: the extremes at every point, between which to bound."""
 
     column: ColumnSets
@@ -789,7 +789,7 @@ def _is_exact(shape: Sequence[int], noise: Noise, notion: Notion) -> bool:
 
 def _grouped(
     pairs: Sequence[tuple[SimultaneousSet, SimultaneousSet]], noise: Noise, notion: Notion
-) -> list[_Group]:
+) -> list[_PairsOnGrid]:
     """Gather the pairs by grid, so that sets which several of them share are treated once."""
     grids: dict[tuple[bytes, ...], list[int]] = {}
     key_of = {
@@ -810,7 +810,7 @@ def _group(
     members: list[int],
     noise: Noise,
     notion: Notion,
-) -> _Group:
+) -> _PairsOnGrid:
     sets, numbers = numbered([pairs[place] for place in members])
     shape = [len(axis) for axis in sets[0].axes]
     if not computable(shape, len(sets), noise, notion):
@@ -827,7 +827,7 @@ def _group(
     if _is_exact(shape, noise, notion):
         return _Vertices(*group, MixedExtremes(sets, noise))
     if _n_numbers(shape, noise) == 0:
-        return _Cells(*group, MixedExtremes(sets, noise))
+        return _CellsAlone(*group, MixedExtremes(sets, noise))
     return _Layers(*group, cell_logs(sets), SetLayers(sets, noise))
 
 

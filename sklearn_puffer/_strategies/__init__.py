@@ -31,12 +31,5 @@ from sklearn_puffer._strategies.coupling_bounds import (
     single_moves,
     without_far_moves,
 )
-from sklearn_puffer._strategies.mixture_bounds import (
-    bottleneck_coupling,
-    shortest_coupling,
-    squared_distances,
-    stretches,
-)
 from sklearn_puffer._strategies.row_bounds import JointRows, dependent_rows, joint_computable
-from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
 from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone, w_infinity

@@ -469,13 +469,13 @@ def approximate_moves(
 ) -> Bound:
     divergence = notion.divergence
     if not isinstance(divergence, HockeyStick):
-        return Kept(couplings, noise, notion)
+        return LargestKept(couplings, noise, notion)
     if divergence.epsilon == 0.0 or couplings[0].shifts.shape[1] > 1 or not has_pure_loss(noise, 1):
-        return Shared(couplings, noise, notion)
-    return Tail(couplings, noise, notion)
+        return SharedDelta(couplings, noise, notion)
+    return TailChance(couplings, noise, notion)
 
 
-class Tail(_OfCouplings):
+class TailChance(_OfCouplings):
     """The probability of a move whose shift has a max-divergence above epsilon."""
 
     @cached_property
@@ -568,14 +568,14 @@ class _OfMoves(_OfCouplings):
         return [KeptMoves(each, self.noise, self.notion) for each in self.couplings]
 
 
-class Kept(_OfMoves):
+class LargestKept(_OfMoves):
     """The largest loss of a move once moves of probability delta are left out."""
 
     def losses(self, factor: float) -> FloatArray:
         return both_ways(np.array([each.largest(factor, [0])[0] for each in self.moves]))
 
 
-class Shared(_OfMoves):
+class SharedDelta(_OfMoves):
     """The least sum of what is left out and what remains, over shares of delta."""
 
     def losses(self, factor: float) -> FloatArray:
@@ -835,16 +835,15 @@ def _not_printed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> st
             f"{type(noise).__name__} noise and {notion!r}; use strategy='distribution_aware' or "
             "'exact'."
         )
-    if notion.is_pure and not all(_shares_scales(p, q) for p, q in pairs):
+    if notion.is_pure and not all(
+        np.array_equal(p.weights, q.weights) and np.array_equal(p.scales, q.scales)
+        for p, q in pairs
+    ):
         return (
             "strategy='monge' has a pure epsilon only for priors with the same weights and scales "
             "(003, Remark 1 and Corollary 2); give delta=, or use strategy='exact' or 'relaxed'."
         )
     return None
-
-
-def _shares_scales(p: GaussianMixture, q: GaussianMixture) -> bool:
-    return np.array_equal(p.weights, q.weights) and np.array_equal(p.scales, q.scales)
 
 
 def _printed_scale(pair: PriorPair, notion: Notion) -> float:
