@@ -61,7 +61,7 @@ from sklearn_puffer.accounting import MAX_CELLS
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, Pufferfish
+from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Prior
 
 _MODELS: dict[Any, str] = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
@@ -516,8 +516,9 @@ def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss,
             seen = fitted.restricted(members)
             loss = seen.against(laws).loss
             beyond = None
-            if _is_above(loss, fitted.notion) and len(members) == 1:
-                beyond = replace(seen, notion=_in_delta(fitted.notion)).against(laws).loss
+            if fitted.notion.is_pure and loss > fitted.notion.budget and len(members) == 1:
+                kept = replace(seen, notion=Pufferfish(fitted.notion.epsilon, 0.5))
+                beyond = kept.against(laws).loss  # the delta at which epsilon is kept
             found.append(CountedLoss(names, loss, beyond))
     return tuple(found)
 
@@ -546,12 +547,3 @@ def _laws_over(members: Members, counted: Adversary) -> dict[Name, dict[Any, Any
     }
     whole = all(len(found[name]) == len(counted[name]) for name in counted)
     return found if whole else None
-
-
-def _is_above(loss: float, notion: Notion) -> bool:
-    return notion.is_pure and loss > notion.budget
-
-
-def _in_delta(notion: Notion) -> Notion:
-    """Return the notion whose loss is the delta at which epsilon is kept."""
-    return Pufferfish(notion.epsilon, 0.5)

@@ -557,18 +557,14 @@ def _count_first(
     if not found:
         table.values(names[0])
     check_size(table.n_rows if n_rows is None else n_rows, 2, "row")
-    _check_counted(table)
-    if whole and not found:
-        what = "classifiers are" if settings.channel is None else 'noise="optimal" is'
-        raise ValueError(say.too_many_rows_sentence(names, what))
-    return distinct_rows(table, names) if whole else rows
-
-
-def _check_counted(table: LazyTable) -> None:
     if not table.n_rows:
         raise ValueError(
             f"sample_weight={table.weight!r} is zero for every row; give some row a positive count."
         )
+    if whole and not found:
+        what = "classifiers are" if settings.channel is None else 'noise="optimal" is'
+        raise ValueError(say.too_many_rows_sentence(names, what))
+    return distinct_rows(table, names) if whole else rows
 
 
 def sensitive_of(

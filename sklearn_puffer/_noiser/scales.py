@@ -227,8 +227,10 @@ def _solve(
     bounds = Bounds(problem, inner).whole()
     if any(isinstance(bound, Composed) for bound in bounds):
         tolerance = max(tolerance, _COMPOSED)  # the composed interval is wider than that
-    if any(map(reason_of, bounds)) and _without_noise(bounds) > _within(inner):
-        raise ValueError(refusal_of(problem))
+    if any(map(reason_of, bounds)):
+        without_noise = np.sum([bound.losses(0.0) for bound in bounds], axis=0).max()
+        if without_noise > _within(inner):
+            raise ValueError(refusal_of(problem))
     factor = smallest_factor(bounds, _within(inner), tolerance=tolerance, start=start)
     return _Solution(factor, bounds, inner, ratio)
 
@@ -305,10 +307,6 @@ def _tried(problem: Problem) -> Callable[[Mapping[str, Any]], bool]:
         return not any(map(reason_of, Bounds(other, other.notion).whole()))
 
     return works
-
-
-def _without_noise(bounds: Sequence[Any]) -> float:
-    return float(np.sum([bound.losses(0.0) for bound in bounds], axis=0).max())
 
 
 def _solve_sets(

@@ -65,6 +65,8 @@ Model = ClassifierFit | Mapping[Any, ClassifierFit]
 _LEAST_EPSILON = 1e-8
 _LEAST_DELTA = 1e-300
 _MOST_BINS = 10**6
+# checked where the table is read, whose columns they name
+_FOR_THE_TABLE = ("sensitive", "public", "secret_pairs", "dependence", "known")
 _SPARE = 1.0 + 1e-6  # for the floor as it is recomputed
 
 Output = Literal["native", "remapped", "noisy"]
@@ -159,16 +161,13 @@ class Settings:
             strategy_name=strategy_name,
             noise=noise() if isinstance(noise, type) else noise,
             noise_name=noise_name,
-            sensitive=params["sensitive"],
-            public=params["public"],
-            secret_pairs=params["secret_pairs"],
+            **{name: params[name] for name in _FOR_THE_TABLE},
             prior=prior,
             fit=fit,
             model=model,
             adversaries=adversaries,
             confidence=confidence,
             weights=_checked_weights(params["weights"]),
-            dependence=params["dependence"],
             categories=_checked_mapping(params["categories"], "categories"),
             n_bins=_checked_bins(params["n_bins"]),
             missing=check_choice(params["missing"], "missing", ["error", "category", "propagate"]),
@@ -180,7 +179,6 @@ class Settings:
             releases=check_releases(params["releases"]),
             channel=channel,
             swap=swap,
-            known=params["known"],
             grouped=row_groups(params),
         )
         settings._check_together()
