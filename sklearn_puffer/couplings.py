@@ -376,26 +376,18 @@ def close_adversary(
 
     if math.isinf(alpha):
         return (loss(math.inf) + 2.0 * max(apart(alpha, False), apart(alpha, True))) * _OUTWARDS
-    found = (_with_shares(loss, apart, alpha, *shares) for shares in _SHARES)
-    return min(found) * _OUTWARDS
+
+    def bound(in_p: float, in_q: float, in_r: float) -> float:
+        """Return the bound for one choice of 1/p, 1/q and 1/r."""
+        own = (1.0 + in_r / (alpha - 1.0)) * loss((alpha - in_p) / in_q)
+        there = (1.0 + (in_r + in_q) / (alpha - 1.0)) * apart(alpha / in_p, False)
+        return own + there + apart((alpha - 1.0) / in_r + 1.0, True)
+
+    return min(bound(*shares) for shares in _SHARES) * _OUTWARDS
 
 
 # 1/p, 1/q and 1/r: any that sum to 1 are sound, and neighbours differ little
 _SHARES = [(a / 20, b / 20, (20 - a - b) / 20) for a in range(1, 19) for b in range(1, 20 - a)]
-
-
-def _with_shares(
-    loss: Callable[[float], float],
-    apart: Callable[[float, bool], float],
-    alpha: float,
-    in_p: float,
-    in_q: float,
-    in_r: float,
-) -> float:
-    """Return the bound for one choice of 1/p, 1/q and 1/r."""
-    own = (1.0 + in_r / (alpha - 1.0)) * loss((alpha - in_p) / in_q)
-    there = (1.0 + (in_r + in_q) / (alpha - 1.0)) * apart(alpha / in_p, False)
-    return own + there + apart((alpha - 1.0) / in_r + 1.0, True)
 
 
 def _of_shift(noise: Noise, shift: float, order: float) -> float:

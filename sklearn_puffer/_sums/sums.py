@@ -175,10 +175,13 @@ class DiscreteSum:
         lower = np.clip(counts * self._least(theta), 0.0, worst)
         upper = worst.copy()
         # of a class, an interval is as many times as wide as it has users
-        known = _closed(lower, upper, _CLOSED_CLASS if self.together else _CLOSED)
+        width = _CLOSED_CLASS if self.together else _CLOSED
+        known = np.all(upper * (1.0 - width) <= lower, axis=1)  # intervals that are one number
         chosen = self._looked_at(np.flatnonzero(~known), worst.max(axis=1), notion.epsilon)
         if len(chosen) * self._work > _QUICK:
-            few = self._with_few(chosen, theta)
+            # upper ends that count on some of the other users only
+            losses = SumLosses(self.counted_on, [self.pairs[k] for k in chosen.tolist()])
+            few = np.array([losses.upper(k, theta, FEW) for k in range(len(chosen))])
             upper[chosen] = np.minimum(upper[chosen], few[:, None])
             chosen = chosen[(few > notion.epsilon) | (few == few.max(initial=0.0))]
         if len(chosen):
@@ -194,11 +197,6 @@ class DiscreteSum:
         if len(unknown) * self._work <= _QUICK:
             return unknown
         return unknown[worst[unknown] > budget]
-
-    def _with_few(self, chosen: IntArray, theta: float) -> FloatArray:
-        """Return upper ends that count on some of the other users only."""
-        losses = SumLosses(self.counted_on, [self.pairs[k] for k in chosen.tolist()])
-        return np.array([losses.upper(k, theta, FEW) for k in range(len(chosen))])
 
     def _given(self, chosen: IntArray, theta: float) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return both ends of the losses of some pairs, and whether all users are counted on."""
@@ -247,12 +245,6 @@ class DiscreteSum:
         found = {"worst_case": worst_case_scale(self.users, pairs, epsilon).scale}
         published = conditions(pairs, self.reports.secrets, epsilon)
         return found | {each.name: each.scale for each in published}
-
-
-def _closed(lower: FloatArray, upper: FloatArray, width: float) -> BoolArray:
-    """Return which intervals stand for one number, in both directions."""
-    closed: BoolArray = np.all(upper * (1.0 - width) <= lower, axis=1)
-    return closed
 
 
 # ----------------------------------------------------------------------------------- Gaussian users
