@@ -216,7 +216,7 @@ class ChannelCertificate(RowsCertificate):
         return Section(
             "The channel",
             _about_channel(self.facts),
-            _kept_cells(self.facts, "unchanged", "all rows"),
+            _kept_cells(self.facts, "in their cells", "all rows"),
         )
 
     def conditions(self, *, figures: bool = True) -> list[str]:
