@@ -144,6 +144,29 @@ class Fixed:
         )
 
 
+@dataclass
+class OneByOne:
+    """A bound on two pairs, which says of a loss within a budget no more than that it is."""
+
+    slopes: tuple[float, float]
+    guess: float = 1.0
+    one_by_one: bool = True
+
+    def losses(self, factor):
+        return np.stack([self.of_pair(k, factor, None) for k in (0, 1)])
+
+    def of_pair(self, k, factor, budget):
+        exact = self.slopes[k] / factor if factor else math.inf
+        told = exact if budget is None or exact > budget else max(exact, 0.9 * budget)
+        return np.full(2, told)
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 3])
+def test_a_loss_that_is_one_of_several_summands_is_never_told_roughly(n_groups):
+    groups = [OneByOne((3.0, 0.5)) for _ in range(n_groups)]
+    assert smallest_factor(groups, 1.0) == pytest.approx(3.0 * n_groups, rel=3e-12)
+
+
 def test_losses_add_up_over_groups_before_directions_and_pairs_are_compared():
     one, two = Fixed([[1.0, 4.0], [2.0, 2.0]]), Fixed([[4.0, 1.0], [2.0, 2.5]])
     # by direction 5 and 5, 4 and 4.5; the largest of each alone would add up to 8

@@ -9,6 +9,7 @@ import itertools
 import json
 import warnings
 
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,6 +20,7 @@ from scipy import stats
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishNoiser
 from sklearn_puffer._losses import LossTable, is_computable
+from sklearn_puffer._losses.pair_losses import CategoryLayers
 from sklearn_puffer._noise import WHOLE, MixedNoise, Mixing, kept_numerator, seeded_entropy
 from sklearn_puffer._noiser import problems
 from sklearn_puffer._releases import ColumnNoise, rule_from_dict
@@ -236,6 +238,28 @@ def test_pure_losses_of_several_numbers_and_categories_are_those_at_the_vertices
         lower, upper = LossTable([pair]).intervals(MixedNoise(Laplace(tuple(thetas)), mixings))
         assert_allclose(upper[0], [ratios.max(), -ratios.min()], rtol=1e-11, atol=1e-11)
         assert (upper - lower < 1e-11).all()
+
+
+@pytest.mark.parametrize("theta", [0.01, 0.7, 5.0])
+def test_bounds_on_released_masses_hold_fifty_digits(theta):
+    rows, laws = np.arange(4.0), ([3, 1, 5, 2], [1, 4, 2, 9])
+    mixing = Mixing.of_counts(range(4), [5, 0, 30, 2])
+    noise = MixedNoise(Laplace((theta,)), (mixing,))
+    layers = CategoryLayers(*(Discrete.from_counts(rows, law) for law in laws), (mixing,))
+    panels = layers.panels(noise, Pufferfish(1.0))
+    with mpmath.workdps(50):
+        kept = mpmath.exp(-mpmath.mpf(theta))
+        shares = [mpmath.mpf(share) / WHOLE for share in mixing.shares]
+        p, q = (
+            [kept * n / sum(law) + (1 - kept) * share for n, share in zip(law, shares, strict=True)]
+            for law in map(mpmath.matrix, laws)
+        )
+        ratios = [mpmath.log(a / b) for a, b in zip(p, q, strict=True)]
+    ends = [(panels.p_low, panels.p_high), (panels.q_low, panels.q_high)]
+    ends.append((panels.log_low, panels.log_high))
+    for (lows, highs), exact in zip(ends, (p, q, ratios), strict=True):
+        assert all(low <= x <= high for low, x, high in zip(lows, exact, highs, strict=True))
+        assert_allclose(lows, highs, atol=1e-11)
 
 
 @pytest.mark.parametrize("n_levels", [3, 300])

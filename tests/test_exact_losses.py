@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from sklearn_puffer._losses import Panels, quadrature
 from sklearn_puffer._losses.discrete_laws import DiscretePair
-from sklearn_puffer._losses.divergences import ROUGHLY, divergence_interval, gaps
+from sklearn_puffer._losses.divergences import (
+    ROUGHLY,
+    Slopes,
+    divergence_interval,
+    gaps,
+    sharper_terms,
+)
 from sklearn_puffer.accounting import LossTable, is_computable, privacy_loss
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -25,6 +31,7 @@ NOISES = [Laplace(0.8), Gaussian(0.8), Cauchy(0.8), GeneralizedCauchy(0.8, 3.5)]
 NOTIONS = [Pufferfish(1.0), Pufferfish(0.3, 1e-5), RenyiPufferfish(1.0, 2.0)]
 NAMES = {Laplace: "laplace", Gaussian: "gaussian", Cauchy: "cauchy", GeneralizedCauchy: "k"}
 SUM_NOTIONS = NOTIONS[1:]
+ANGLES = np.linspace(0.0, np.pi, 7)
 
 noises = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: NAMES[type(noise)])
 notions = pytest.mark.parametrize("notion", NOTIONS, ids=["pure", "delta", "renyi"])
@@ -672,3 +679,76 @@ def test_log_densities_and_their_slopes_are_those_of_50_digits(noise):
             slopes = [float(mpmath.diff(density, y) / density(mpmath.mpf(y))) for y in at]
         np.testing.assert_allclose(found.value[k] + found.base, values, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(found.slope[k], slopes, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("p_power", "q_power"), [(-1, -1000), (-900, -1000), (-1000, -1000)])
+def test_masses_of_any_size_never_have_a_larger_ratio_than_at_50_digits(p_power, q_power):
+    # the roundings of two logs are as large as the logs, however near these are to each other
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        q, p = sorted((1.0 + rng.random(2)) * 2.0 ** np.array([q_power, p_power]))
+        with mpmath.workdps(50):
+            exact = mpmath.log(mpmath.mpf(p) / mpmath.mpf(q))
+        panels = Panels(*(np.array([end]) for end in (p, p, q, q, 0.0, 1e3)))
+        assert 0.0 <= divergence_interval(panels, Pufferfish(1.0))[0] <= exact
+
+
+def test_renyi_integrals_of_narrow_panels_hold_50_digits_in_any_unit():
+    value, slope, bend = 0.3, 0.9, 0.8
+    p_slope, p_bend, radius, alpha = 0.7, 0.4, 0.25, 2.5
+
+    def h(t):
+        return mpmath.exp(p_slope * t + p_bend * t * t / 2)
+
+    def f(t):
+        return value + slope * t + bend * t * t / 2
+
+    with mpmath.workdps(50):
+        ends = [-radius, radius]
+        p = float(mpmath.quad(h, ends))
+        q = float(mpmath.quad(lambda t: h(t) * mpmath.exp(-f(t)), ends))
+        exact = mpmath.log(mpmath.quad(lambda t: h(t) * mpmath.exp((alpha - 1) * f(t)), ends))
+    around = np.array([1.0 - 1e-15, 1.0 + 1e-15])
+    panels = Panels(*(np.array([end]) for end in (*p * around, *q * around, 0.0, 1.0)))
+    found = []
+    for unit in (2.0**-20, 1.0, 2.0**20):
+        runs = Slopes(
+            value=np.array([value]),
+            slope=np.array([slope]) / unit,
+            error=np.zeros(1),
+            spread=np.array([2.0 * bend]) / unit**2,
+            size=np.array([bend]) / unit**2,
+            p_slope=np.array([p_slope]) / unit,
+            p_bend=np.array([p_bend]) / unit**2,
+            q_slope=np.array([abs(p_slope - slope)]) / unit,
+            q_bend=np.array([abs(p_bend - bend)]) / unit**2,
+            radius=np.array([radius]) * unit,
+            p_top=np.array([math.inf]),
+            q_top=np.array([math.inf]),
+        )
+        found.append(sharper_terms(panels, runs, alpha))
+    low, high = found[1][0][0], found[1][1][0]
+    assert low <= exact <= high
+    np.testing.assert_allclose(np.array(found), np.array(found[1:2] * 3), rtol=1e-12)
+
+
+@pytest.mark.parametrize("noise", [Gaussian(0.7), Cauchy(0.7), GeneralizedCauchy(0.7, k=3.5)])
+def test_integrands_grow_no_more_around_panels_than_stated_in_any_unit(noise):
+    p, q = Discrete.from_counts([0, 1, 3], [3, 1, 2]), Discrete.from_counts([0, 1, 3], [1, 4, 1])
+    masses = np.array([p.probabilities, q.probabilities])
+    atoms, middles, alpha = np.array([0.0, 1.0, 3.0]), np.array([-0.4, 0.6, 2.9]), 2.5
+    radii = np.full(3, 0.05)
+    found = []
+    for unit in (2.0**-40, 1.0, 2.0**40):
+        pair = DiscretePair(atoms * unit, masses, np.log(masses), noise.scaled(unit))
+        at = pair.densities(middles * unit, middles * unit)
+        found.append(pair.growth(middles * unit, radii * unit, at, alpha))
+    assert np.isfinite(found[1]).all()
+    np.testing.assert_allclose(np.array(found), np.array(found[1:2] * 3), rtol=1e-6)
+    densities = [oracle.density(prior, noise) for prior in (p, q)]
+    for k, middle in enumerate(middles):
+        turns = quadrature.REACH * np.cos(ANGLES) + 1j * quadrature.RISE * np.sin(ANGLES)
+        for z in middle + radii[k] * turns:
+            grown = [mpmath.log(abs(h(mpmath.mpc(z)) / h(mpmath.mpf(middle)))) for h in densities]
+            for side, (own, other) in enumerate((grown, grown[::-1])):
+                assert alpha * own - (alpha - 1.0) * other <= found[1][side, k]

@@ -127,6 +127,16 @@ def test_renyi_divergences_match_fifty_digits(turn, sigma, alpha):
                 assert_around((lower[side], upper[side]), exact, 1e-9)
 
 
+@pytest.mark.parametrize("ratio", [1.99, 2.0 - 2.0**-51, 2.0, 2.01, 2.99])
+def test_a_variance_near_the_largest_that_the_order_allows_has_its_loss(ratio):
+    # at order 2 the integral of p^2 / q ends where the variance of p is twice that of q
+    p, q = gaussian(np.zeros(2), np.diag([ratio, 1.0])), gaussian(np.zeros(2), np.eye(2))
+    lower, upper = row_interval(p, q, None, RenyiPufferfish(1.0, 2.0))
+    exact = exact_renyi(p, q, [0.0, 0.0], 2.0)
+    assert (exact == mp.inf) == (ratio >= 2.0)
+    assert lower[0] <= exact <= upper[0]
+
+
 def test_a_renyi_divergence_that_does_not_exist_is_infinite_below_too():
     p, q = gaussian([0.0, 0.0], 4.0 * np.eye(2)), gaussian([0.0, 0.0], np.eye(2))
     lower, upper = row_interval(p, q, None, RenyiPufferfish(1.0, 2.0))

@@ -566,6 +566,21 @@ def test_the_stated_ranges_of_score_and_curvature_are_attained(noise):
         assert (bends.min(), bends.max()) == pytest.approx(noise.curvature(near, far), abs=2e-3)
 
 
+@pytest.mark.parametrize("noise", UNITS, ids=repr)
+@pytest.mark.parametrize("near", [0.0, 0.8, 2.0, 30.0])
+@pytest.mark.parametrize("span", [0.01, 1.5, 40.0])
+def test_no_log_ratio_drifts_further_than_stated(noise, near, span):
+    scaled, further = noise.scaled(2.0), [0.3, 4.0, 100.0, 1e4]
+    stated = float(scaled.drift(2.0 * near, 2.0 * span))
+    with mp.workdps(DIGITS):
+        for x in (span, 0.4 * span):
+            ratios = [
+                log_density(noise, mpf(y)) - log_density(noise, mpf(y) + mpf(x))
+                for y in (near, *(near + more for more in further))
+            ]
+            assert all(abs(ratio - ratios[0]) <= stated for ratio in ratios)
+
+
 def test_the_steepest_slopes_are_the_lipschitz_constants_of_the_log_ratio():
     assert Laplace(2.0).steepest(0.0, 0.0) == 0.5
     assert Laplace(2.0).steepest(0.0, math.inf) == 0.5

@@ -159,9 +159,12 @@ def _supremum(panels: Panels) -> tuple[float, float]:
     some = panels.p_high > 0.0
     upper = float(panels.log_high[some].max(initial=0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.log(panels.p_low) - np.log(panels.q_high)
+        log_p, log_q = np.log(panels.p_low), np.log(panels.q_high)
+        ratios = log_p - log_q
+        # the logs of tiny masses are far larger than their difference, and so are their roundings
+        slack = 4.0 * ULP * (1.0 + np.abs(log_p) + np.abs(log_q))
+        ratios -= np.where(np.isfinite(ratios), slack, 0.0)
     lower = float(ratios[panels.p_low > 0.0].max(initial=0.0))
-    lower -= 8.0 * ULP * (1.0 + abs(lower)) if np.isfinite(lower) else 0.0
     return max(min(lower, upper), 0.0), upper
 
 
