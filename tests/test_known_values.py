@@ -692,6 +692,7 @@ def test_what_stays_alone_loses_what_its_shares_do():
     for notion, expected in (
         (Pufferfish(1.0), math.log(2.0)),
         (Pufferfish(0.1, 1e-3), 0.5 - math.exp(0.1) * 0.25),
+        (RenyiPufferfish(1.0, 2.0), math.log(4.0 / 3.0)),
     ):
         for factor in (1e-3, 1.0, 1e6):
             lower, upper = LossTable([PriorPair(p, q)], notion).intervals(noise.scaled(factor))
