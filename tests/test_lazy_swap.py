@@ -140,6 +140,19 @@ def test_columns_of_any_name_are_found(lazy):
     assert computed(keyed(noiser, lazy(table))).equals(keyed(noiser, in_polars(table)))
 
 
+def test_what_engines_show_of_the_tasks_of_a_fit_holds_no_counts(monkeypatch):
+    shown, planned = [], lazy_swap.plans.planned
+
+    def listening(native, names, task):
+        shown.append(repr(task))
+        return planned(native, names, task)
+
+    monkeypatch.setattr(lazy_swap.plans, "planned", listening)
+    monkeypatch.setattr(lazy_swap, "MOST_LEARNT", 200)
+    swap(public=PUBLIC).fit(polars_lazy(ROWS))
+    assert set(shown) == {"_add_digests()", "_add_places()"}
+
+
 @pytest.mark.parametrize("dtype", [pl.UInt64, pl.String, pl.Categorical])
 def test_ids_of_every_type_are_those_of_memory(lazy, noiser, dtype):
     rows = in_polars(ROWS).with_columns(pl.col("client").cast(pl.String).cast(dtype))

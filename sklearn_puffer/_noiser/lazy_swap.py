@@ -131,7 +131,7 @@ def _below(
     """Return the rows of a lazy table whose digests are at most that, where they are."""
     sent = [str(name) for name in (*names, *([table.weight] if table.weight else []))]
     digest = plans.free_name(sent, "digest")
-    task = partial(_add_digests, [str(name) for name in public], digest)
+    task = _Task(_add_digests, [str(name) for name in public], digest)
     return _with_numbers(table, sent, task).where(digest, limit)
 
 
@@ -163,7 +163,7 @@ def _counted(
     sent = list(dict.fromkeys([*names, *map(str, release.seen)]))
     sent += [] if table.weight is None else [table.weight]
     places = [plans.free_name(sent, each) for each in ("stratum", "cell")]
-    placed = _with_numbers(table, sent, partial(_add_places, release, places))
+    placed = _with_numbers(table, sent, _Task(_add_places, release, places))
     found = placed.count([*names, *places])
     assert found  # secrets, strata and cells are few
     columns, counts = placed.rows([*names, *places])
@@ -175,6 +175,13 @@ def _counted(
         codes[secret.name] = now.codes(len(counts))
     strata, cells = (columns[name].data.astype(np.intp) for name in places)
     return codes, strata, cells, counts
+
+
+class _Task(partial[Any]):
+    """What an engine computes of each part; plans and logs show no arguments, like counts."""
+
+    def __repr__(self) -> str:
+        return f"{self.func.__name__}()"
 
 
 def _add_digests(public: Sequence[str], name: str, part: Any) -> Any:
