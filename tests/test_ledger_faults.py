@@ -647,21 +647,22 @@ def in_another_thread(call):
 
 def interrupt_everywhere(kind, path, noiser, monkeypatch, every):
     monkeypatch.setattr(store, "_SAFELY", ("synchronous=OFF",))  # nobody pulls the plug here
-    ledger = kind.made(path, noiser, timeout=0.0)
-    other = kind.opener(path, noiser, timeout=0.0)
-    expected, number, interrupts, on_record = 0, 1, 0, 0
+    number, interrupts, on_record = 1, 0, 0
     while True:
-        name = kind.another(number)
-        raised = interrupted_at(number, partial(kind.spend, ledger, noiser, name))
-        new = sum(kind.on_record(other).values()) - expected
+        own = path.with_name(f"{number}.ledger")  # each entry of a book is read: more instructions
+        ledger = kind.made(own, noiser, timeout=0.0)
+        other = kind.opener(own, noiser, timeout=0.0)
+        kind.spend(other, noiser, kind.another(0))
+        raised = interrupted_at(number, partial(kind.spend, ledger, noiser, kind.another(1)))
+        new = sum(kind.on_record(other).values()) - 1
         assert new in ((0, 1) if raised else (1,))
         if raised is None:
             gc.collect()  # what an interrupt left open, while the warning of it is let pass
             return interrupts, on_record
-        interrupts, on_record = interrupts + 1, on_record + new
         # while the traceback is kept, in `raised`
-        in_another_thread(partial(kind.spend, other, noiser, kind.another(-number)))
-        expected, number = expected + new + 1, number + every
+        in_another_thread(partial(kind.spend, other, noiser, kind.another(2)))
+        assert sum(kind.on_record(other).values()) == new + 2
+        interrupts, on_record, number = interrupts + 1, on_record + new, number + every
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # a file is closed by its own end
