@@ -4,7 +4,6 @@ The tables lie in a folder beside the checkout. ``SKLEARN_PUFFER_TABLES`` names 
 ``PUFFER_REQUIRE_TABLES=1`` makes a missing table a failure, so that CI cannot skip it unseen.
 """
 
-import functools
 import os
 import sys
 from pathlib import Path
@@ -54,9 +53,14 @@ os.environ.setdefault("MPLBACKEND", "agg")  # displays draw when they are made
 _BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-@functools.cache
+_TABLES_READ = {}
+
+
 def _read(path, options):
-    return pd.read_csv(path, **dict(options))
+    key = path, repr(options)
+    if key not in _TABLES_READ:
+        _TABLES_READ[key] = pd.read_csv(path, **options)
+    return _TABLES_READ[key].copy()  # a test may change its own
 
 
 def _folder():
@@ -85,7 +89,7 @@ def table():
     def read(name, **options):
         path = _folder() / f"{name}.csv"
         if path.is_file():
-            return _read(path, tuple(options.items())).copy()  # a test may change its own
+            return _read(path, options)
         reason = f"the public table {path.name} is not in {path.parent}"
         if os.environ.get("PUFFER_REQUIRE_TABLES") == "1":
             pytest.fail(f"{reason}, and PUFFER_REQUIRE_TABLES=1 asks for it")
