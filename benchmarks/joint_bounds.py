@@ -1,8 +1,8 @@
 """How far the scales of joint Gaussian and mixture priors are above those that are needed.
 
 python benchmarks/joint_bounds.py [pairs] prints the table of docs/mathematics.md: for random
-pairs of two columns, the scale that the bound asks for over the one at which a quadrature (of
-tests/joint_oracle.py) finds the budget lost.
+pairs of two columns, the scale of the bound over the scale at which a quadrature (of
+tests/joint_oracle.py) exhausts the budget.
 """
 
 import sys
@@ -50,7 +50,7 @@ def ratio(p, q, noise, notion):
 def main(n_pairs):
     """Print the table."""
     print(
-        "| noise | promise | Gaussian priors: median, 90 %, most | mixtures: median, 90 %, most |"
+        "| noise | guarantee | Gaussian priors: median, 90 %, most | mixtures: median, 90 %, most |"
     )
     print("| --- | --- | --- | --- |")
     for name, noise in NOISES.items():
