@@ -94,10 +94,10 @@ def test_the_noise_by_strategy_is_measured():
         assert noise(strategy=strategy.strip('`"'), **RELEASE) == printed
 
 
-@pytest.mark.parametrize("row", rows_under("promise"), ids=lambda row: row[0])
-def test_the_noise_by_promise_is_measured(row):
-    promise, *printed = row
-    name, value = promise.split()[0].strip("`").split("=")
+@pytest.mark.parametrize("row", rows_under("guarantee"), ids=lambda row: row[0])
+def test_the_noise_by_guarantee_is_measured(row):
+    guarantee, *printed = row
+    name, value = guarantee.split()[0].strip("`").split("=")
     for family, shown in zip(("laplace", "gaussian", "cauchy"), printed, strict=True):
         parameters = {name: float(value), "noise": family, "epsilon": 0.5}
         if shown == "refused":
